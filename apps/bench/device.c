@@ -395,7 +395,7 @@ static json_t *
 job(const struct device_config *config, int id, const char *name, const char *results)
 {
 	return json_pack("{sisss{siss} sisisi siss}", "id", id, "name", name, "sources", "count",
-		(int)config->sources, "first", "10.77.0.1", "window", (int)config->window,
+		(int)config->sources, "first", "10.77.1.0", "window", (int)config->window,
 		"elements", (int)config->elements, "generation", DEVICE_GENERATION, "timeout_ms",
 		60000, "results", results);
 }

@@ -3,9 +3,12 @@
  * weir-bench engine: contributions that lie in mbufs already, through the real program, beside the
  * same vector operations alone.
  *
+ * By default contributions arrive in runs, with sources apart (order.h): how many of a block arrive together decides
+ * what a batch gains.
+ *
  * --authenticate measures each point a second time, with tags.
  *
- * With several lcores each worker has a port, and a job whose sources all sit there; a contribution
+ * With several lcores each worker has a port, and jobs whose sources all sit there; a contribution
  * belongs to another worker's shard with a given probability, and then hops. The limit of n lcores
  * is n times what one does, which the point before has measured.
  */
@@ -17,13 +20,16 @@
 #include "pktbuf/wire/wire.h"
 
 #define FRAME_MEMORY (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
+#define OF_A_JOB     2u /* blocks of one of many jobs under way */
 #define TRIES        5 /* of a point, until every worker got the CPU */
 
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
-			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}};
-static uint64_t burst = 32, batch = 256, frames = 4096, packets;
-static bool authenticate, deterministic;
-static const char *type = "all", *order = "block", *checksum = "none", *results = "unicast",
+			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}},
+			  jobs = {1, {1}};
+static uint64_t burst = 32, batch = 256, frames = 4096, packets, run_length = 32, seed = 1;
+static double loss, ordinary;
+static bool authenticate, deterministic, late;
+static const char *type = "all", *order = "runs", *checksum = "none", *results = "unicast",
 		  *isa = "auto", *traffic = "aggregate";
 
 static const struct option_row options[] = {
@@ -39,7 +45,26 @@ static const struct option_row options[] = {
 	{"sources", 0, OPTION_LIST, &sources, 2, 256, NULL, "contributions to a block"},
 	{"window", 0, OPTION_LIST, &window, 1, 4096, NULL, "blocks in flight, powers of two"},
 	{"elements", 0, OPTION_LIST, &elements, 1, 2048, NULL, "elements of a contribution"},
-	{"order", 0, OPTION_CHOICE, &order, 0, 0, "block|source|random", "order of arrival"},
+	{"jobs", 0, OPTION_LIST, &jobs, 1, 256, NULL,
+		"jobs of each lcore at once; they share the blocks that one has under way, and "
+		"have "
+		"at least 2 each"},
+	{"order", 0, OPTION_CHOICE, &order, 0, 0, "runs|block|source|random",
+		"order of arrival: runs of contributions of a source at a time, sources up to half "
+		"a window apart; "
+		"block by block; half a window of a source at a time; half a window shuffled"},
+	{"run-length", 0, OPTION_UINT, &run_length, 1, 4096, NULL, "of --order runs: the longest"},
+	{"seed", 0, OPTION_UINT, &seed, 0, UINT32_MAX, NULL, "of --order runs"},
+	{"late", 0, OPTION_FLAG, &late, 0, 0, NULL,
+		"with --order runs: source 0 of each job contributes a quarter of the blocks under "
+		"way "
+		"after the others"},
+	{"loss", 0, OPTION_REAL, &loss, 0, 50, "PERCENT",
+		"on one lcore: contributions and results that are lost; what is lost is sent "
+		"again"},
+	{"ordinary", 0, OPTION_REAL, &ordinary, 0, 90, "PERCENT",
+		"ordinary frames to a known station in between; they take time, but count as no "
+		"packets"},
 	{"checksum", 0, OPTION_CHOICE, &checksum, 0, 0, "none|software",
 		"UDP checksums: neither verified nor computed, or by software both"},
 	{"results", 0, OPTION_CHOICE, &results, 0, 0, "unicast|multicast",
@@ -59,12 +84,18 @@ static const struct option_row options[] = {
 
 static const struct table_column columns[] = {
 	{.key = "lcores", .title = "lcores"},
+	{.key = "jobs", .title = "jobs"},
 	{.key = "threads", .title = "threads"},
 	{.key = "sources", .title = "sources"},
 	{.key = "window", .title = "window"},
 	{.key = "elements", .title = "elements"},
 	{.key = "type", .title = "type"},
 	{.key = "order"},
+	{.key = "run_length"},
+	{.key = "seed"},
+	{.key = "late"},
+	{.key = "loss"},
+	{.key = "ordinary"},
 	{.key = "checksum"},
 	{.key = "results"},
 	{.key = "burst"},
@@ -121,15 +152,18 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	tagless = w->authenticated ? plain : BENCH_NONE;
 	plain = r;
 	limit = w->workers > 1 ? alone * w->workers : BENCH_NONE;
-	bench_row((struct table_cell[]){TABLE_NUMBER(w->workers), TABLE_NUMBER(w->threads),
-		TABLE_NUMBER(w->sources), TABLE_NUMBER(w->window), TABLE_NUMBER(w->elements),
-		TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(order), TABLE_TEXT(checksum),
+	bench_row((struct table_cell[]){TABLE_NUMBER(w->workers), TABLE_NUMBER(w->jobs),
+		TABLE_NUMBER(w->threads), TABLE_NUMBER(w->sources), TABLE_NUMBER(w->window),
+		TABLE_NUMBER(w->elements), TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(order),
+		TABLE_NUMBER(w->order == ORDER_RUNS ? run_length : BENCH_NONE),
+		TABLE_NUMBER(w->order == ORDER_RUNS ? (double)seed : BENCH_NONE), TABLE_BOOL(late),
+		TABLE_NUMBER(loss), TABLE_NUMBER(ordinary), TABLE_TEXT(checksum),
 		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_NUMBER(batch), TABLE_TEXT(isa),
-		TABLE_NUMBER(w->copies * w->depth * w->sources), TABLE_BOOL(deterministic),
-		TABLE_BOOL(w->authenticated), TABLE_BOOL(bench_on_huge_pages()),
-		TABLE_TEXT(traffic), TABLE_NUMBER(time), TABLE_NUMBER(r * 1e-6),
-		TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / q), TABLE_NUMBER(q),
-		TABLE_NUMBER(w->far), TABLE_NUMBER(hops),
+		TABLE_NUMBER(w->copies * w->depth * w->jobs * w->sources),
+		TABLE_BOOL(deterministic), TABLE_BOOL(w->authenticated),
+		TABLE_BOOL(bench_on_huge_pages()), TABLE_TEXT(traffic), TABLE_NUMBER(time),
+		TABLE_NUMBER(r * 1e-6), TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / q),
+		TABLE_NUMBER(q), TABLE_NUMBER(w->far), TABLE_NUMBER(hops),
 		TABLE_NUMBER(w->far > 0 ? (time - near) / hops : BENCH_NONE),
 		TABLE_NUMBER(limit * gbits), TABLE_NUMBER(r / limit), TABLE_NUMBER(tagless * gbits),
 		TABLE_NUMBER(r / tagless), TABLE_BOOL(disturbed),
@@ -141,10 +175,12 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 static void
 fit(struct generator_work *w)
 {
-	uint64_t most = FRAME_MEMORY / (w->sources * (w->elements * UINT64_C(4) + 512));
+	uint64_t most = FRAME_MEMORY / (w->jobs * w->sources * (w->elements * UINT64_C(4) + 512));
+	unsigned int own = w->window / w->workers;
 
-	w->depth = RTE_MAX(RTE_MIN(w->window / w->workers, (unsigned int)most), 1u);
-	w->copies = RTE_MAX((unsigned int)frames / (w->depth * w->sources), 1u);
+	own = RTE_MIN(own, RTE_MAX(own / w->jobs, OF_A_JOB));
+	w->depth = RTE_MAX(RTE_MIN(own, (unsigned int)most), 1u);
+	w->copies = RTE_MAX((unsigned int)frames / (w->depth * w->jobs * w->sources), 1u);
 }
 
 static unsigned int memory_needed;
@@ -153,9 +189,15 @@ static int
 count_memory(const struct generator_work *w)
 {
 	memory_needed = RTE_MAX(memory_needed, generator_memory_mb(w));
-	if (rte_is_power_of_2(w->window) && w->window >= w->workers)
+	if (!rte_is_power_of_2(w->window) || w->window < w->workers)
+		warnx("--window %u must be a power of two, and at least --lcores", w->window);
+	else if (w->jobs * w->workers > WEIR_JOBS_MAX)
+		warnx("--jobs %u on each of %u lcores: a switch has at most %d", w->jobs,
+			w->workers, WEIR_JOBS_MAX);
+	else if (loss > 0 && w->workers > 1)
+		warnx("--loss: only with one lcore");
+	else
 		return 0;
-	warnx("--window %u must be a power of two, and at least --lcores", w->window);
 	return -1;
 }
 
@@ -187,7 +229,7 @@ sweep(int (*each)(const struct generator_work *work))
 	static struct option_list types = {2, {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32}};
 	/* The last one varies fastest: what add_row compares follows each other. */
 	const struct option_list *list[] = {
-		&threads, &sources, &window, &elements, &types, &lcores, &far};
+		&threads, &sources, &window, &jobs, &elements, &types, &lcores, &far};
 	unsigned int at[RTE_DIM(list)] = {0}, i;
 
 	do {
@@ -195,15 +237,22 @@ sweep(int (*each)(const struct generator_work *work))
 			.threads = (unsigned int)threads.value[at[0]],
 			.sources = (unsigned int)sources.value[at[1]],
 			.window = (unsigned int)window.value[at[2]],
-			.elements = (unsigned int)elements.value[at[3]],
-			.type = (enum weir_dtype)types.value[at[4]],
-			.workers = (unsigned int)lcores.value[at[5]],
-			.far = lcores.value[at[5]] > 1 ? (double)far.value[at[6]] / 100 : 0,
+			.jobs = (unsigned int)jobs.value[at[3]],
+			.elements = (unsigned int)elements.value[at[4]],
+			.type = (enum weir_dtype)types.value[at[5]],
+			.workers = (unsigned int)lcores.value[at[6]],
+			.far = lcores.value[at[6]] > 1 ? (double)far.value[at[7]] / 100 : 0,
 			.burst = (unsigned int)burst,
 			.batch = (unsigned int)batch,
-			.order = order[0] == 'b'  ? GENERATOR_BLOCK
-				: order[0] == 's' ? GENERATOR_SOURCE
-						  : GENERATOR_RANDOM,
+			.order = order[0] == 'b'  ? ORDER_BLOCK
+				: order[0] == 's' ? ORDER_SOURCE
+				: order[1] == 'a' ? ORDER_RANDOM
+						  : ORDER_RUNS,
+			.run_length = (unsigned int)run_length,
+			.seed = seed,
+			.late = late,
+			.loss = loss / 100,
+			.ordinary = ordinary / 100,
 			.checksum = checksum[0] == 's',
 			.multicast = results[0] == 'm',
 			.deterministic = deterministic,
@@ -216,11 +265,11 @@ sweep(int (*each)(const struct generator_work *work))
 		bool chosen =
 			(strcmp(type, "all") == 0 || strcmp(type, weir_dtype_text(w.type)) == 0) &&
 			/* One lcore has no other to hop to. */
-			(w.workers > 1 || at[6] == 0);
+			(w.workers > 1 || at[7] == 0);
 
-		if (at[5] + at[6] == 0)
+		if (at[6] + at[7] == 0)
 			alone = BENCH_NONE;
-		if (at[6] == 0)
+		if (at[7] == 0)
 			near = BENCH_NONE;
 		fit(&w);
 		if (chosen && each(&w) < 0)
@@ -244,6 +293,13 @@ run(void)
 		warnx("--authenticate: only with --traffic aggregate and --checksum none");
 		return 2;
 	}
+	if ((loss > 0 || ordinary > 0 || late) &&
+		(authenticate || traffic[0] == 'f' || (late && strcmp(order, "runs") != 0))) {
+		warnx("--loss, --ordinary and --late: only with --traffic aggregate and without "
+		      "--authenticate; "
+		      "--late with --order runs");
+		return 2;
+	}
 	if (packets != 0 && !BENCH_CAN_COLLECT) {
 		warnx("built without valgrind's header");
 		return 2;
@@ -257,6 +313,9 @@ run(void)
 	}
 	if (sweep(count_memory) < 0 || bench_start_eal(most, memory_needed) < 0)
 		return 2;
+	if (packets == 0 && loss + ordinary + late > 0)
+		bench_note("%g %% lost, %g %% ordinary frames in between%s", loss, ordinary,
+			late ? ", a late source" : "");
 	if (packets == 0) {
 		bench_note("%s, order %s%s, checksums %s, results %s, burst %" PRIu64 ", %s pages",
 			traffic, order, deterministic ? ", deterministic" : "", checksum, results,

@@ -139,7 +139,7 @@ static void
 make_frame(struct frames *frames, unsigned int row, unsigned int source)
 {
 	const struct frames_config *c = &frames->config;
-	const struct weir_header header = {.job_id = c->job,
+	const struct weir_header header = {.job_id = (uint8_t)(c->job + row % RTE_MAX(c->jobs, 1u)),
 		.src_id = (uint8_t)source,
 		.gen_id = c->generation,
 		.extended = c->authenticated,
@@ -164,7 +164,7 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 	ip->fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
 	ip->time_to_live = 64;
 	ip->next_proto_id = IPPROTO_UDP;
-	ip->src_addr = rte_cpu_to_be_32(0x0a4d0001 + source);
+	ip->src_addr = rte_cpu_to_be_32(FRAMES_FIRST + source);
 	ip->dst_addr = rte_cpu_to_be_32(frames_switch.ip + c->ordinary);
 	ip->hdr_checksum = rte_ipv4_cksum(ip);
 	udp->src_port = rte_cpu_to_be_16((uint16_t)(40000 + source));

@@ -34,7 +34,8 @@ struct frames_config {
 	bool ordinary; /* no contributions: to station 0 behind `to_port` */
 	unsigned int to_port;
 	unsigned int bytes; /* of an ordinary frame without elements, [60, ...] */
-	uint8_t job;
+	uint8_t job; /* of row 0 */
+	unsigned int jobs; /* row r is of job `job` + r modulo this; 0: all of `job` */
 	uint16_t generation; /* fixed */
 };
 
@@ -43,6 +44,9 @@ struct frames_key {
 	struct pktbuf_tag_key gmac;
 	uint8_t bit[32][WEIR_TAG_BYTES]; /* what each bit of the block id adds */
 };
+
+/* 10.77.1.0: source i has the i-th address from here on. */
+#define FRAMES_FIRST 0x0a4d0100u
 
 /* The switch, to whom contributions go. */
 extern const struct pktbuf_identity frames_switch;
@@ -79,11 +83,10 @@ frames_station(uint8_t *mac, unsigned int port, unsigned int number)
 /* Write the tag of an authenticated frame for the block id that it has. Cost: 40 ns; does not read the payload. */
 void frames_tag(const struct frames *frames, struct rte_mbuf *packet);
 
-/* The frame of (row, source) as the contribution to `block`; it must not be under way. */
+/* Frame i, row * sources + source, as the contribution to `block`; it must not be under way. */
 static inline struct rte_mbuf *
-frames_take(const struct frames *frames, unsigned int row, unsigned int source, uint32_t block)
+frames_take(const struct frames *frames, unsigned int i, uint32_t block)
 {
-	unsigned int i = row * frames->config.sources + source;
 	struct rte_mbuf *packet = frames->mbuf[i];
 	uint8_t *header = rte_pktmbuf_mtod_offset(packet, uint8_t *, FRAME_HEADERS);
 	uint32_t sum = frames->sum[i];

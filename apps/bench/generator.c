@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <rte_cycles.h>
+#include <rte_ether.h>
 #include <rte_malloc.h>
 #include <rte_ring.h>
 
@@ -17,25 +18,41 @@
 #define PREFETCH    1024u /* bytes of a payload: 7 % faster at 4 KiB than without, as 32 lines are */
 #define VERIFY_EACH 1024 /* after the warm-up; a power of two: the check costs nothing so */
 
-/* The place after this one: round the lap, and then on to the lap's next copy of the frames. */
-static inline void
-move(const struct generator *g, struct place *place)
+/* The place in the lap after this one. */
+static inline unsigned int
+after(const struct generator *g, unsigned int at)
 {
-	if (++place->at < g->steps)
-		return;
-	place->at = 0;
-	if (++place->copy == g->work->copies)
-		place->copy = 0;
+	return ++at == g->steps ? 0 : at;
 }
 
-/* The frame of a place, as an index. */
-static inline unsigned int
-frame_at(const struct generator *g, const struct place *place)
+/* Packets until it happens again: with independent ones their number has a geometric distribution. */
+static void
+draw(struct generator *g, struct chance *chance)
 {
-	uint32_t step = g->step[place->at];
-	unsigned int row = place->copy * g->work->depth + (step >> 16);
+	double u = (double)((bench_random(&g->random) >> 11) + 1) / (double)(UINT64_C(1) << 53);
 
-	return row * g->work->sources + (step & 0xffff);
+	chance->left = chance->scale < 0 ? 1 + (uint64_t)(log(u) * chance->scale) : UINT64_MAX;
+}
+
+void
+generator_chance(struct generator *g, struct chance *chance, double probability)
+{
+	chance->scale = probability > 0 ? 1 / log1p(-probability) : 0;
+	draw(g, chance);
+}
+
+/* How often does it happen in n packets? */
+static inline unsigned int
+happens(struct generator *g, struct chance *chance, unsigned int n)
+{
+	unsigned int times = 0;
+
+	for (; unlikely(chance->left <= n); times++) {
+		n -= (unsigned int)chance->left;
+		draw(g, chance);
+	}
+	chance->left -= n;
+	return times;
 }
 
 /* The worker whose shard gets the next block. */
@@ -55,16 +72,17 @@ choose_shard(struct generator *g)
 
 /* The next block of a shard: its residues go round, each with its next multiple of the window. */
 static void
-next_block(struct generator *g, unsigned int slot)
+next_block(struct generator *g, const struct step *step)
 {
+	struct generator_job *job = g->job_of_slot[step->slot];
 	unsigned int shard = choose_shard(g);
-	unsigned int i = g->next_in_shard[shard];
-	uint32_t residue = g->shard_residue[shard][i];
+	unsigned int i = job->next_in_shard[shard];
+	uint32_t residue = job->shard_residue[shard][i];
 
-	g->next_in_shard[shard] = i + 1 == g->nb_shard[shard] ? 0 : i + 1;
-	g->block[slot] = residue + g->lap[residue]++ * g->work->window;
-	g->slot_of_residue[residue] = slot;
-	g->row[slot] = g->place.copy * g->work->depth + slot;
+	job->next_in_shard[shard] = i + 1 == job->nb_shard[shard] ? 0 : i + 1;
+	g->block[step->slot] = residue + job->lap[residue]++ * g->work->window;
+	job->slot_of_residue[residue] = step->slot;
+	g->row[step->slot] = step->frame - step->source;
 }
 
 /* What the next call will write to, as a driver prefetches the mbufs behind its next
@@ -73,16 +91,14 @@ static inline void
 prefetch(const struct generator *g, unsigned int n)
 {
 	unsigned int payload_bytes = g->work->elements * weir_dtype_bytes(g->work->type);
-	struct place place = g->place;
 
-	for (unsigned int i = 0; i < n; i++) {
-		unsigned int frame = frame_at(g, &place);
+	for (unsigned int i = 0, at = g->at; i < n; i++, at = after(g, at)) {
+		unsigned int frame = g->step[at].frame;
 
 		rte_prefetch0(g->frames->mbuf[frame]);
 		rte_prefetch0(g->frames->payload[frame] - WEIR_BASE_BYTES);
 		if (g->work->authenticated)
 			rte_prefetch0(g->frames->payload[frame] + payload_bytes);
-		move(g, &place);
 	}
 }
 
@@ -100,47 +116,97 @@ tag_all(struct generator *g, struct rte_mbuf **packets, uint16_t n)
 	g->aside += RTE_MIN(rte_rdtsc() - began, (uint64_t)n * TAG_CYCLES);
 }
 
+/* May the contribution be given: is its block under way, or can it be? */
+static inline bool
+is_open(struct generator *g, const struct step *step)
+{
+	unsigned int slot = step->slot;
+
+	if (likely(g->given[slot] < g->work->sources))
+		return true;
+	if (__atomic_load_n(&g->done[slot].results, __ATOMIC_ACQUIRE) != g->results_per_block)
+		return false;
+	__atomic_store_n(&g->done[slot].results, 0, __ATOMIC_RELAXED);
+	g->given[slot] = 0;
+	next_block(g, step);
+	return true;
+}
+
+static __rte_noinline void
+put_again(struct generator *g, uint32_t frame, unsigned int slot)
+{
+	unsigned int i = g->first_again + g->nb_again++;
+
+	g->again[i < g->under_way ? i : i - g->under_way] = (struct again){
+		.frame = frame, .slot = (uint16_t)slot, .due = g->packets + g->under_way / 4};
+}
+
+static __rte_noinline struct rte_mbuf *
+take_again(struct generator *g)
+{
+	const struct again *again = &g->again[g->first_again];
+
+	g->first_again = g->first_again + 1 == g->under_way ? 0 : g->first_again + 1;
+	g->nb_again--;
+	return frames_take(g->frames, again->frame, g->block[again->slot]);
+}
+
+/* The next ordinary frame, if enough have left. */
+static __rte_noinline struct rte_mbuf *
+take_next_ordinary(struct generator *g)
+{
+	unsigned int n = g->ordinary->config.rows * g->ordinary->config.sources;
+
+	return g->ordinary_given - g->forwarded < n ? g->ordinary->mbuf[g->ordinary_given++ % n]
+						    : NULL;
+}
+
 /* The next contributions of the lap, up to `max` and up to a slot whose results have not all
- * left. */
+ * left; those that are sent again, and ordinary frames. */
 static uint16_t
 give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
-	unsigned int sources = g->work->sources;
 	uint16_t n = 0;
 
 	while (n < max) {
-		uint32_t step = g->step[g->place.at];
-		unsigned int slot = step >> 16;
+		const struct step *step = &g->step[g->at];
+		bool open = is_open(g, step);
 
-		if (g->given[slot] == sources) {
-			if (__atomic_load_n(&g->done[slot].results, __ATOMIC_ACQUIRE) !=
-				g->results_per_block)
-				break;
-			__atomic_store_n(&g->done[slot].results, 0, __ATOMIC_RELAXED);
-			g->given[slot] = 0;
-			next_block(g, slot);
+		if (unlikely(g->nb_again > 0) &&
+			(!open || g->again[g->first_again].due <= g->packets)) {
+			packets[n++] = take_again(g);
+			continue;
 		}
-		packets[n++] = frames_take(g->frames, g->row[slot], step & 0xffff, g->block[slot]);
-		g->given[slot]++;
-		move(g, &g->place);
+		if (unlikely(!open))
+			break;
+		if (unlikely(happens(g, &g->next_lost, 1)))
+			put_again(g, step->frame, step->slot);
+		else
+			packets[n++] = frames_take(g->frames, step->frame, g->block[step->slot]);
+		g->given[step->slot]++;
+		g->packets++;
+		g->at = after(g, g->at);
+		if (unlikely(happens(g, &g->next_ordinary, 1)) && n < max) {
+			packets[n] = take_next_ordinary(g);
+			n += packets[n] != NULL;
+		}
 	}
-	g->packets += n;
 	if (g->work->authenticated)
 		tag_all(g, packets, n);
 	prefetch(g, max);
 	return n;
 }
 
-/* Ordinary frames: the next ones, up to `max` and up to a lap under way. */
+/* Ordinary frames: the next ones, up to `max` and up to a window under way. */
 static uint16_t
 give_ordinary(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
 	uint16_t n = 0;
 
-	for (; n < max && g->packets - g->forwarded < g->steps; n++) {
-		packets[n] = g->frames->mbuf[frame_at(g, &g->place)];
+	for (; n < max && g->packets - g->forwarded < g->under_way; n++) {
+		packets[n] = g->frames->mbuf[g->step[g->at].frame];
 		g->packets++;
-		move(g, &g->place);
+		g->at = after(g, g->at);
 	}
 	return n;
 }
@@ -189,32 +255,58 @@ right(const struct generator *owner, const struct rte_mbuf *result, unsigned int
 	if (result->nb_segs == 2) {
 		payload = rte_pktmbuf_mtod(result->next, const uint8_t *);
 	}
-	return memcmp(payload, owner->frames->expected[owner->row[slot]], bytes) == 0;
+	return memcmp(payload, owner->frames->expected[owner->row[slot] / owner->work->sources],
+		       bytes) == 0;
+}
+
+/* How many copies of the result are lost? As many sources repeat their contributions; any will do, as the switch answers
+ * what it gets. */
+static __rte_noinline unsigned int
+lose(struct generator *g, const struct rte_mbuf *result, unsigned int slot)
+{
+	bool multicast = *rte_pktmbuf_mtod(result, const uint8_t *) & RTE_ETHER_GROUP_ADDR;
+	unsigned int sources = g->work->sources;
+	unsigned int lost = happens(g, &g->next_lost_result, multicast ? sources : 1);
+
+	for (unsigned int i = 0; i < lost; i++)
+		put_again(g, g->row[slot] + (uint32_t)(bench_random(&g->random) % sources), slot);
+	g->repeated += lost;
+	return lost;
 }
 
 static inline void
 take_result(struct generator *g, const struct rte_mbuf *result)
 {
 	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAME_HEADERS);
-	struct generator *owner = &g->all[header[0]];
+	struct generator_job *job = g->job_by_id[header[0]];
+	struct generator *owner = job->owner;
 	uint32_t block = weir_get32(header + 1);
-	struct slot_done *done;
-	unsigned int slot;
+	unsigned int slot = job->slot_of_residue[block & (owner->work->window - 1)];
+	struct slot_done *done = &owner->done[slot];
+	uint32_t received = 1;
 
-	slot = owner->slot_of_residue[block & (owner->work->window - 1)];
-	done = &owner->done[slot];
+	if (unlikely(g->next_lost_result.scale < 0))
+		received -= lose(g, result, slot);
 	if (unlikely(g->phase < 0 || (++g->results & (VERIFY_EACH - 1)) == 0)) {
 		g->verified++;
 		g->wrong += !right(owner, result, slot);
 	}
 	/* Release: the frames of the block have been freed before the slot is seen to be done. */
-	__atomic_store_n(&done->results, done->results + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&done->results, done->results + received, __ATOMIC_RELEASE);
+}
+
+static inline bool
+is_result(const struct rte_mbuf *packet)
+{
+	return memcmp(rte_pktmbuf_mtod_offset(packet, const uint8_t *, 6), frames_switch.mac, 6) ==
+		0;
 }
 
 void
 generator_drain(struct generator *g)
 {
 	struct rte_mbuf *results[BURST];
+	bool ordinary = g->nb_ports > g->work->workers;
 
 	for (unsigned int p = 0; p < g->nb_ports; p++) {
 		unsigned int n;
@@ -222,7 +314,7 @@ generator_drain(struct generator *g)
 		do {
 			n = rte_ring_sc_dequeue_burst(g->out[p], (void **)results, BURST, NULL);
 			for (unsigned int i = 0; i < n; i++) {
-				if (g->work->forward)
+				if (ordinary && !is_result(results[i]))
 					take_ordinary(g, results[i], p);
 				else
 					take_result(g, results[i]);
@@ -279,14 +371,15 @@ bare_buffer_bytes(const struct generator_work *work)
 int
 bare_create(struct bare *bare, const struct generator_work *work)
 {
-	unsigned int n = 2 * work->window;
+	unsigned int slots = work->depth * work->jobs, n;
 
+	bare->nb_kept = work->window * work->jobs;
+	n = slots + bare->nb_kept;
 	bare->memory = rte_malloc("bare", n * bare_buffer_bytes(work), 4096);
 	bare->free = calloc(n, sizeof(*bare->free));
-	bare->buffer = calloc(work->depth, sizeof(*bare->buffer));
-	bare->kept = calloc(work->window, sizeof(*bare->kept));
-	bare->left = calloc(work->depth, sizeof(*bare->left));
-	bare->residue = calloc(work->depth, sizeof(*bare->residue));
+	bare->buffer = calloc(slots, sizeof(*bare->buffer));
+	bare->kept = calloc(bare->nb_kept, sizeof(*bare->kept));
+	bare->left = calloc(slots, sizeof(*bare->left));
 	if (bare->memory == NULL)
 		return -1;
 	/* The first buffer on top. */
@@ -305,17 +398,17 @@ bare_destroy(struct bare *bare)
 	free(bare->buffer);
 	free(bare->kept);
 	free(bare->left);
-	free(bare->residue);
 }
 
 static void
-bare_finish(struct bare *bare, unsigned int slot)
+bare_finish(struct bare *bare, uint8_t *buffer)
 {
-	unsigned int residue = bare->residue[slot];
+	uint8_t **kept = &bare->kept[bare->next_kept];
 
-	if (bare->kept[residue] != NULL)
-		bare->free[bare->nb_free++] = bare->kept[residue];
-	bare->kept[residue] = bare->buffer[slot];
+	bare->next_kept = bare->next_kept + 1 == bare->nb_kept ? 0 : bare->next_kept + 1;
+	if (*kept != NULL)
+		bare->free[bare->nb_free++] = *kept;
+	*kept = buffer;
 }
 
 /* The switch has its next payloads prefetched, and so has this: the limit is the best that is
@@ -328,21 +421,20 @@ bare_prefetch(const uint8_t *payload, unsigned int bytes)
 }
 
 static inline void
-bare_one(struct generator *g, uint32_t step, const uint8_t *from)
+bare_one(struct generator *g, unsigned int slot, const uint8_t *from)
 {
 	struct bare *bare = &g->bare;
-	unsigned int slot = step >> 16, elements = g->work->elements;
+	unsigned int elements = g->work->elements;
 
 	if (bare->left[slot] == 0) {
 		bare->left[slot] = g->work->sources;
-		bare->residue[slot] = bare->next_residue++ & (g->work->window - 1);
 		bare->buffer[slot] = bare->free[--bare->nb_free];
 		bare->copy(bare->buffer[slot], from, elements * (size_t)4);
 	} else {
 		bare->reduce(bare->buffer[slot], (const void *[]){from}, 1, elements);
 	}
 	if (--bare->left[slot] == 0)
-		bare_finish(bare, slot);
+		bare_finish(bare, bare->buffer[slot]);
 	bare->packets++;
 }
 
@@ -350,18 +442,18 @@ static void
 bare_run(struct generator *g, uint64_t end)
 {
 	unsigned int bytes = g->work->elements * weir_dtype_bytes(g->work->type);
-	struct place *place = &g->bare.place;
-	const uint8_t *next = g->frames->payload[frame_at(g, place)];
+	struct bare *bare = &g->bare;
+	const uint8_t *next = g->frames->payload[g->step[bare->at].frame];
 
 	while (rte_rdtsc() < end) {
 		for (unsigned int i = 0; i < BATCH; i++) {
-			uint32_t step = g->step[place->at];
+			unsigned int slot = g->step[bare->at].slot;
 			const uint8_t *from = next;
 
-			move(g, place);
-			next = g->frames->payload[frame_at(g, place)];
+			bare->at = after(g, bare->at);
+			next = g->frames->payload[g->step[bare->at].frame];
 			bare_prefetch(next, bytes);
-			bare_one(g, step, from);
+			bare_one(g, slot, from);
 		}
 	}
 }
@@ -406,7 +498,7 @@ keep_step(struct generator *g)
 static uint16_t
 give_counted(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
-	uint64_t from = UINT64_C(4) * g->steps;
+	uint64_t from = UINT64_C(4) * g->under_way;
 	uint16_t n;
 
 	if (g->phase == 0)
@@ -415,7 +507,8 @@ give_counted(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 	if (g->phase < 0 && g->packets >= from) {
 		g->phase = 0;
 		g->stretch[0].from = stamp(g, g->packets);
-	} else if (g->phase == 0 && g->packets >= from + g->work->packets) {
+	} else if (g->phase == 0 &&
+		g->packets >= g->stretch[0].from.packets + g->work->packets) {
 		g->phase = 1;
 		g->stretch[0].to = stamp(g, g->packets);
 		__atomic_store_n(&g->finished, true, __ATOMIC_RELEASE);

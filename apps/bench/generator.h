@@ -6,7 +6,7 @@
  * ready contributions (frames.h) into the worker's burst, so the real engines run on them as if a
  * device had delivered them. Results leave through the port's transmit rings and are taken out
  * again, and freed, in the same callback, as a device does after sending. Each worker has a port,
- * and a job on it whose sources all sit there.
+ * and jobs whose sources all sit there.
  *
  * Instead of contributions, `forward` offers ordinary frames: the same mbufs, of the same size, as
  * UDP datagrams between hosts, all to a station behind an additional port. The switch learns that
@@ -16,7 +16,10 @@
  * work, and its time is taken out. Hosts do not join: the generation is fixed, its challenge zeros.
  *
  * The loop is closed, as with real hosts: a slot takes its next block only when the results of the
- * block before have left.
+ * block before have left. order.h: what arrives when.
+ *
+ * `loss`: a contribution that is lost is given a quarter of the blocks under way later, or as soon as nothing else
+ * can be given. If a result is lost, a source repeats its contribution then, and the switch answers with the result.
  *
  * Time is cut into phases: a warm-up, in which each result is compared with the expected one
  * (block, status, sources, sum), then, with one result in 1024 compared, in turn the switch and the
@@ -29,25 +32,26 @@
 
 #include "apps/bench/bench.h"
 #include "apps/bench/frames.h"
+#include "apps/bench/order.h"
 #include "ppe/ppe.h"
 
 #define GENERATOR_CPU 0.9 /* with less of a phase on a CPU, others disturbed it */
-
-enum generator_order {
-	GENERATOR_BLOCK, /* a block's contributions one after the other */
-	GENERATOR_SOURCE, /* a source's contributions to half a window, then the next source's */
-	GENERATOR_RANDOM, /* half a window's contributions shuffled */
-};
 
 /* One point of a sweep. */
 struct generator_work {
 	unsigned int workers; /* [1, 16] */
 	unsigned int threads, burst, batch;
 	unsigned int sources, window, elements;
-	unsigned int depth; /* blocks under way at most per worker, [1, window / workers] */
+	unsigned int jobs; /* of each worker, [1, 256 / workers] */
+	unsigned int depth; /* blocks under way at most per job, [1, window / workers] */
 	unsigned int copies; /* laps until a frame is used again, [1, ...] */
 	enum weir_dtype type;
-	enum generator_order order;
+	enum order order;
+	unsigned int run_length; /* of ORDER_RUNS, [1, ...] */
+	uint64_t seed;
+	bool late; /* one source of each job is late */
+	double loss; /* share of the contributions and of the results that are lost, [0, 0.5]; one worker */
+	double ordinary; /* ordinary frames beside each contribution, [0, 0.9] */
 	bool checksum; /* software verifies and computes UDP checksums; else they are not used */
 	bool multicast;
 	bool authenticated;

@@ -8,7 +8,7 @@
 #define GENERATOR_WORKERS 16
 #define GENERATOR_PORTS   (GENERATOR_WORKERS + 1) /* the last: where frames are forwarded to */
 
-/* How many results of a slot's block have left. Written by the worker that sends them, read and
+/* How many results of a slot's block have left, less the lost ones, modulo 2^32. Written by the worker that sends them, read and
  * reset by the generator that owns the slot, in turn. */
 struct slot_done {
 	uint32_t results;
@@ -22,9 +22,17 @@ struct stretch {
 	} from, to;
 };
 
-/* A place in the lap of steps, and which copy of the frames this lap is. */
-struct place {
-	unsigned int at, copy;
+/* Where packets of a kind happen at random, each with the same probability. */
+struct chance {
+	double scale; /* 1 / log(1 - probability); 0: never */
+	uint64_t left; /* packets until it happens */
+};
+
+/* A contribution that is sent again. */
+struct again {
+	uint32_t frame;
+	uint16_t slot;
+	uint64_t due; /* when so many contributions were given */
 };
 
 /* The bare kernel's blocks: buffers taken and given back as the switch does it. */
@@ -33,14 +41,23 @@ struct bare {
 	uint8_t **free; /* last freed, first used */
 	unsigned int nb_free;
 	uint8_t **buffer; /* [slot] */
-	uint8_t **kept; /* [residue]: the finished block's, until the next one is finished */
+	uint8_t **kept; /* a ring of nb_kept, the windows of all jobs: finished blocks' */
+	unsigned int next_kept, nb_kept;
 	unsigned int *left; /* [slot] contributions missing */
-	unsigned int *residue; /* [slot] */
-	unsigned int next_residue;
-	struct place place;
+	unsigned int at; /* in the lap */
 	rmw_reduce_fn reduce;
 	rmw_copy_fn copy;
 	uint64_t packets;
+};
+
+/* One of a worker's jobs. */
+struct generator_job {
+	struct generator *owner;
+	unsigned int nb_shard[GENERATOR_WORKERS];
+	uint32_t *shard_residue[GENERATOR_WORKERS]; /* by shard: the residues that it owns */
+	uint32_t *slot_of_residue; /* others read it, for the results they send */
+	uint32_t *lap; /* [residue]: how often it was used */
+	unsigned int next_in_shard[GENERATOR_WORKERS];
 };
 
 struct generator {
@@ -48,29 +65,35 @@ struct generator {
 	const struct generator_work *work;
 	const struct schedule *schedule;
 	struct generator *all; /* `workers` entries */
+	struct generator_job *jobs; /* `work->jobs` entries; all workers' by job id: */
+	struct generator_job **job_by_id;
+	struct generator_job **job_of_slot;
 	unsigned int id;
 	uint16_t port; /* ethdev */
 	struct frames *frames;
+	struct frames *ordinary; /* NULL: none */
 	unsigned int nb_ports;
 	struct rte_ring *out[GENERATOR_PORTS]; /* its own transmit rings, of all ports */
-	uint32_t *step; /* a lap: slot << 16 | source, `steps` entries */
+	struct step *step; /* a lap: order.h */
 	unsigned int steps;
-	unsigned int nb_shard[GENERATOR_WORKERS];
-	uint32_t *shard_residue[GENERATOR_WORKERS]; /* by shard: the residues that it owns */
+	unsigned int under_way; /* contributions to all slots */
 	unsigned int results_per_block;
-	uint32_t *slot_of_residue; /* others read it, for the results they send */
 
 	/* own writes */
-	struct place place;
+	unsigned int at; /* in the lap */
 	uint64_t packets;
 	uint64_t aside; /* TSC cycles that the hosts' tags took */
-	uint64_t forwarded; /* of them, those that have left */
+	uint64_t ordinary_given; /* ordinary frames beside contributions */
+	uint64_t forwarded; /* ordinary frames that have left */
 	uint64_t random;
+	struct chance next_ordinary, next_lost,
+		next_lost_result; /* a multicast result: one for each source */
+	struct again *again; /* a ring of under_way entries */
+	unsigned int first_again, nb_again;
+	uint64_t repeated; /* contributions, because results were lost */
 	unsigned int *given; /* [slot]: contributions given out of the block under way */
 	uint32_t *block; /* [slot]: its id */
-	uint32_t *row; /* [slot]: its row of frames */
-	uint32_t *lap; /* [residue]: how often it was used */
-	unsigned int next_in_shard[GENERATOR_WORKERS];
+	uint32_t *row; /* [slot]: the first frame of its row */
 	struct slot_done *done; /* [slot] */
 	uint64_t results; /* after the warm-up */
 	uint64_t verified, wrong;
@@ -93,6 +116,9 @@ struct schedule {
 /* The receive callback: results out, contributions in. arg: the worker's struct generator. */
 uint16_t generator_offer(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t n,
 	uint16_t max, void *arg);
+
+/* Let it happen with this probability, [0, 1), from now on. */
+void generator_chance(struct generator *generator, struct chance *chance, double probability);
 
 /* Take the results that have left, and free them: the worker, or anybody after it has stopped. */
 void generator_drain(struct generator *generator);

@@ -13,6 +13,7 @@
 #include "rmw/kernels.h"
 
 #define RING         16384 /* results between two polls: a burst may finish so many */
+#define ORDINARY     1024 /* ordinary frames under way beside contributions, about */
 #define WARM_UP_MS   30
 #define PATIENCE_MS  3000
 #define PATIENCE_MAX 600000 /* under callgrind */
@@ -23,7 +24,8 @@ struct bench_switch {
 	struct generator *generator; /* `workers` entries */
 	struct ppe_config config;
 	struct ppe_jobs jobs;
-	struct ppe_job job[GENERATOR_WORKERS];
+	struct ppe_job job[WEIR_JOBS_MAX];
+	struct generator_job *job_by_id[WEIR_JOBS_MAX];
 	unsigned int nb_ports;
 	struct pktbuf_port_config port[GENERATOR_PORTS];
 	struct rte_ring *ring[GENERATOR_PORTS][GENERATOR_WORKERS + 1]; /* the last: receive */
@@ -81,7 +83,7 @@ configure_job(struct bench_switch *s, unsigned int id)
 	snprintf(job->name, sizeof(job->name), "job%u", id);
 	for (unsigned int i = 0; i < w->sources; i++) {
 		job->members[i / 64] |= UINT64_C(1) << (i % 64);
-		job->address[i] = 0x0a4d0001 + i;
+		job->address[i] = FRAMES_FIRST + i;
 	}
 	s->jobs.by_id[id] = job;
 }
@@ -119,55 +121,63 @@ make_port(struct bench_switch *s, unsigned int p)
 	return 0;
 }
 
-static void
-shuffle(uint32_t *steps, unsigned int n)
-{
-	uint64_t state = 1;
-
-	for (unsigned int i = n; i > 1; i--) {
-		unsigned int other = (unsigned int)(bench_random(&state) % i);
-
-		RTE_SWAP(steps[i - 1], steps[other]);
-	}
-}
-
-/* A lap in the order of arrival: in two halves, so that one is in flight while the other
- * finishes. */
-static void
+static int
 make_steps(struct generator *g)
 {
 	const struct generator_work *w = g->work;
-	unsigned int half = w->depth > 1 ? w->depth / 2 : 1, n = 0;
+	const struct order_config order = {.order = w->order,
+		.rows = w->depth * w->jobs * w->copies,
+		.slots = w->depth * w->jobs,
+		.jobs = w->jobs,
+		.sources = w->sources,
+		.run_length = w->run_length,
+		.seed = w->seed + g->id,
+		.late = w->late};
 
-	g->step = calloc((size_t)w->depth * w->sources, sizeof(*g->step));
-	for (unsigned int from = 0; from < w->depth; from += half) {
-		unsigned int to = RTE_MIN(from + half, w->depth), first = n;
-
-		for (unsigned int i = 0; i < (to - from) * w->sources; i++) {
-			bool by_source = w->order == GENERATOR_SOURCE;
-			unsigned int k = by_source ? i % (to - from) : i / w->sources;
-			unsigned int s = by_source ? i / (to - from) : i % w->sources;
-
-			g->step[n++] = (from + k) << 16 | s;
-		}
-		if (w->order == GENERATOR_RANDOM)
-			shuffle(g->step + first, n - first);
-	}
-	g->steps = n;
+	g->under_way = order.slots * order.sources;
+	g->steps = order.rows * order.sources;
+	g->step = lap_create(&order);
+	return g->step == NULL ? -1 : 0;
 }
 
 static void
-make_residues(struct generator *g, const struct ppe_job *job)
+make_job(struct bench_switch *s, struct generator *g, unsigned int i)
 {
-	unsigned int n = g->work->workers;
+	const struct generator_work *w = g->work;
+	unsigned int id = g->id * w->jobs + i;
+	struct generator_job *job = &g->jobs[i];
 
-	for (unsigned int shard = 0; shard < n; shard++)
-		g->shard_residue[shard] = calloc(g->work->window, sizeof(uint32_t));
-	for (uint32_t r = 0; r < g->work->window; r++) {
-		unsigned int shard = ppe_job_shard(job, r, n);
+	configure_job(s, id);
+	s->job_by_id[id] = job;
+	job->owner = g;
+	job->lap = calloc(w->window, sizeof(*job->lap));
+	job->slot_of_residue = calloc(w->window, sizeof(*job->slot_of_residue));
+	for (unsigned int shard = 0; shard < w->workers; shard++)
+		job->shard_residue[shard] = calloc(w->window, sizeof(uint32_t));
+	for (uint32_t r = 0; r < w->window; r++) {
+		unsigned int shard = ppe_job_shard(&s->job[id], r, w->workers);
 
-		g->shard_residue[shard][g->nb_shard[shard]++] = r;
+		job->shard_residue[shard][job->nb_shard[shard]++] = r;
 	}
+}
+
+/* What a lossy network does, and ordinary frames in between. */
+static int
+make_chances(struct generator *g)
+{
+	const struct generator_work *w = g->work;
+	struct frames_config ordinary = g->frames->config;
+
+	generator_chance(g, &g->next_lost, w->loss);
+	generator_chance(g, &g->next_lost_result, w->loss);
+	generator_chance(g, &g->next_ordinary, w->ordinary);
+	g->again = calloc(g->under_way, sizeof(*g->again));
+	if (w->ordinary <= 0)
+		return 0;
+	ordinary.ordinary = true;
+	ordinary.rows = ORDINARY / w->sources + 1;
+	g->ordinary = frames_create(&ordinary);
+	return g->ordinary == NULL ? -1 : 0;
 }
 
 static int
@@ -175,16 +185,18 @@ make_generator(struct bench_switch *s, unsigned int id)
 {
 	const struct generator_work *w = s->work;
 	struct generator *g = &s->generator[id];
+	unsigned int slots = w->depth * w->jobs;
 	const struct frames_config frames = {.id = id,
 		.sources = w->sources,
-		.rows = w->depth * w->copies,
+		.rows = slots * w->copies,
 		.elements = w->elements,
 		.type = w->type,
 		.checksum = w->checksum,
 		.authenticated = w->authenticated,
 		.ordinary = w->forward,
 		.to_port = w->workers,
-		.job = (uint8_t)id,
+		.job = (uint8_t)(id * w->jobs),
+		.jobs = w->jobs,
 		.generation = 1};
 
 	g->work = w;
@@ -196,20 +208,23 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->random = 0x9e3779b97f4a7c15u + id;
 	g->results_per_block = w->multicast ? 1 : w->sources;
 	g->frames = frames_create(&frames);
-	g->given = calloc(w->depth, sizeof(*g->given));
-	g->block = calloc(w->depth, sizeof(*g->block));
-	g->row = calloc(w->depth, sizeof(*g->row));
-	g->lap = calloc(w->window, sizeof(*g->lap));
-	g->slot_of_residue = calloc(w->window, sizeof(*g->slot_of_residue));
-	g->done = aligned_alloc(RTE_CACHE_LINE_SIZE, w->depth * sizeof(*g->done));
-	if (g->frames == NULL || bare_create(&g->bare, w) < 0)
+	g->given = calloc(slots, sizeof(*g->given));
+	g->block = calloc(slots, sizeof(*g->block));
+	g->row = calloc(slots, sizeof(*g->row));
+	g->done = aligned_alloc(RTE_CACHE_LINE_SIZE, slots * sizeof(*g->done));
+	g->jobs = calloc(w->jobs, sizeof(*g->jobs));
+	g->job_of_slot = calloc(slots, sizeof(struct generator_job *));
+	g->job_by_id = s->job_by_id;
+	if (g->frames == NULL || bare_create(&g->bare, w) < 0 || make_steps(g) < 0 ||
+		make_chances(g) < 0)
 		return -1;
-	for (unsigned int k = 0; k < w->depth; k++) {
+	for (unsigned int i = 0; i < w->jobs; i++)
+		make_job(s, g, i);
+	for (unsigned int k = 0; k < slots; k++) {
 		g->given[k] = w->sources;
 		g->done[k].results = g->results_per_block;
+		g->job_of_slot[k] = &g->jobs[k % w->jobs];
 	}
-	make_steps(g);
-	make_residues(g, &s->job[id]);
 	return 0;
 }
 
@@ -217,16 +232,22 @@ static void
 destroy_generator(struct generator *g)
 {
 	frames_destroy(g->frames);
+	frames_destroy(g->ordinary);
 	bare_destroy(&g->bare);
+	for (unsigned int i = 0; g->jobs != NULL && i < g->work->jobs; i++) {
+		for (unsigned int shard = 0; shard < GENERATOR_WORKERS; shard++)
+			free(g->jobs[i].shard_residue[shard]);
+		free(g->jobs[i].slot_of_residue);
+		free(g->jobs[i].lap);
+	}
+	free(g->jobs);
+	free(g->job_of_slot);
 	free(g->step);
-	for (unsigned int shard = 0; shard < GENERATOR_WORKERS; shard++)
-		free(g->shard_residue[shard]);
 	free(g->given);
 	free(g->block);
 	free(g->row);
-	free(g->lap);
-	free(g->slot_of_residue);
 	free(g->done);
+	free(g->again);
 }
 
 /* Queue q of port p is worker (p + q) % workers' own (ppe/topology.c). */
@@ -269,17 +290,16 @@ build(struct bench_switch *s)
 	/* The bare kernel is chosen before the switch is made: each point has its own isa. */
 	rmw_kernels_select((enum rmw_isa)s->work->isa);
 	configure(s);
-	s->nb_ports = s->work->forward ? n + 1 : n;
+	s->nb_ports = s->work->forward || s->work->ordinary > 0 ? n + 1 : n;
 	s->generator = aligned_alloc(RTE_CACHE_LINE_SIZE, n * sizeof(*s->generator));
 	memset(s->generator, 0, n * sizeof(*s->generator));
 	for (unsigned int i = 0; i < n; i++) {
-		configure_job(s, i);
 		if (make_generator(s, i) < 0 || make_port(s, i) < 0) {
 			warnx("no memory for generator %u", i);
 			return -1;
 		}
 	}
-	if (s->work->forward && teach(s) < 0)
+	if (s->nb_ports > n && teach(s) < 0)
 		return -1;
 	join_rings(s);
 	for (unsigned int i = 0; i < n; i++)
@@ -390,6 +410,9 @@ check(struct bench_switch *s, struct generator_result *result)
 	uint64_t dropped = 0;
 
 	ppe_stats_read(s->ppe, &stats);
+	/* Contributions that are repeated because their results were lost; the last ones may be under way. */
+	if (stats.drops[PPE_DROP_LATE] <= s->generator[0].repeated)
+		stats.drops[PPE_DROP_LATE] = 0;
 	for (unsigned int d = 0; d < PPE_DROP_COUNT; d++) {
 		if (stats.drops[d] > 0)
 			warnx("the switch dropped %" PRIu64 ": %s", stats.drops[d],
@@ -403,7 +426,7 @@ check(struct bench_switch *s, struct generator_result *result)
 			result->verified);
 	if (result->verified == 0)
 		warnx("no result was verified");
-	if (s->work->forward && stats.fdb_used <= s->work->sources) {
+	if (s->nb_ports > s->work->workers && stats.fdb_used <= s->work->sources) {
 		warnx("the switch knows only %u stations: it floods", stats.fdb_used);
 		return -1;
 	}
@@ -439,11 +462,13 @@ unsigned int
 generator_memory_mb(const struct generator_work *work)
 {
 	const struct frames_config frames = {.sources = work->sources,
-		.rows = work->depth * work->copies,
+		.rows = work->depth * work->jobs * work->copies +
+			(work->ordinary > 0 ? ORDINARY / work->sources + 1 : 0),
 		.elements = work->elements,
 		.type = work->type};
-	uint64_t buffers = UINT64_C(5) * work->window * (work->elements * 4 + 256);
-	uint64_t kept = work->deterministic ? (uint64_t)work->window * work->sources : 0;
+	uint64_t blocks = (uint64_t)work->window * work->jobs;
+	uint64_t buffers = 5 * blocks * (work->elements * 4 + 256);
+	uint64_t kept = work->deterministic ? blocks * work->sources : 0;
 	uint64_t pools = UINT64_C(2) * RING * 640 + 1024 * 3072 + 4 * RING * sizeof(void *);
 	uint64_t per_worker = frames_memory(&frames) + buffers + kept * (work->elements * 4 + 256) +
 		pools + (UINT64_C(4) << 20);

@@ -168,7 +168,8 @@ static void
 add(struct traffic *t, struct batch *batch, unsigned int source, uint32_t block)
 {
 	unsigned int p = source % LINK_PORTS, row = block % t->frames->config.rows;
-	struct rte_mbuf *m = frames_take(t->frames, row, source, block);
+	struct rte_mbuf *m =
+		frames_take(t->frames, row * t->frames->config.sources + source, block);
 
 	rte_mbuf_refcnt_update(m, 1);
 	batch->list[p][batch->count[p]++] = m;

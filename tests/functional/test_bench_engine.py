@@ -38,9 +38,25 @@ def ordinary_frames_reach_the_station():
 
 @case
 def a_deterministic_job_sums_as_well():
-    for order in ('block', 'source', 'random'):
+    for order in ('runs', 'block', 'source', 'random'):
         options = ['--deterministic', '--type', 'fp32', '--order', order]
         check(2000 <= counted(*options) < 2032, '%s', options)
+
+
+@case
+def everything_finishes_in_company():
+    """Many jobs, many sources, losses, ordinary frames and a late source: every packet that was asked for is given."""
+    for options in (['--jobs', '8'], ['--jobs', '64', '--window', '8'], ['--sources', '256', '--window', '8'],
+                    ['--loss', '10'], ['--loss', '10', '--results', 'multicast'], ['--ordinary', '20'],
+                    ['--late'], ['--late', '--results', 'multicast'],
+                    ['--jobs', '3', '--loss', '5', '--ordinary', '5', '--late', '--batch', '1'],
+                    ['--lcores', '2', '--far', '50', '--jobs', '2', '--ordinary', '5', '--late']):
+        check(counted('--packets', '6000', *options) >= 6000, '%s', options)
+    for options, word in ((['--lcores', '2', '--loss', '1'], 'one lcore'), (['--jobs', '200', '--lcores', '2'], '256'),
+                          (['--late', '--order', 'block'], 'order runs'), (['--ordinary', '1', '--authenticate'], 'without')):
+        end = subprocess.run([BENCH, 'engine', '--packets', '1', '--huge', 'no'] + options, capture_output=True,
+                             text=True, timeout=120, check=False)
+        check(end.returncode == 2 and word in end.stderr, '%s: it says:\n%s', options, end.stderr)
 
 
 @case

@@ -32,7 +32,8 @@ SECONDS = 120  # of one path; a few on an idle machine
 PACKETS = 5000
 OPERATIONS = 4096
 
-ENGINE = ['engine', '--frames', '512', '--packets', str(PACKETS), '--isa', 'avx2']
+# One order for good: a block's contributions one after the other.
+ENGINE = ['engine', '--frames', '512', '--packets', str(PACKETS), '--isa', 'avx2', '--order', 'block']
 HASH = ['hash', '--records', '4000', '--load', '50', '--operations', str(OPERATIONS),
         '--operation']
 
@@ -47,10 +48,13 @@ PATHS = {
     'engine 1024': engine(elements=1024),
     'engine 64, fp32': engine(dtype='fp32'),
     'engine 64, multicast': engine('--results', 'multicast'),
+    'engine 256, multicast': engine('--results', 'multicast', elements=256),
+    'engine 1024, multicast': engine('--results', 'multicast', elements=1024),
     'engine 64, software checksums': engine('--checksum', 'software'),
     'engine 64, one thread': engine('--threads', '1'),
     'engine 64, order source': engine('--order', 'source'),
     'engine 64, order random': engine('--order', 'random'),
+    'engine 256, order runs': engine('--order', 'runs', elements=256),
     'engine 64, two workers': engine('--lcores', '2', '--far', '50'),
     'forward': engine('--traffic', 'forward', elements=16),
     'hash hit': HASH + ['hit'],
