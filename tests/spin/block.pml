@@ -55,6 +55,8 @@
  * both, and so do all. */
 /* MOVES: a source that joins may move, once, to another address (MAC, port). Not with ADVERSARY. */
 /* REVOKE: a source that joins anew ends the generation that runs. */
+/* BATCH: a worker takes contributions in batches, too. */
+/* ORDERED: the network keeps the order in which a source sends. Not with losses, ADVERSARY or AWAY. */
 /* DEAD_AFTER: at any time, a source that the others wait for may be dead for all the switch knows. */
 #ifndef POLICY
 #define POLICY WAIT_FOR_ALL
@@ -179,6 +181,16 @@ inline pick(set, i)
 	do
 	:: HAS(set, i) -> break
 	:: ((set) >> (i + 1)) != 0 -> i++
+	od
+}
+
+/* The first bit of the same source. */
+inline oldest(set, i)
+{
+	i = (i / PAIRS) * PAIRS;
+	do
+	:: HAS(set, i) -> break
+	:: else -> i++
 	od
 }
 

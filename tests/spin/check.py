@@ -60,6 +60,11 @@ HOLDS = [
     ('a source moves while it joins, window 2: loss', 'LOSSES=1 MOVES WINDOW=2'),
     ('a source moves while it joins, one crashes, and revokes',
      'MOVES CRASHES=1 REVOKE WINDOW=2 BLOCKS=2 ' + AGAIN),
+    ('batches, window 2: loss, duplicate', LOSSY + 'BATCH WINDOW=2'),
+    ('batches, in order: two duplicates', 'DUPLICATES=2 BATCH ORDERED'),
+    ('batches, partial, window 2: any packet at any time', 'ADVERSARY BATCH POLICY=PARTIAL WINDOW=2'),
+    ('batches, a source crashes, and is expelled: any packet at any time',
+     'ADVERSARY BATCH CRASHES=1 POLICY=PARTIAL DEAD_AFTER'),
     ('three sources, partial: any packet at any time', 'ADVERSARY SOURCES=3 POLICY=PARTIAL BLOCKS=2'),
 ]
 LARGE = [
@@ -87,6 +92,7 @@ REFUSED = r'assertion violated \(excused\|\|'
 PLACE = r'assertion violated \(began_with\['
 ASKED = r'assertion violated \(.*began_with\['
 AT_ONCE = r'assertion violated .*following'
+OVERTAKEN = r'assertion violated \(b>=next\['
 RESTART = 'ADVERSARY RESTARTS=1 ' + AGAIN
 
 # fault, definitions, what is found
@@ -113,6 +119,8 @@ FAULTS = [
     ('FOLLOWED_MEANWHILE', 'MOVES CRASHES=1 REVOKE BLOCKS=2 ' + AGAIN, AT_ONCE),
     ('ACCEPTED_EARLY', 'ADVERSARY WINDOW=2', REFUSED),
     ('LATE_JOIN_REVOKES', 'ADVERSARY CRASHES=1 REVOKE BLOCKS=2 LIVES=2 EPOCHS=3', ASKED),
+    ('OVERTAKES', 'DUPLICATES=1 BATCH ORDERED', OVERTAKEN),
+    ('HEARD_WHEN_ADDED', 'DUPLICATES=1 BATCH', WRONG),
     ('TOLD_WHILE_WALKING', 'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2', PLACE),
 ]
 

@@ -72,7 +72,7 @@ inline fill(rec, b)
 	assert(buffers <= 2 * WINDOW)
 }
 
-inline open_next(r, s, e, b)
+inline open_next(r, b)
 {
 	if
 	:: current[r].state == done ->
@@ -84,8 +84,7 @@ inline open_next(r, s, e, b)
 	:: else -> skip
 	fi;
 	next[r] = next[r] + WINDOW;
-	fill(current[r], b);
-	aggregate(r, current[r], true, s, e)
+	fill(current[r], b)
 }
 
 /* The source has the result of this block. */
@@ -110,7 +109,11 @@ inline block_open(r, s, e, b)
 		fill(fresh, b);
 		aggregate(r, fresh, false, s, e)
 #else
-	:: b < next[r] -> tell(s, PAIR(e, b), SAYS_EXPIRED)
+	:: b < next[r] ->
+#ifdef ORDERED
+		assert(b >= next[r]); /* something has overtaken it */
+#endif
+		tell(s, PAIR(e, b), SAYS_EXPIRED)
 #endif
 	:: b > next[r] || (b == next[r] && current[r].state == open) ->
 		tell(s, PAIR(e, b), SAYS_WINDOW)
@@ -124,7 +127,9 @@ inline block_open(r, s, e, b)
 #ifndef BUG_NOT_HELD_BACK
 		:: previous[r].state != nothing -> skip /* held back: a third buffer */
 #endif
-		:: else -> open_next(r, s, e, b)
+		:: else ->
+			open_next(r, b);
+			aggregate(r, current[r], true, s, e)
 		fi
 	fi
 }
@@ -286,19 +291,111 @@ inline expel(r)
 
 #include "join.pml"
 
+/* A contribution has come, and may come again. */
+inline receive(p)
+{
+	if
+	:: !KEEPS -> up = up & ~(1 << p)
+	:: !KEEPS && duplicates > 0 -> duplicates--
+	:: KEEPS -> skip
+	fi
+}
+
+#ifdef BATCH
+/* ---- batch.c ---- */
+
+#define LANES 4
+#define FITS(r, s, e, b) (generation[r] != 0 && NUMBER(e) == NUMBER(generation[r]) && !REVOKED(r) && \
+	!HAS(EXPELLED(r), s) && (current[r].state != nothing && current[r].block == b -> \
+		current[r].state == open && !HAS(current[r].heard, s) : \
+		b == next[r] && previous[r].state == nothing && current[r].state != open))
+
+inline assign(r, s, b)
+{
+	if
+	:: current[r].state == nothing || current[r].block != b -> open_next(r, b)
+	:: else -> skip
+	fi;
+#ifndef BUG_HEARD_WHEN_ADDED
+	current[r].heard = current[r].heard | (1 << s);
+#endif
+	if
+	:: HAS(group[r], s) -> current[r].spoilt = true
+	:: else -> group[r] = group[r] | (1 << s)
+	fi
+}
+
+/* The group is added; then what sum() and finish() make of it. */
+inline finish(r)
+{
+	s = 0;
+	do
+	:: s == SOURCES -> break
+	:: else ->
+		if
+		:: HAS(group[r], s) ->
+			add_payload(r, current[r], s, generation[r]);
+			current[r].heard = current[r].heard | (1 << s)
+		:: else -> skip
+		fi;
+		s++
+	od;
+	if
+	:: group[r] != 0 && (current[r].heard | EXPELLED(r)) == ALL ->
+		block_finish(r, current[r], true, current[r].heard);
+		emit_block(r, current[r], NONE)
+	:: else -> skip
+	fi;
+	group[r] = 0
+}
+
+/* Any packets that fit, in any order, and none that a packet of its source must come before; all are
+ * assigned, then each group is added. No thread runs meanwhile. The others stay, for threads. */
+inline batch()
+{
+	lanes = 0;
+	do
+	:: lanes < LANES && up != 0 ->
+		pick(up, p);
+#if defined(ORDERED) && !defined(BUG_OVERTAKES)
+		oldest(up, p);
+#endif
+		s = p / PAIRS;
+		e = (p % PAIRS) / BLOCKS + 1;
+		b = p % BLOCKS;
+		r = b % WINDOW;
+		if
+		:: !FITS(r, s, e, b) -> break
+		:: else -> receive(p); assign(r, s, b); lanes++
+		fi
+	:: lanes > 0 -> break
+	od;
+	r = 0;
+	do
+	:: r == WINDOW -> break
+	:: else -> finish(r); r++
+	od
+}
+#endif
+
 proctype Switch()
 {
 	byte p, s, e, b, r, i;
+#ifdef BATCH
+	byte lanes, group[WINDOW]; /* sources whose contributions are to be added to `current` */
+#endif
 
 end:
 	do
+#ifdef BATCH
+	:: atomic { up != 0 -> batch(); lanes = 0; p = 0; s = 0; e = 0; b = 0; r = 0; i = 0 }
+#endif
 	:: atomic { up != 0 ->
 			pick(up, p);
-			if
-			:: !KEEPS -> up = up & ~(1 << p)
-			:: !KEEPS && duplicates > 0 -> duplicates--
-			:: KEEPS -> skip
-			fi;
+#ifdef ORDERED
+			oldest(up, p);
+#endif
+			receive(p);
 			d_step {
 				s = p / PAIRS;
 				e = (p % PAIRS) / BLOCKS + 1;

@@ -13,7 +13,7 @@ import sys
 ROOT = sys.argv[1]
 SWITCH, HOST = 'ppe/collective/*.[ch]', 'apps/libweir/*.c'
 # Of block.pml: what has no function of its own in the code.
-OWN = {'pick', 'tell', 'accept', 'open_next', 'restart', 'take_join', 'deaf', 'fail', 'flush',
+OWN = {'pick', 'oldest', 'receive', 'tell', 'batch', 'accept', 'open_next', 'restart', 'take_join', 'deaf', 'fail', 'flush',
        'check_result', 'lost', 'lose_contribution', 'lose_acknowledgement', 'lose_join', 'lose_accepted', 'lose_result'}
 
 
