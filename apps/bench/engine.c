@@ -111,6 +111,7 @@ static const struct table_column columns[] = {
 	{.key = "payload", .title = "payload", .unit = "Gbit/s", .width = 9, .digits = 1},
 	{.key = "bare", .title = "bare", .unit = "Gbit/s", .width = 9, .digits = 1},
 	{.key = "ratio", .title = "ratio", .width = 6, .digits = 3},
+	{.key = "kway", .title = "k-way", .unit = "Gbit/s", .digits = 1},
 	{.key = "far", .title = "far", .digits = 2},
 	{.key = "hops", .title = "hops", .unit = "/packet", .digits = 2},
 	{.key = "hop", .title = "hop", .unit = "ns", .width = 6, .digits = 1},
@@ -131,19 +132,22 @@ static void
 add_row(const struct generator_work *w, const struct generator_result *result)
 {
 	double rate[BENCH_REPEAT_MAX], ratio[BENCH_REPEAT_MAX], cpu[BENCH_REPEAT_MAX];
-	double gbits = w->elements * weir_dtype_bytes(w->type) * 8e-9, r, q, time, limit;
+	double together[BENCH_REPEAT_MAX];
+	double gbits = w->elements * weir_dtype_bytes(w->type) * 8e-9, r, q, k, time, limit;
 	double hops = (double)result->hops / (double)result->contributions, tagless;
 	bool disturbed;
 
 	for (unsigned int n = 0; n < result->samples; n++) {
 		rate[n] = result->sample[n].rate;
 		ratio[n] = rate[n] / result->sample[n].bare_rate;
+		together[n] = rate[n] / result->sample[n].together_rate;
 		cpu[n] = result->sample[n].cpu;
 	}
 	disturbed = bench_median(cpu, result->samples) < GENERATOR_CPU;
 	r = bench_median(rate, result->samples);
 	/* The limits are put so that value / limit is the median of the pairs' ratios. */
 	q = w->forward ? BENCH_NONE : bench_median(ratio, result->samples);
+	k = w->forward ? BENCH_NONE : bench_median(together, result->samples);
 	time = 1e9 * w->workers / r;
 	if (w->workers == 1 && !w->authenticated)
 		alone = r;
@@ -163,8 +167,8 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 		TABLE_BOOL(deterministic), TABLE_BOOL(w->authenticated),
 		TABLE_BOOL(bench_on_huge_pages()), TABLE_TEXT(traffic), TABLE_NUMBER(time),
 		TABLE_NUMBER(r * 1e-6), TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / q),
-		TABLE_NUMBER(q), TABLE_NUMBER(w->far), TABLE_NUMBER(hops),
-		TABLE_NUMBER(w->far > 0 ? (time - near) / hops : BENCH_NONE),
+		TABLE_NUMBER(q), TABLE_NUMBER(r * gbits / k), TABLE_NUMBER(w->far),
+		TABLE_NUMBER(hops), TABLE_NUMBER(w->far > 0 ? (time - near) / hops : BENCH_NONE),
 		TABLE_NUMBER(limit * gbits), TABLE_NUMBER(r / limit), TABLE_NUMBER(tagless * gbits),
 		TABLE_NUMBER(r / tagless), TABLE_BOOL(disturbed),
 		TABLE_TEXT(disturbed ? "*" : "")});
@@ -322,7 +326,7 @@ run(void)
 			burst, bench_pages());
 		bench_note(
 			"bare: the same vector operations on the same frames, alone, in the same "
-			"run; times are CPU time");
+			"run; k-way: 8 contributions added in one pass; times are CPU time");
 		bench_note("*: other processes had the CPU, and its caches, for more than a tenth "
 			   "of most phases");
 		bench_table(columns, RTE_DIM(columns));

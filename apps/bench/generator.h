@@ -22,9 +22,10 @@
  * can be given. If a result is lost, a source repeats its contribution then, and the switch answers with the result.
  *
  * Time is cut into phases: a warm-up, in which each result is compared with the expected one
- * (block, status, sources, sum), then, with one result in 1024 compared, in turn the switch and the
- * bare kernel. In a bare phase the callback keeps the lcore and does only the same vector
- * operations, on the same frames, into as many buffers in the same order. Both are measured on one
+ * (block, status, sources, sum), then, with one result in 1024 compared, in turn the switch, the
+ * bare kernel and bare k-way. In a bare phase the callback keeps the lcore and does only vector
+ * operations, on the same frames, into as many buffers: the bare kernel adds one contribution at a time, in the order of
+ * arrival; bare k-way adds those of a block in one pass over the buffer, eight at most. All are measured on one
  * core, in turn, many times.
  */
 #ifndef APPS_BENCH_GENERATOR_H
@@ -64,10 +65,11 @@ struct generator_work {
 	uint64_t packets;
 };
 
-/* What one phase pair gave, over all workers. */
+/* What a phase of each kind gave, over all workers. */
 struct generator_sample {
-	double rate, bare_rate; /* packets per second of CPU time, sums of the workers' rates */
-	double cpu; /* the least share of a phase, over workers and both phases, spent on a CPU */
+	/* Packets per second of CPU time, sums of the workers' rates: of the switch, the bare kernel, bare k-way. */
+	double rate, bare_rate, together_rate;
+	double cpu; /* the least share of a phase, over workers and kinds, spent on a CPU */
 };
 
 struct generator_result {

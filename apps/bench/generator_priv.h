@@ -14,6 +14,9 @@ struct slot_done {
 	uint32_t results;
 } __rte_cache_aligned;
 
+/* Kinds of phases, in turn. */
+enum { PHASE_SWITCH, PHASE_BARE, PHASE_BARE_TOGETHER, PHASES };
+
 /* One measured stretch: its two ends. */
 struct stretch {
 	struct stamp {
@@ -45,7 +48,8 @@ struct bare {
 	unsigned int next_kept, nb_kept;
 	unsigned int *left; /* [slot] contributions missing */
 	unsigned int at; /* in the lap */
-	rmw_reduce_fn reduce;
+	unsigned int row; /* its first frame: where bare k-way is */
+	rmw_reduce_fn begin, reduce;
 	rmw_copy_fn copy;
 	uint64_t packets;
 };
@@ -100,12 +104,12 @@ struct generator {
 	int phase;
 	bool finished; /* main thread: ro */
 	uint64_t turns; /* begun, while packets are counted; other workers: ro */
-	struct stretch stretch[2 * BENCH_REPEAT_MAX];
+	struct stretch stretch[PHASES * BENCH_REPEAT_MAX];
 	struct bare bare;
 } __rte_cache_aligned;
 
-/* When phases begin: phase i is [start + i * length, start + (i + 1) * length); even ones are the
- * switch's, odd ones the bare kernel's. Before `start`: the warm-up. main: wo, workers: ro */
+/* When phases begin: phase i is [start + i * length, start + (i + 1) * length), of the kind i modulo
+ * PHASES. Before `start`: the warm-up. main: wo, workers: ro */
 struct schedule {
 	uint64_t start; /* TSC; 0: nothing is offered yet */
 	uint64_t length;

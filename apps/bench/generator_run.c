@@ -310,6 +310,15 @@ build(struct bench_switch *s)
 }
 
 static bool
+some_verified(const struct bench_switch *s)
+{
+	for (unsigned int i = 0; i < s->work->workers; i++)
+		if (__atomic_load_n(&s->generator[i].verified, __ATOMIC_RELAXED) > 0)
+			return true;
+	return false;
+}
+
+static bool
 all_finished(const struct bench_switch *s)
 {
 	for (unsigned int i = 0; i < s->work->workers; i++)
@@ -318,17 +327,14 @@ all_finished(const struct bench_switch *s)
 	return true;
 }
 
+/* Wait until it is so. 0, or -1 after a line: the workers give no more packets. */
 static int
-run_phases(struct bench_switch *s)
+await(const struct bench_switch *s, bool (*is_so)(const struct bench_switch *s))
 {
-	uint64_t hz = rte_get_tsc_hz(), before = UINT64_MAX;
+	uint64_t before = UINT64_MAX;
 	unsigned int quiet = 0, patience = s->work->packets != 0 ? PATIENCE_MAX : PATIENCE_MS;
 
-	s->schedule.length = hz / 1000 * s->work->phase_ms;
-	s->schedule.phases = 2 * s->work->repeat;
-	__atomic_store_n(
-		&s->schedule.start, rte_rdtsc() + hz / 1000 * WARM_UP_MS, __ATOMIC_RELEASE);
-	while (!all_finished(s)) {
+	while (!is_so(s)) {
 		uint64_t now = 0;
 
 		for (unsigned int i = 0; i < s->work->workers; i++)
@@ -341,6 +347,21 @@ run_phases(struct bench_switch *s)
 			return -1;
 		}
 	}
+	return 0;
+}
+
+static int
+run_phases(struct bench_switch *s)
+{
+	s->schedule.length = rte_get_tsc_hz() / 1000 * s->work->phase_ms;
+	s->schedule.phases = PHASES * (unsigned int)s->work->repeat;
+	__atomic_store_n(&s->schedule.start, UINT64_MAX, __ATOMIC_RELEASE);
+	rte_delay_us_sleep(1000 * WARM_UP_MS);
+	if (await(s, some_verified) < 0)
+		return -1;
+	__atomic_store_n(&s->schedule.start, rte_rdtsc(), __ATOMIC_RELEASE);
+	if (await(s, all_finished) < 0)
+		return -1;
 	__atomic_store_n(&s->schedule.stop, true, __ATOMIC_RELAXED);
 	rte_delay_us_sleep(5000);
 	return 0;
@@ -366,21 +387,23 @@ cpu_of(const struct stretch *stretch)
 	return ns > 0 ? RTE_MIN((double)(stretch->to.cpu_ns - stretch->from.cpu_ns) / ns, 1.0) : 0;
 }
 
-/* One pair of phases over all workers. false: a worker did not get the CPU. */
+/* One phase of each kind over all workers. false: a worker did not get the CPU. */
 static bool
-sum_pair(const struct generator *generators, const struct generator_work *work, unsigned int pair,
+sum_turn(const struct generator *generators, const struct generator_work *work, unsigned int turn,
 	struct generator_sample *sample)
 {
 	*sample = (struct generator_sample){.cpu = 1};
 	for (unsigned int i = 0; i < work->workers; i++) {
-		const struct stretch *own = &generators[i].stretch[2 * pair];
-		double rate = rate_of(own), bare = rate_of(own + 1);
+		const struct stretch *own = &generators[i].stretch[PHASES * turn];
 
-		if (rate <= 0 || bare <= 0)
-			return false;
-		sample->rate += rate;
-		sample->bare_rate += bare;
-		sample->cpu = RTE_MIN(sample->cpu, RTE_MIN(cpu_of(own), cpu_of(own + 1)));
+		for (unsigned int kind = 0; kind < PHASES; kind++) {
+			if (rate_of(own + kind) <= 0)
+				return false;
+			sample->cpu = RTE_MIN(sample->cpu, cpu_of(own + kind));
+		}
+		sample->rate += rate_of(own + PHASE_SWITCH);
+		sample->bare_rate += rate_of(own + PHASE_BARE);
+		sample->together_rate += rate_of(own + PHASE_BARE_TOGETHER);
 	}
 	return true;
 }
@@ -390,7 +413,7 @@ sum_up(const struct generator *generators, const struct generator_work *work,
 	struct generator_result *result)
 {
 	for (unsigned int r = 0; work->packets == 0 && r < work->repeat; r++)
-		if (sum_pair(generators, work, r, &result->sample[result->samples]))
+		if (sum_turn(generators, work, r, &result->sample[result->samples]))
 			result->samples++;
 	for (unsigned int i = 0; i < work->workers; i++) {
 		result->verified += generators[i].verified;

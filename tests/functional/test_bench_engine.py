@@ -69,6 +69,7 @@ def an_authenticated_job_beside_a_plain_one():
     found = json.loads(end.stdout)
     check([(r['elements'], r['authenticated']) for r in found] ==
           [(16, False), (16, True), (300, False), (300, True)], '%s', found)
+    check(all(r['kway'] > 0 and r['bare'] > 0 for r in found), '%s', found)
     for plain, tagged in zip(found[::2], found[1::2]):
         check(plain['plain'] is None and tagged['plain'] == plain['payload'], '%s', tagged)
         check(abs(tagged['kept'] - tagged['payload'] / plain['payload']) < 1e-3, '%s', tagged)
