@@ -10,8 +10,6 @@
 
 #include "pktbuf/checksum.h"
 
-#define BUILD_MAX 64
-
 struct frame {
 	struct rte_ether_hdr ether;
 	struct rte_ipv4_hdr ip;
@@ -200,8 +198,8 @@ pktbuf_results_build(const struct pktbuf_pools *pools, const struct pktbuf_port 
 	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
 	const struct pktbuf_header_template *const *to, struct rte_mbuf **packets, unsigned int n)
 {
-	struct rte_mbuf *attach[BUILD_MAX];
-	unsigned int built = take(pools->headers, packets, RTE_MIN(n, (unsigned int)BUILD_MAX));
+	struct rte_mbuf *attach[PKTBUF_RESULTS_MAX];
+	unsigned int built = take(pools->headers, packets, RTE_MIN(n, (unsigned int)PKTBUF_RESULTS_MAX));
 
 	if (pktbuf_payload_referred(payload)) {
 		unsigned int got = take(pools->attaches, attach, built);

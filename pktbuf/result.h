@@ -31,6 +31,8 @@
 /* The largest payload, in bytes, that is copied. */
 #define PKTBUF_COPY_BYTES 512
 
+#define PKTBUF_RESULTS_MAX 64 /* that are built at once */
+
 /* The switch's own addresses. Host order. */
 struct pktbuf_identity {
 	uint8_t mac[6];

@@ -348,7 +348,7 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 	/* A timer's slice does not keep the worker awake, unless it took contexts from packets. */
 	work += backlog(worker) + worker->live_count - (likely(!first) ? timers : 0);
 	note_time(worker, work);
-	if (likely(batch) && work > 0)
+	if (likely(batch) && backlog(worker) > 0)
 		run_batch(worker);
 	fill(worker, traced);
 	for (unsigned int rounds = 0; rounds < ROUNDS && worker->live_count > 0; rounds++) {

@@ -113,16 +113,23 @@ ppe_job_block(const struct ppe_job *job, uint32_t id)
 }
 
 /*
- * The shard of a block. Blocks of one residue modulo the window share a shard, so that block b and block
- * b + window, which releases it, meet on one lcore. Neighboring blocks go round all shards.
+ * The shard of a residue modulo the window of the job `id`. Block b and block b + window, which releases it, so meet on
+ * one lcore. Neighboring residues go round all shards.
  * shards: [1, 16]. Returns [0, shards). Cost: a mask, or one 32-bit division.
  */
 static inline unsigned int
-ppe_job_shard(const struct ppe_job *job, uint32_t block, unsigned int shards)
+ppe_residue_shard(uint8_t id, uint32_t residue, unsigned int shards)
 {
-	unsigned int turn = job->id + (block & (job->window - 1u));
+	unsigned int turn = id + residue;
 
 	return (shards & (shards - 1)) == 0 ? turn & (shards - 1) : turn % shards;
+}
+
+/* The shard of a block. */
+static inline unsigned int
+ppe_job_shard(const struct ppe_job *job, uint32_t block, unsigned int shards)
+{
+	return ppe_residue_shard(job->id, block & (job->window - 1u), shards);
 }
 
 /* How many residues of the job's window a shard owns. */

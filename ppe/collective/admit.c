@@ -236,7 +236,7 @@ admit_tagged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 		return PPE_RUN(examine);
 	}
 	if (c->learned)
-		flow_cache_admit(worker, js, c);
+		flow_cache_admit(js, c);
 	return await_verification(state, js, thread);
 }
 
@@ -260,7 +260,7 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely(!conforms(worker, js, thread)))
 		return police(worker, thread, js);
 	if (unlikely(c->learned) && js->rate_mbit == 0)
-		flow_cache_admit(worker, js, c);
+		flow_cache_admit(js, c);
 	start_bucket(state, js, c);
 	return PPE_RUN(find_block);
 }

@@ -33,27 +33,34 @@
 #define LANES           256
 #define SUMMED_TOGETHER 8
 
-/* Packets of one block in this batch, in order of arrival. */
-struct group {
+/* A packet on its way through the steps. */
+struct lane {
+	const uint8_t *payload;
+	const struct flow *flow; /* NULL: the packet has been dropped */
 	struct job_shard *js;
-	struct block *block;
-	uint16_t first, last, count;
+	struct slot *slot; /* of its block's residue; NULL: the packet has been left to a thread */
+	uint32_t block;
+	uint8_t source;
+	bool final;
 };
+
+/* Contributions to one block that are added together, in order of arrival. */
+struct group {
+	struct block *block;
+	struct job_shard *js;
+	uint16_t count;
+	uint16_t lane[SUMMED_TOGETHER];
+	const void *payload[SUMMED_TOGETHER] __rte_cache_aligned;
+};
+static_assert(sizeof(struct group) == 128, "two lines");
 
 struct batch {
 	unsigned int n; /* lanes */
 	unsigned int nb_groups;
-	/* By lane: */
-	struct rte_mbuf *packet[LANES];
-	uint16_t place[LANES]; /* in the array that was given */
-	const void *payload[LANES];
-	const struct flow *flow[LANES];
-	struct job_shard *js[LANES];
-	struct slot *slot[LANES];
-	uint32_t block[LANES];
-	uint16_t next[LANES]; /* of the same group */
-	uint8_t source[LANES];
-	bool final[LANES];
+	struct rte_mempool *pool; /* of the packets */
+	bool mixed; /* but not of all, or some are not direct */
+	struct rte_mbuf *packet[LANES]; /* by lane */
+	struct lane lane[LANES];
 	struct group group[LANES];
 };
 
@@ -70,7 +77,7 @@ leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 	struct job_shard *js;
 
 	if (!flow_cache_is_plain(packet)) {
-		state->all_left = true; /* a thread finds out whose it is */
+		state->left = state->all_left = true; /* a thread finds out whose it is */
 		return;
 	}
 	js = state->job[p[FLOW_JOB_AT]];
@@ -78,6 +85,14 @@ leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 		return;
 	mask_set(js->left[by], p[FLOW_SOURCE_AT]);
 	state->left = true;
+}
+
+/* Has the source left a packet of this turn to a thread? */
+static inline bool
+was_left(const struct collective *state, const struct job_shard *js, uint8_t source)
+{
+	return state->all_left || mask_test(js->left[BY_RECOGNIZE], source) ||
+		mask_test(js->left[BY_ASSIGN], source);
 }
 
 /* A frame for another address is no source's. */
@@ -105,54 +120,63 @@ enum fate {
 	LANE, /* it has one */
 	THREAD, /* a thread takes it to another worker, or all of its job's: no lane depends on it */
 	LEFT, /* a thread takes it, and no later packet of its source may overtake it */
+	DROPPED,
 };
 
+/* It matches, but belongs to another worker, or batches do not take its kind. */
+static __rte_noinline enum fate
+other_fate(const struct ppe_worker *worker, const struct job_shard *js, uint32_t residue)
+{
+	return js->keys != NULL || !flow_is_home(worker, js, residue) ? THREAD : LEFT;
+}
+
+/* Fill the lane, whose packet this is. */
 static inline enum fate
 recognize(struct ppe_worker *worker, struct collective *state, struct batch *batch,
-	struct rte_mbuf *packet)
+	struct lane *lane, const struct rte_mbuf *packet, uint32_t now)
 {
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
-	const struct flow *flow = flow_cache_find(worker, state, packet);
-	unsigned int lane = batch->n;
-	const struct ppe_job *j;
 	struct job_shard *js;
+	struct flow *flow;
+	uint32_t block, residue;
 	uint8_t source;
-	uint32_t block;
 
-	if (unlikely(flow == NULL || !flow->summed || state->all_left))
+	if (unlikely(packet->data_len < FLOW_BYTES))
 		return LEFT;
-	j = worker->jobs->by_id[p[FLOW_JOB_AT]];
-	js = state->job[p[FLOW_JOB_AT]];
 	source = p[FLOW_SOURCE_AT];
-	block = ppe_job_block(j, weir_get32(p + FLOW_BLOCK_AT));
-	if (unlikely(ppe_job_shard(j, block, worker->workers) != worker->id || js->keys != NULL))
-		return THREAD;
-	if (unlikely(js->seen[source].admitted != admission_version(worker, js) ||
-		    mask_test(js->left[BY_RECOGNIZE], source) ||
-		    mask_test(js->left[BY_ASSIGN], source)))
+	js = state->job[p[FLOW_JOB_AT]];
+	if (unlikely(js == NULL))
 		return LEFT;
-	batch->packet[lane] = packet;
-	batch->payload[lane] = p + FLOW_JOB_AT + flow->header_bytes;
-	batch->source[lane] = source;
-	batch->final[lane] = (p[FLOW_FLAGS_AT] & WEIR_FINAL) != 0;
-	batch->flow[lane] = flow;
-	batch->js[lane] = js;
-	batch->block[lane] = block;
-	batch->slot[lane] = &js->slot[block & (js->window - 1u)];
-	rte_prefetch0(batch->slot[lane]);
+	flow = &js->flow[source];
+	if (unlikely(!flow_matches(flow, packet, p)))
+		return LEFT;
+	block = flow_block(js, p);
+	residue = block & (js->window - 1u);
+	if (unlikely(flow->batched != js->version || !flow_is_home(worker, js, residue)))
+		return other_fate(worker, js, residue);
+	if (unlikely(state->left) && was_left(state, js, source))
+		return LEFT;
+	batch->mixed |= packet->pool != batch->pool || !RTE_MBUF_DIRECT(packet);
+	flow->heard = now;
+	lane->payload = p + flow->payload;
+	lane->flow = flow;
+	lane->js = js;
+	lane->slot = &js->slot[residue];
+	lane->block = block;
+	lane->source = source;
+	lane->final = (p[FLOW_FLAGS_AT] & WEIR_FINAL) != 0;
+	rte_prefetch0(lane->slot);
 	return LANE;
 }
 
 static inline void
 locate(const struct batch *batch)
 {
-	for (unsigned int lane = 0; lane < batch->n; lane++) {
-		const struct block *b = batch->slot[lane]->current;
+	for (unsigned int i = 0; i < batch->n; i++) {
+		const struct block *b = batch->lane[i].slot->current;
 
-		if (likely(b != NULL)) {
+		if (likely(b != NULL))
 			rte_prefetch0(b);
-			rte_prefetch0(&b->heard_count);
-		}
 	}
 }
 
@@ -165,7 +189,7 @@ thread_of(struct collective *state, const struct batch *batch, unsigned int lane
 
 	thread->packet = packet;
 	thread->port = packet->port;
-	thread->head = batch->flow[lane]->head;
+	thread->head = batch->lane[lane].flow->head;
 	thread->head.bytes = rte_pktmbuf_mtod(packet, const uint8_t *);
 	return thread;
 }
@@ -173,132 +197,116 @@ thread_of(struct collective *state, const struct batch *batch, unsigned int lane
 /* Verify the packet's checksums, if software must. False: it has been dropped. */
 static inline bool
 intact(struct ppe_worker *worker, struct collective *state, const struct batch *batch,
-	unsigned int lane)
+	unsigned int i)
 {
-	return likely(!state->verifies) || checksums_hold(worker, thread_of(state, batch, lane));
+	return likely(!state->verifies) || checksums_hold(worker, thread_of(state, batch, i));
 }
 
 /* Is the block the residue's next one, and has the one before the last been released? */
 static inline bool
-is_next(const struct job_shard *js, const struct slot *slot, uint32_t block)
+is_next(const struct lane *lane)
 {
-	return (uint32_t)(block - (uint32_t)slot->next) << js->block_shift == 0 &&
+	const struct slot *slot = lane->slot;
+
+	return (uint32_t)(lane->block - (uint32_t)slot->next) << lane->js->block_shift == 0 &&
 		slot->previous == NULL &&
 		(slot->current == NULL || slot->current->state == BLOCK_DONE);
 }
 
 /* Open the lane's block. NULL: the packet has been dropped. */
 static __rte_noinline struct block *
-open_next(struct ppe_worker *worker, struct collective *state, const struct batch *batch,
-	unsigned int lane)
+open_next(struct ppe_worker *worker, struct collective *state, struct batch *batch, unsigned int i)
 {
-	struct job_shard *js = batch->js[lane];
-	struct contribution c = {.header = batch->flow[lane]->header};
-	enum weir_status status;
-	enum ppe_drop reason;
+	const struct lane *lane = &batch->lane[i];
+	struct job_shard *js = lane->js;
+	struct weir_header h = lane->flow->header;
+	struct hash_probe probe;
 	struct block *b;
+	enum ppe_drop reason;
 
-	c.header.block_id = batch->block[lane];
-	c.header.final = batch->final[lane];
-	hash_place(state->blocks, block_key(js->generation, js->job, c.header.block_id), &c.probe);
-	reason = block_open(state, js, &c, worker->now, &b, &status);
-	if (unlikely(b == NULL)) /* no memory: nothing that the source is told */
-		ppe_drop(worker, thread_of(state, batch, lane), reason);
-	return b;
+	h.block_id = lane->block;
+	h.final = lane->final;
+	hash_place(state->blocks, block_key(js->generation, js->job, h.block_id), &probe);
+	reason = block_begin(state, js, lane->slot, &h, &probe, worker->now, &b);
+	if (likely(reason == PPE_DROP_COUNT))
+		return b;
+	/* No memory: nothing that the source is told. */
+	ppe_drop(worker, thread_of(state, batch, i), reason);
+	return NULL;
 }
 
 static inline void
-join_group(struct batch *batch, unsigned int lane, struct block *b)
+join_group(struct batch *batch, unsigned int i, struct block *b)
 {
-	unsigned int g = b->group;
+	const struct lane *lane = &batch->lane[i];
+	struct group *g = &batch->group[b->group];
 
-	if (g < batch->nb_groups && batch->group[g].block == b) {
-		batch->next[batch->group[g].last] = (uint16_t)lane;
-		batch->group[g].last = (uint16_t)lane;
-		batch->group[g].count++;
-		return;
+	if (unlikely(g->block != b || g->count == SUMMED_TOGETHER)) {
+		b->group = (uint8_t)batch->nb_groups;
+		g = &batch->group[batch->nb_groups++];
+		g->block = b;
+		g->js = lane->js;
+		g->count = 0;
+		rte_prefetch0(&b->buffer);
 	}
-	g = batch->nb_groups++;
-	b->group = (uint8_t)g;
-	batch->group[g] = (struct group){batch->js[lane], b, (uint16_t)lane, (uint16_t)lane, 1};
+	g->lane[g->count] = (uint16_t)i;
+	g->payload[g->count++] = lane->payload;
 }
 
-/* May the contribution be added to its block, which is open or the next one? */
-static inline bool
-fits(const struct batch *batch, unsigned int lane, const struct block *b, bool opens)
+/* Put a lane into its block's group. LEFT: it is for a thread, and nothing was changed. */
+static inline enum fate
+assign(struct ppe_worker *worker, struct collective *state, struct batch *batch, unsigned int i)
 {
-	const struct job_shard *js = batch->js[lane];
-	uint8_t source = batch->source[lane];
+	const struct lane *lane = &batch->lane[i];
+	struct block *b = lane->slot->current;
+	bool opens = unlikely(b == NULL) || unlikely(b->block_id != lane->block);
 
-	if (unlikely(mask_test(js->left[BY_ASSIGN], source)))
-		return false;
-	if (unlikely(opens))
-		return is_next(js, batch->slot[lane], batch->block[lane]);
-	return likely(b->state == BLOCK_OPEN) && likely(!mask_test(b->heard, source)) &&
-		likely(block_agrees(b, &batch->flow[lane]->header)) &&
-		likely(b->final == batch->final[lane]);
-}
-
-/* Put a lane into its block's group, or drop its packet. False: it is for a thread, and nothing was changed. */
-static inline bool
-assign(struct ppe_worker *worker, struct collective *state, struct batch *batch, unsigned int lane)
-{
-	uint8_t source = batch->source[lane];
-	struct job_shard *js = batch->js[lane];
-	struct block *b = batch->slot[lane]->current;
-	bool opens = b == NULL || b->block_id != batch->block[lane];
-
-	if (unlikely(!fits(batch, lane, b, opens)))
-		return false;
-	if (unlikely(!intact(worker, state, batch, lane)))
-		return true;
+	if (unlikely(state->left) && mask_test(lane->js->left[BY_ASSIGN], lane->source))
+		return LEFT;
 	if (unlikely(opens)) {
-		b = open_next(worker, state, batch, lane);
-		if (unlikely(b == NULL))
-			return true;
+		if (unlikely(!is_next(lane)))
+			return LEFT;
+	} else if (unlikely(b->agreement != lane->flow->agreement[lane->final]) ||
+		unlikely(mask_test(b->heard, lane->source))) {
+		return LEFT;
 	}
-	mask_set(b->heard, source);
-	js->seen[source].heard = heard_now(worker->now);
-	join_group(batch, lane, b);
-	return true;
+	if (unlikely(!intact(worker, state, batch, i)))
+		return DROPPED;
+	if (unlikely(opens)) {
+		b = open_next(worker, state, batch, i);
+		if (unlikely(b == NULL))
+			return DROPPED;
+	}
+	mask_set(b->heard, lane->source);
+	join_group(batch, i, b);
+	return LANE;
 }
 
 /* ---- groups ---- */
 
-/* Start to fetch what sum() reads: the hardware prefetcher continues. */
+/* Start to fetch what sum() reads: the hardware prefetcher continues. Payloads begin in a line that has been fetched. */
 static inline void
-fetch(const struct batch *batch, const struct group *g)
+fetch(const struct group *g)
 {
-	uint32_t bytes = g->block->grad_cnt * 4u;
-	unsigned int lane = g->first;
+	const unsigned int lines = g->block->grad_cnt <= 64 ? 4 : 8;
 
 	rte_prefetch0(rmw_buffer_data(g->block->buffer));
-	for (unsigned int i = 0; i < g->count; i++, lane = batch->next[lane]) {
-		const uint8_t *payload = batch->payload[lane];
+	for (unsigned int i = 0; i < g->count; i++) {
+		const uint8_t *payload = g->payload[i];
 
-		for (uint32_t at = 0; at < RTE_MIN(bytes, 8u * RTE_CACHE_LINE_SIZE);
-			at += RTE_CACHE_LINE_SIZE)
-			rte_prefetch0(payload + at);
+		for (unsigned int line = 1; line <= lines; line++)
+			rte_prefetch0(payload + line * RTE_CACHE_LINE_SIZE);
 	}
 }
 
 static inline void
-sum(const struct batch *batch, const struct group *g)
+sum(const struct group *g)
 {
 	struct block *b = g->block;
-	const void *src[SUMMED_TOGETHER];
-	unsigned int lane = g->first;
 
-	for (unsigned int done = 0; done < g->count;) {
-		unsigned int n = RTE_MIN(g->count - done, (unsigned int)SUMMED_TOGETHER);
-
-		for (unsigned int i = 0; i < n; i++, lane = batch->next[lane])
-			src[i] = batch->payload[lane];
-		(b->heard_count == 0 ? b->reduction->begin : b->reduction->reduce)(
-			rmw_buffer_data(b->buffer), src, n, b->grad_cnt);
-		b->heard_count = (uint16_t)(b->heard_count + n);
-		done += n;
-	}
+	(b->heard_count == 0 ? b->reduction->begin : b->reduction->reduce)(
+		rmw_buffer_data(b->buffer), g->payload, g->count, b->grad_cnt);
+	b->heard_count = (uint16_t)(b->heard_count + g->count);
 }
 
 /* The block is full: send the result. */
@@ -308,18 +316,24 @@ complete(struct ppe_worker *worker, struct collective *state, const struct batch
 {
 	struct job_shard *js = g->js;
 	struct block *b = g->block;
+	struct ppe_next next;
 
-	source_was_last(&js->late[batch->source[g->last]], since, worker->now);
+	source_was_last(
+		&js->late[batch->lane[g->lane[g->count - 1]].source], since, worker->now);
 	block_finish(state, js, b,
 		likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK : WEIR_STATUS_PARTIAL);
-	emit_block(worker, state->batch_thread, b, -1, NULL);
-	while (emit(worker, state->batch_thread).run != NULL)
-		;
+	if (likely(!block_result_differs(b))) {
+		emit_to_all(worker, js, b);
+		return;
+	}
+	next = emit_block(worker, state->batch_thread, b, -1, NULL);
+	while (next.run != NULL)
+		next = next.run(worker, state->batch_thread);
 }
 
 static inline void
 finish(struct ppe_worker *worker, struct collective *state, const struct batch *batch,
-	const struct group *g)
+	struct group *g)
 {
 	struct block *b = g->block;
 	/* The last one waited for the one before it. */
@@ -327,57 +341,103 @@ finish(struct ppe_worker *worker, struct collective *state, const struct batch *
 
 	b->progress = worker->now;
 	g->js->count.contributions += g->count;
-	for (unsigned int i = 0, lane = g->first; i < g->count; i++, lane = batch->next[lane])
-		ppe_consume_packet(worker, batch->packet[lane]);
 	if (block_is_full(g->js, b))
 		complete(worker, state, batch, g, since);
+	g->block = NULL;
 }
 
-static void
-run(struct ppe_worker *worker, struct collective *state, struct batch *batch,
-	struct rte_mbuf **packets)
+/* Free the packets of the lanes; some have been dropped or left to threads, unless `all` is set. */
+static inline void
+consume(struct ppe_worker *worker, struct batch *batch, bool all)
 {
-	locate(batch);
-	for (unsigned int lane = 0; lane < batch->n; lane++) {
-		if (likely(assign(worker, state, batch, lane)))
-			packets[batch->place[lane]] = NULL;
-		else
-			leave(state, batch->packet[lane], BY_ASSIGN);
+	if (likely(all && !batch->mixed)) {
+		worker->count.consumed += batch->n;
+		rte_mempool_put_bulk(batch->pool, (void **)batch->packet, batch->n);
+		return;
 	}
+	for (unsigned int i = 0; i < batch->n; i++)
+		if (batch->lane[i].flow != NULL && batch->lane[i].slot != NULL)
+			ppe_consume_packet(worker, batch->packet[i]);
+}
+
+/* Take the lanes through the other steps. false: some packets have been left to threads. */
+static inline bool
+run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
+{
+	unsigned int left = 0, dropped = 0;
+
+	locate(batch);
+	for (unsigned int i = 0; i < batch->n; i++) {
+		enum fate fate = assign(worker, state, batch, i);
+
+		if (likely(fate == LANE))
+			continue;
+		if (fate == LEFT) {
+			leave(state, batch->packet[i], BY_ASSIGN);
+			batch->lane[i].slot = NULL;
+			left++;
+		} else {
+			batch->lane[i].flow = NULL;
+			dropped++;
+		}
+	}
+	if (batch->nb_groups > 0)
+		fetch(&batch->group[0]);
 	for (unsigned int g = 0; g < batch->nb_groups; g++) {
-		if (g == 0)
-			fetch(batch, &batch->group[0]);
 		if (g + 1 < batch->nb_groups)
-			fetch(batch, &batch->group[g + 1]);
-		sum(batch, &batch->group[g]);
+			fetch(&batch->group[g + 1]);
+		sum(&batch->group[g]);
 		finish(worker, state, batch, &batch->group[g]);
 	}
+	consume(worker, batch, left + dropped == 0);
+	return left == 0;
+}
+
+/* Move what is left of n packets from `packets` to `to`: those without a lane, and lanes left to threads. Returns how
+ * many. */
+static unsigned int
+close_up(const struct batch *batch, struct rte_mbuf **packets, unsigned int n, struct rte_mbuf **to)
+{
+	unsigned int i = 0, left = 0;
+
+	for (unsigned int at = 0; at < n; at++) {
+		if (i == batch->n || packets[at] != batch->packet[i])
+			to[left++] = packets[at];
+		else if (batch->lane[i++].slot == NULL)
+			to[left++] = packets[at];
+	}
+	return left;
 }
 
 unsigned int
 collective_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets, unsigned int n)
 {
+	const uint32_t now = heard_now(worker->now);
 	struct collective *state = arg;
 	struct batch *batch = state->batch;
 	unsigned int left = 0;
 
-	for (unsigned int from = 0, end; from < n; from = end) {
-		end = RTE_MIN(from + RTE_MIN(worker->batch, LANES), n);
-		batch->n = batch->nb_groups = 0;
-		for (unsigned int at = from; at < end; at++) {
-			enum fate fate = recognize(worker, state, batch, packets[at]);
+	batch->pool = packets[0]->pool;
+	for (unsigned int from = 0, size; from < n; from += size) {
+		unsigned int lanes = 0;
+
+		size = RTE_MIN(RTE_MIN(worker->batch, LANES), n - from);
+		batch->nb_groups = 0;
+		batch->mixed = false;
+		for (unsigned int at = from; at < from + size; at++) {
+			enum fate fate = recognize(
+				worker, state, batch, &batch->lane[lanes], packets[at], now);
 
 			if (likely(fate == LANE))
-				batch->place[batch->n++] = (uint16_t)at;
+				batch->packet[lanes++] = packets[at];
 			else if (fate == LEFT && is_for_switch(worker, packets[at]))
 				leave(state, packets[at], BY_RECOGNIZE);
 		}
-		run(worker, state, batch, packets);
-		for (unsigned int at = from; at < end; at++)
-			if (unlikely(packets[at] != NULL))
-				packets[left++] = packets[at];
+		batch->n = lanes;
+		if (unlikely((lanes > 0 && !run(worker, state, batch)) || lanes < size))
+			left += close_up(batch, packets + from, size, packets + left);
 	}
-	if (unlikely(state->left || state->all_left))
+	if (unlikely(state->left))
 		forget_left(state);
 	return left;
 }

@@ -109,49 +109,38 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 }
 
 static void
-fill(const struct collective *state, struct block *b, const struct contribution *c,
+fill(const struct collective *state, struct block *b, const struct weir_header *h,
 	const struct job_shard *job, struct rmw_buffer *buffer, uint64_t now)
 {
-	const struct weir_header *h = &c->header;
 	const struct collective_row *row = &collective_table[h->collective];
 	struct hash_record listed = b->hash;
 
 	memset(b, 0, sizeof(*b));
 	b->hash = listed;
+	b->agreement = agreement_of(h, h->final);
+	b->block_id = h->block_id;
+	b->job = job->job;
 	b->buffer = buffer;
-	b->grad_cnt = h->grad_cnt;
-	b->state = BLOCK_OPEN;
-	b->collective = h->collective;
-	b->op = h->op;
-	b->dtype = h->dtype;
-	b->root = h->root;
 	b->copied = row->contribution != CONTRIBUTION_REDUCE;
 	b->per_receiver = row->to != TO_ALL;
 	if (likely(buffer != NULL && !b->copied))
 		b->reduction = state->reduction[h->dtype][h->op];
 	b->on_arrival = b->reduction != NULL && !(job->ordered && order_matters(b));
 	b->first_source = h->src_id;
-	b->final = h->final;
-	b->job = job->job;
-	b->block_id = h->block_id;
 	b->opened = now;
 	b->progress = now;
 }
 
 enum ppe_drop
-block_open(struct collective *state, struct job_shard *job, struct contribution *contribution,
-	uint64_t now, struct block **block, enum weir_status *status)
+block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
+	const struct weir_header *header, struct hash_probe *probe, uint64_t now,
+	struct block **block)
 {
-	struct slot *slot = &job->slot[contribution->header.block_id & (job->window - 1u)];
-	enum ppe_drop reason = check_turn(state, job, slot, &contribution->header, now, status);
 	struct rmw_buffer *buffer = NULL;
 	struct hash_record *listed;
 	int error;
 
-	*block = NULL;
-	if (unlikely(reason != PPE_DROP_COUNT))
-		return reason;
-	if (contribution->header.grad_cnt > 0) {
+	if (header->grad_cnt > 0) {
 		buffer = rmw_alloc(job->pool, &job->quota, &error);
 		if (unlikely(buffer == NULL)) {
 			/* A released buffer is still in an output queue. */
@@ -160,20 +149,34 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 		}
 		buffer->user = state->worker;
 	}
-	if (unlikely(hash_insert(state->blocks, &contribution->probe, &listed) < 0)) {
+	if (unlikely(hash_insert(state->blocks, probe, &listed) < 0)) {
 		if (buffer != NULL)
 			rmw_release(buffer);
 		return PPE_DROP_TABLE_FULL;
 	}
 	*block = (struct block *)(void *)listed;
-	fill(state, *block, contribution, job, buffer, now);
-	hash_deadline_set(state->deadlines, contribution->probe.candidate, now + job->timeout);
+	fill(state, *block, header, job, buffer, now);
+	hash_deadline_set(state->deadlines, probe->candidate, now + job->timeout);
 	slot->previous = slot->current;
 	slot->current = *block;
 	slot->next += job->window;
 	job->count.blocks_opened++;
-	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_OPENED, contribution->probe.key);
+	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_OPENED, probe->key);
 	return PPE_DROP_COUNT;
+}
+
+enum ppe_drop
+block_open(struct collective *state, struct job_shard *job, struct contribution *contribution,
+	uint64_t now, struct block **block, enum weir_status *status)
+{
+	const struct weir_header *header = &contribution->header;
+	struct slot *slot = &job->slot[header->block_id & (job->window - 1u)];
+	enum ppe_drop reason = check_turn(state, job, slot, header, now, status);
+
+	*block = NULL;
+	if (unlikely(reason != PPE_DROP_COUNT))
+		return reason;
+	return block_begin(state, job, slot, header, &contribution->probe, now, block);
 }
 
 static void
@@ -394,6 +397,7 @@ acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 	struct block *b = before(js, slot, h->block_id), *lost;
 	int32_t ahead = block_ahead(js, slot, h->block_id);
 	enum ppe_drop reason = PPE_DROP_KNOWN;
+	struct ppe_next next;
 
 	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL)) {
 		ppe_drop(worker, thread, PPE_DROP_WINDOW);
@@ -409,9 +413,9 @@ acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 		return PPE_END;
 	}
 	js->count.asked_again++;
-	emit_block(worker, thread, lost, h->src_id, NULL);
+	next = emit_block(worker, thread, lost, h->src_id, NULL);
 	ppe_drop(worker, thread, PPE_DROP_LATE);
-	return PPE_RUN(emit);
+	return next;
 }
 
 /* Contributions that are not added to their block: late, duplicate or mismatched. */
@@ -443,6 +447,7 @@ answer_late(struct ppe_worker *worker, struct ppe_thread *thread, struct block *
 	struct collective *state = ppe_state(worker, thread);
 	uint8_t source = lmem(thread)->c.header.src_id;
 	struct job_shard *js = state->job[b->job];
+	struct ppe_next next;
 
 	if (!mask_test(b->heard, source)) {
 		mask_set(b->heard, source);
@@ -452,9 +457,9 @@ answer_late(struct ppe_worker *worker, struct ppe_thread *thread, struct block *
 	} else {
 		js->count.asked_again++;
 	}
-	emit_block(worker, thread, b, source, NULL);
+	next = emit_block(worker, thread, b, source, NULL);
 	ppe_drop(worker, thread, PPE_DROP_LATE);
-	return PPE_RUN(emit);
+	return next;
 }
 
 struct ppe_next
@@ -477,6 +482,7 @@ mismatched(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 {
 	struct collective *state = ppe_state(worker, thread);
 	struct job_shard *js = state->job[b->job];
+	struct ppe_next next;
 
 	b->mismatch = (struct weir_mismatch){.field = (uint8_t)field,
 		.source = b->first_source,
@@ -486,7 +492,7 @@ mismatched(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	mask_set(b->heard, lmem(thread)->c.header.src_id);
 	b->heard_count++;
 	block_finish(state, js, b, WEIR_STATUS_MISMATCH);
-	emit_block(worker, thread, b, -1, NULL);
+	next = emit_block(worker, thread, b, -1, NULL);
 	ppe_drop(worker, thread, PPE_DROP_MISMATCH);
-	return PPE_RUN(emit);
+	return next;
 }

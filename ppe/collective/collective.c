@@ -9,7 +9,7 @@
  *   find_block   search the bucket; prefetch the record, or open the block        "
  *   record       read the record; prefetch the buffer                             "
  *   aggregate    verify the checksums, add the payload; the last one fixes the result
- *   emit         send the result (result.c)                                       "
+ *   emit         send results that differ by receiver (result.c)                  "
  *
  * Usual contributions do not come here: batch.c takes those of a whole turn, unless `workers.batch` is 1.
  *
@@ -167,7 +167,7 @@ find_block(struct ppe_worker *worker, struct ppe_thread *thread)
 static inline void
 start_block(const struct block *block)
 {
-	rte_prefetch0(&block->heard_count);
+	rte_prefetch0(&block->buffer);
 	if (block->buffer != NULL)
 		rte_prefetch0(rmw_buffer_data(block->buffer));
 }
@@ -238,8 +238,7 @@ complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective
 {
 	block_finish(state, js, b,
 		likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK : WEIR_STATUS_PARTIAL);
-	emit_block(worker, thread, b, -1, NULL);
-	return emit(worker, thread);
+	return emit_block(worker, thread, b, -1, NULL);
 }
 
 /* A payload that is copied, or added in order. */
@@ -273,7 +272,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 		return answer_late(worker, thread, b);
 	if (unlikely(mask_test(b->heard, h->src_id)))
 		return duplicate(worker, thread, b);
-	if (unlikely(!block_agrees(b, h) || b->final != h->final)) {
+	if (unlikely(b->agreement != agreement_of(h, h->final))) {
 		uint16_t has, offers;
 		enum weir_field field = disagreement(b, h, &has, &offers);
 

@@ -22,8 +22,7 @@ bool flow_cache_lookup(
 	struct ppe_worker *worker, void *state, struct ppe_thread *thread, struct rte_mbuf *packet);
 void flow_cache_learn(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct contribution *contribution);
-void flow_cache_admit(const struct ppe_worker *worker, struct job_shard *job,
-	const struct contribution *contribution);
+void flow_cache_admit(struct job_shard *job, const struct contribution *contribution);
 
 /* batch.c: struct ppe_program's `batch`, and its memory. -ENOMEM leaves what destroy frees. */
 unsigned int collective_batch(
@@ -52,6 +51,11 @@ struct ppe_next refuse_unknown_sender(
 enum ppe_drop block_open(struct collective *state, struct job_shard *job,
 	struct contribution *contribution, uint64_t now, struct block **block,
 	enum weir_status *status);
+
+/* The same for the slot's next block, which the caller knows to be due. probe: of its key. *block is set on success only. */
+enum ppe_drop block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
+	const struct weir_header *header, struct hash_probe *probe, uint64_t now,
+	struct block **block);
 
 /* End a block that is complete, timed out or failed, and fix its result. */
 void block_finish(struct collective *state, struct job_shard *job, struct block *block,
@@ -172,11 +176,16 @@ void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);
 
-/* Prepare the emission of a finished block's result: to source `only`, or to all when negative. */
-void emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
-	ppe_segment then);
+/* Send a finished block's result: to source `only`, or to all when negative. Returns what the thread continues with:
+ * `then` (NULL: it ends), or first `emit`, if results differ by receiver. */
+struct ppe_next emit_block(struct ppe_worker *worker, struct ppe_thread *thread,
+	struct block *block, int only, ppe_segment then);
 
-/* The segment that sends an emission, a few packets per step. */
+/* Send the result of a finished block, which is the same for all. */
+void emit_to_all(
+	struct ppe_worker *worker, struct job_shard *job, const struct block *block);
+
+/* The segment that sends results that differ by receiver, a few per step. */
 struct ppe_next emit(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* timeout.c: the timer segment that searches its slices of the block table for stragglers. */

@@ -24,6 +24,17 @@ mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
 	mask[source / 64] |= UINT64_C(1) << (source % 64);
 }
 
+/* Set the bit; returns whether it was set. */
+static inline bool
+mask_test_and_set(uint64_t mask[MASK_WORDS], uint8_t source)
+{
+	uint64_t *word = &mask[source / 64], bit = UINT64_C(1) << (source % 64);
+	bool was = (*word & bit) != 0;
+
+	*word |= bit;
+	return was;
+}
+
 static inline bool
 slot_source_has(const struct slot *slot, const struct block *block, uint8_t source)
 {
@@ -101,7 +112,7 @@ start_bucket(struct collective *state, struct job_shard *js, struct contribution
 	rte_prefetch0(&js->slot[c->header.block_id & (js->window - 1u)]);
 }
 
-/* The time as source_activity has it: a tick is about a millisecond, 0 is never. */
+/* The time as struct flow has it: a tick is about a millisecond, 0 is never. */
 #define HEARD_SHIFT 22
 
 static inline uint32_t
@@ -114,7 +125,7 @@ heard_now(uint64_t tsc)
 static inline void
 note_heard(const struct ppe_worker *worker, struct job_shard *js, uint8_t source)
 {
-	js->seen[source].heard = heard_now(worker->now);
+	js->flow[source].heard = heard_now(worker->now);
 }
 
 /* Ticks since `tick`. Another worker's clock may be a tick or two ahead. */
@@ -122,15 +133,6 @@ static inline uint32_t
 ticks_since(uint32_t tick, uint32_t now)
 {
 	return tick - now <= 4 ? 0 : now - tick;
-}
-
-/* The version of what admission depends on besides the packet: a sum of counters that never decrease. 0: none. */
-static inline uint32_t
-admission_version(const struct ppe_worker *worker, const struct job_shard *js)
-{
-	uint32_t sum = js->version + worker->jobs->version + 1;
-
-	return unlikely(sum == 0) ? 1 : sum;
 }
 
 /*
@@ -168,20 +170,19 @@ start_payload(
 		rte_prefetch0(payload + at);
 }
 
-/* Do block and contribution agree, but for the final flag? Four fields are adjacent in both. */
-static inline bool
-block_agrees(const struct block *b, const struct weir_header *h)
+/* struct block.agreement of the open block to which a contribution belongs. */
+static inline uint64_t
+agreement_of(const struct weir_header *h, bool final)
 {
-	uint32_t has, offers;
+	const struct block b = {.grad_cnt = h->grad_cnt,
+		.state = BLOCK_OPEN,
+		.final = final,
+		.collective = h->collective,
+		.op = h->op,
+		.dtype = h->dtype,
+		.root = h->root};
 
-	static_assert(offsetof(struct block, root) - offsetof(struct block, collective) == 3 &&
-			offsetof(struct weir_header, root) -
-					offsetof(struct weir_header, collective) ==
-				3,
-		"collective, op, dtype, root");
-	memcpy(&has, &b->collective, sizeof(has));
-	memcpy(&offers, &h->collective, sizeof(offers));
-	return likely(has == offers) && likely(b->grad_cnt == h->grad_cnt);
+	return b.agreement;
 }
 
 /* A source completed a block that had waited for it since then. */

@@ -18,47 +18,55 @@
 #define MASK_WORDS (WEIR_SOURCES_MAX / 64)
 
 enum block_state {
-	BLOCK_OPEN, /* collecting contributions */
+	BLOCK_OPEN, /* collecting contributions; 0 in struct block.agreement */
 	BLOCK_DONE, /* the result is sent, and kept for sources that ask again */
 };
 
 /*
  * A block's record in the hash table. The key has generation, job and block id, so that a packet of an old generation
- * does not find a new block. A contribution touches two lines; the third is for losses and timeouts.
+ * does not find a new block. A contribution touches the first line, the contributions of a batch the second one, too;
+ * the third is for losses and timeouts.
  */
 struct block {
 	struct hash_record hash;
 	uint64_t heard[MASK_WORDS]; /* sources that contributed, late ones too */
-	struct rmw_buffer *buffer; /* NULL when the block carries nothing */
-	const struct rmw_reduction *reduction; /* of the payloads; NULL: they are not reduced */
-
-	uint16_t heard_count; /* line 2 */
-	uint16_t grad_cnt;
-	uint8_t state; /* enum block_state */
-	uint8_t status; /* enum weir_status of the result, once done */
-	uint8_t collective, op, dtype, root;
-	uint8_t first_source;
-	uint8_t final; /* of all contributions */
-	uint8_t overdue; /* counted as waiting */
-	uint8_t job;
-	uint16_t in_count; /* sources in the result, once done */
-	uint32_t payload_sum; /* ones-complement sum of the result's payload, once done */
-	uint32_t payload_bytes;
+	union { /* in what contributions and their block agree */
+		struct {
+			uint16_t grad_cnt;
+			uint8_t state; /* enum block_state */
+			uint8_t final; /* of all contributions */
+			uint8_t collective, op, dtype, root;
+		};
+		uint64_t agreement; /* all of it: open, if a contribution has this word */
+	};
 	uint32_t block_id;
+	uint16_t heard_count;
+	uint8_t group; /* of the batch under way */
+	uint8_t job;
+
+	struct rmw_buffer *buffer; /* line 2; NULL when the block carries nothing */
+	const struct rmw_reduction *reduction; /* of the payloads; NULL: they are not reduced */
 	uint64_t opened; /* TSC */
 	uint64_t progress; /* TSC of the last new contribution */
-	struct weir_mismatch mismatch;
+	uint32_t payload_sum; /* ones-complement sum of the result's payload, once done */
+	uint32_t payload_bytes;
+	uint16_t in_count; /* sources in the result, once done */
+	uint8_t status; /* enum weir_status of the result, once done */
+	uint8_t first_source;
+	uint8_t overdue; /* counted as waiting */
 	uint8_t copied; /* by its collective's row: payloads are copied, not reduced */
 	uint8_t per_receiver; /* by its row: receivers get different results */
 	uint8_t on_arrival; /* payloads are reduced as they arrive */
-	uint8_t group; /* of the batch under way */
-	uint8_t spare[4];
+	struct weir_mismatch mismatch;
+	uint8_t spare[8];
 
 	uint64_t in[MASK_WORDS]; /* sources in a degraded result */
 	uint64_t received[MASK_WORDS]; /* sources that acknowledged the result other than by a
 					  contribution to the next block */
 };
-static_assert(sizeof(struct block) == 192, "three cache lines");
+static_assert(sizeof(struct block) == 192 && offsetof(struct block, buffer) == 64 &&
+		offsetof(struct block, in) == 128,
+	"three cache lines");
 
 /* The blocks of one residue modulo the window. */
 struct slot {
@@ -73,29 +81,38 @@ struct slot {
 /*
  * A flow cache entry: the frame and headers of a source's last contribution. The next one differs in block id, final
  * flag, checksums and IPv4's identification only. An entry is never outdated; admission, which depends on jobs,
- * generations and endpoints, has a version: source_activity.admitted.
+ * generations and endpoints, has a version. A batch reads the first two lines.
  */
 struct flow {
 	uint64_t frame[8]; /* its first 64 bytes, with zeros where contributions differ */
-	struct pktbuf_head head; /* length 0: nothing seen yet */
-	struct weir_header header;
-	uint16_t port;
-	uint8_t header_bytes; /* of its header form */
-	bool summed; /* once admitted: such payloads are summed as they arrive */
-} __rte_cache_aligned;
-static_assert(sizeof(struct flow) == 128, "two lines");
 
-struct source_activity {
-	uint32_t
-		admitted; /* admission_version() when a packet of its flow was admitted here; 0: none */
-	uint32_t heard; /* heard_now() of its last packet; 0: none yet */
-};
+	uint64_t mbuf; /* flow_mbuf() of one segment with one reference; 0: nothing seen yet */
+	uint64_t admitted; /* job_shard.version when such a packet was admitted here; 0: none */
+	uint64_t batched; /* the same, if batches take such packets; otherwise 0 */
+	uint64_t agreement[2]; /* of its block, by final flag; once admitted */
+	uint32_t heard; /* heard_now() of the source's last packet, of any flow; 0: none yet */
+	uint16_t length; /* bytes */
+	uint16_t payload; /* offset in the packet */
+
+	struct pktbuf_head head; /* line 3 */
+	struct weir_header header;
+} __rte_cache_aligned;
+static_assert(sizeof(struct flow) == 192 && offsetof(struct flow, head) == 112, "three lines");
 
 /* How much blocks wait for a source; a line is touched once per block. */
 struct source_late {
 	uint64_t last; /* blocks that it completed */
 	uint64_t waited; /* TSC cycles that they waited for it */
 	uint64_t until; /* TSC: counted up to here. Blocks overlap, and time counts once */
+};
+
+/* Where a result for all sources goes: to each one, or, of a job with a group, once per port and header form. */
+struct destinations {
+	uint64_t version; /* of the job shard, when they were collected */
+	uint16_t n;
+	bool form[2]; /* some are of the base form, of the extended form */
+	const struct pktbuf_header_template *headers[WEIR_SOURCES_MAX];
+	struct pktbuf_header_template group[PPE_PORTS_MAX][2]; /* to the group, by port and form */
 };
 
 /* A job as one shard sees it. */
@@ -108,6 +125,8 @@ struct job_shard {
 	uint16_t first_generation;
 	uint8_t job;
 	uint8_t block_shift; /* of the job */
+	uint16_t home_mask, home_bits; /* residues & home_mask == home_bits are here, and others are not, if the number of
+				     shards is a power of two; otherwise none are */
 	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
 	bool pinned; /* endpoints come from joins; otherwise from the last contribution */
 	bool ordered; /* contributions are added in order: `order` is there */
@@ -130,7 +149,6 @@ struct job_shard {
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
 	struct pktbuf_header_template header_template[WEIR_SOURCES_MAX]; /* of valid endpoints */
 	struct flow flow[WEIR_SOURCES_MAX]; /* of the packets that this worker received */
-	struct source_activity seen[WEIR_SOURCES_MAX];
 	struct source_late late[WEIR_SOURCES_MAX];
 	uint32_t address[WEIR_SOURCES_MAX]; /* of the members in the job table; 0: none */
 	uint8_t rank[WEIR_SOURCES_MAX]; /* of a source: its place in the order of ids */
@@ -141,9 +159,8 @@ struct job_shard {
 	uint64_t bound
 		[MASK_WORDS]; /* sources whose endpoints are bound to their ports: ppe/guard.h */
 	uint64_t left[2][MASK_WORDS]; /* sources of which a batch has left a packet to a thread */
-	uint32_t version; /* of what admission depends on: generations and endpoints */
-	uint32_t group; /* of the templates that follow, host order; 0: none yet */
-	struct pktbuf_header_template group_template[2]; /* by form; each result sets the port */
+	uint64_t version; /* of what admission and destinations depend on: job table, generations and endpoints */
+	struct destinations to; /* of results for all sources */
 	struct own_keys *own; /* not NULL when joins are proved */
 };
 
@@ -256,20 +273,16 @@ struct collective {
 	bool all_left; /* all packets are for threads, until the turn ends */
 };
 
-/* A result in progress, to one source or to all; the state of the emit segment. */
+/* Results in progress that differ by receiver: each is a part of the payload with an end of its own; the state of the
+ * emit segment. */
 struct emission {
-	struct pktbuf_shared_header shared[2]; /* base form, extended form */
 	struct pktbuf_payload payload;
 	struct rmw_buffer *buffer; /* holds the payload, and is held until the end; or NULL */
-	uint8_t small[48]; /* otherwise the payload */
+	uint8_t in[WEIR_BITMAP_BYTES]; /* the bitmap */
 	uint8_t job;
-	bool multicast; /* one packet per port and form */
-	bool per_receiver; /* each receiver gets a part of the payload and an end of its own; header, number and
-			      the bitmap in `small` are set, and `shared` is not */
 	struct weir_header header;
 	uint64_t number; /* of the block in its generation */
 	uint16_t next, end; /* sources [next, end) are to be served */
-	uint64_t ports_done[2]; /* multicast: ports served, by form */
 	ppe_segment then; /* segment after the last packet; NULL: the thread ends */
 };
 

@@ -42,22 +42,22 @@ flow_cache_lookup(
 	struct collective *state = arg;
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
 	struct contribution *c = &lmem(thread)->c;
-	const struct ppe_job *j;
-	const struct flow *flow;
-	struct source_activity *seen;
 	struct job_shard *js;
+	struct flow *flow;
 	uint32_t block;
 	bool home;
 
-	flow = flow_cache_find(worker, state, packet);
-	if (unlikely(flow == NULL))
+	if (unlikely(packet->data_len < FLOW_BYTES))
 		return false;
-	j = worker->jobs->by_id[p[FLOW_JOB_AT]];
 	js = state->job[p[FLOW_JOB_AT]];
-	block = ppe_job_block(j, weir_get32(p + FLOW_BLOCK_AT));
-	home = ppe_job_shard(j, block, worker->workers) == worker->id;
-	seen = &js->seen[p[FLOW_SOURCE_AT]];
-	if (home && unlikely(seen->admitted != admission_version(worker, js)))
+	if (unlikely(js == NULL))
+		return false;
+	flow = &js->flow[p[FLOW_SOURCE_AT]];
+	if (unlikely(!flow_matches(flow, packet, p)))
+		return false;
+	block = flow_block(js, p);
+	home = flow_is_home(worker, js, block & (js->window - 1u));
+	if (home && unlikely(flow->admitted != js->version))
 		return false;
 	thread->packet = packet;
 	thread->port = packet->port;
@@ -66,8 +66,8 @@ flow_cache_lookup(
 	c->header = flow->header;
 	c->header.block_id = block;
 	c->header.final = (p[FLOW_FLAGS_AT] & WEIR_FINAL) != 0;
-	c->payload = FLOW_JOB_AT + (uint32_t)flow->header_bytes;
-	c->bytes = flow->head.payload_length - (uint32_t)flow->header_bytes;
+	c->payload = flow->payload;
+	c->bytes = FLOW_JOB_AT + (uint32_t)flow->head.payload_length - flow->payload;
 	c->verified = false;
 	c->learned = false;
 	if (unlikely(!home)) {
@@ -75,7 +75,7 @@ flow_cache_lookup(
 	} else if (unlikely(js->keys != NULL)) {
 		thread->next = await_verification(state, js, thread);
 	} else {
-		seen->heard = heard_now(worker->now);
+		flow->heard = heard_now(worker->now);
 		start_bucket(state, js, c);
 		thread->next = PPE_RUN(find_block);
 	}
@@ -125,15 +125,15 @@ flow_cache_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct co
 		flow->frame[i] &= flow_masks[c->header.extended].word[i];
 	flow->head = thread->head;
 	flow->header = c->header;
-	flow->port = thread->port;
-	flow->header_bytes = (uint8_t)weir_header_bytes(c->header.extended);
-	js->seen[c->header.src_id].admitted = 0;
+	flow->mbuf = flow_mbuf_of(thread->port);
+	flow->length = (uint16_t)thread->head.length;
+	flow->payload = (uint16_t)c->payload;
+	flow->admitted = flow->batched = 0;
 	c->learned = true;
 }
 
 void
-flow_cache_admit(
-	const struct ppe_worker *worker, struct job_shard *js, const struct contribution *c)
+flow_cache_admit(struct job_shard *js, const struct contribution *c)
 {
 	struct flow *flow = &js->flow[c->header.src_id];
 	struct weir_header *header = &flow->header;
@@ -142,7 +142,11 @@ flow_cache_admit(
 	header->collective = c->header.collective;
 	header->dtype = c->header.dtype;
 	header->op = c->header.op;
-	flow->summed = header->grad_cnt > 0 && !js->ordered &&
-		collective_table[header->collective].contribution == CONTRIBUTION_REDUCE;
-	js->seen[c->header.src_id].admitted = admission_version(worker, js);
+	for (unsigned int final = 0; final < 2; final++)
+		flow->agreement[final] = agreement_of(header, final);
+	flow->admitted = js->version;
+	flow->batched = header->grad_cnt > 0 && !js->ordered && js->keys == NULL &&
+			collective_table[header->collective].contribution == CONTRIBUTION_REDUCE
+		? js->version
+		: 0;
 }

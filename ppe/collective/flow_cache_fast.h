@@ -3,8 +3,8 @@
 #ifndef PPE_COLLECTIVE_FLOW_CACHE_FAST_H
 #define PPE_COLLECTIVE_FLOW_CACHE_FAST_H
 
-#ifdef __SSE2__
-#include <emmintrin.h>
+#ifdef __SSE4_1__
+#include <smmintrin.h>
 #endif
 
 #include "ppe/collective/collective_priv.h"
@@ -28,7 +28,7 @@ static inline bool
 flow_alike(const struct flow *flow, const uint8_t *p)
 {
 	const union flow_mask *mask = &flow_masks[flow->header.extended];
-#ifdef __SSE2__
+#ifdef __SSE4_1__
 	const __m128i *with = (const void *)mask->byte, *has = (const void *)flow->frame;
 	__m128i difference = _mm_setzero_si128();
 
@@ -39,7 +39,7 @@ flow_alike(const struct flow *flow, const uint8_t *p)
 			_mm_xor_si128(_mm_and_si128(found, _mm_load_si128(&with[i])),
 				_mm_load_si128(&has[i])));
 	}
-	return _mm_movemask_epi8(_mm_cmpeq_epi8(difference, _mm_setzero_si128())) == 0xffff;
+	return _mm_testz_si128(difference, difference) != 0;
 #else
 	uint64_t difference = 0, word;
 
@@ -51,25 +51,50 @@ flow_alike(const struct flow *flow, const uint8_t *p)
 #endif
 }
 
-/* The entry that the packet equals; NULL: there is none, or the job is not there. */
-static inline const struct flow *
-flow_cache_find(const struct ppe_worker *worker, const struct collective *state,
-	const struct rte_mbuf *packet)
+/* References, segments and port of an mbuf, which are one word of it. */
+static inline uint64_t
+flow_mbuf(const struct rte_mbuf *packet)
 {
-	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
-	const struct job_shard *js;
-	const struct flow *flow;
+	union {
+		uint16_t part[4]; /* the first is data_off */
+		uint64_t word;
+	} data_off = {.part = {UINT16_MAX}};
+	uint64_t word;
 
-	if (unlikely(packet->data_len < FLOW_BYTES || packet->nb_segs != 1))
-		return NULL;
-	js = state->job[p[FLOW_JOB_AT]];
-	if (unlikely(js == NULL || worker->jobs->by_id[p[FLOW_JOB_AT]] == NULL))
-		return NULL;
-	flow = &js->flow[p[FLOW_SOURCE_AT]];
-	if (likely(flow_alike(flow, p) && flow->head.length == packet->pkt_len &&
-		    flow->port == packet->port))
-		return flow;
-	return NULL;
+	memcpy(&word, &packet->rearm_data, sizeof(word));
+	return word & ~data_off.word;
+}
+
+/* The same, of an mbuf of one segment with one reference. */
+static inline uint64_t
+flow_mbuf_of(uint16_t port)
+{
+	const struct rte_mbuf one = {.refcnt = 1, .nb_segs = 1, .port = port};
+
+	return flow_mbuf(&one);
+}
+
+/* Does the packet equal the entry? It is one segment, with one reference, and not shorter than FLOW_BYTES. */
+static inline bool
+flow_matches(const struct flow *flow, const struct rte_mbuf *packet, const uint8_t *p)
+{
+	return likely(flow_mbuf(packet) == flow->mbuf) && likely(packet->data_len == flow->length) &&
+		likely(flow_alike(flow, p));
+}
+
+/* The number of the block in a frame whose headers match. */
+static inline uint32_t
+flow_block(const struct job_shard *js, const uint8_t *p)
+{
+	return weir_get32(p + FLOW_BLOCK_AT) & UINT32_MAX >> js->block_shift;
+}
+
+/* Does the worker own the residue? */
+static inline bool
+flow_is_home(const struct ppe_worker *worker, const struct job_shard *js, uint32_t residue)
+{
+	return likely((residue & js->home_mask) == js->home_bits) ||
+		ppe_residue_shard(js->job, residue, worker->workers) == worker->id;
 }
 
 /* Are the fields where the cache expects them, if this is an aggregation packet? */

@@ -172,7 +172,7 @@ source_heard(const struct ppe_worker *worker, uint8_t job, uint8_t source, uint3
 		w++) {
 		const struct job_shard *js = shards->of[w][p];
 		uint32_t heard =
-			js == NULL ? 0 : __atomic_load_n(&js->seen[source].heard, __ATOMIC_RELAXED);
+			js == NULL ? 0 : __atomic_load_n(&js->flow[source].heard, __ATOMIC_RELAXED);
 
 		if (heard != 0 &&
 			ticks_since(heard, now) < seconds * rte_get_tsc_hz() >> HEARD_SHIFT)
@@ -279,6 +279,13 @@ describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_j
 	js->first_generation = job->first_generation != 0 ? job->first_generation
 							  : setup->config->first_generation;
 	js->source_end = ppe_job_source_end(job);
+	js->version = 1;
+	if (rte_is_power_of_2(setup->workers)) {
+		js->home_mask = (uint16_t)(setup->workers - 1);
+		js->home_bits = (uint16_t)((setup->worker_id - job->id) & js->home_mask);
+	} else {
+		js->home_bits = 1;
+	}
 }
 
 int
@@ -434,7 +441,6 @@ set_members(struct collective *state, struct job_shard *js, const struct ppe_job
 			source_unbind(state->worker, js, (uint8_t)s);
 			js->endpoint[s] = (struct pktbuf_endpoint){0};
 			js->flow[s] = (struct flow){0};
-			js->seen[s] = (struct source_activity){0};
 			js->late[s] = (struct source_late){0};
 			js->version++;
 			mask_set(left, (uint8_t)s);
@@ -477,6 +483,7 @@ collective_jobs_taken(void *arg)
 		shortest = RTE_MIN(shortest, job->timeout_ms);
 		if (state->job[id] == NULL)
 			continue;
+		state->job[id]->version++;
 		set_timeout(state, state->job[id], job);
 		set_rate(state->job[id], state->worker, job);
 		set_members(state, state->job[id], job);

@@ -379,7 +379,7 @@ is_usurping(const struct job_shard *js, const struct joining *join, uint32_t now
 	const struct job_home *home = js->home;
 	const struct claim *asking = &home->asking[join->source];
 	const struct claim *joined = &home->joined[join->source];
-	uint32_t heard = js->seen[join->source].heard;
+	uint32_t heard = js->flow[join->source].heard;
 	uint32_t accepted = home->request[join->source].accepted;
 	uint64_t hz = rte_get_tsc_hz();
 

@@ -10,7 +10,7 @@
 #include "ppe/crossbar.h"
 #include "ppe/guard_fast.h"
 
-/* Packets per step, so that other threads run in between. */
+/* Results that differ by receiver, per step: other threads run in between. */
 #define EMIT_STEP 16
 
 void
@@ -165,17 +165,17 @@ result_end(const struct job_shard *js, const struct weir_header *result, uint64_
 	return n;
 }
 
-/* The result's payload: the buffer, by reference, or a few bytes that describe an error. */
-static void
-set_payload(struct emission *e, const struct job_shard *js, const struct block *block,
-	const struct weir_header *header)
+/* ---- the same result for all ---- */
+
+/* The payload: the block's buffer, or a few bytes in `small` that describe an error. */
+static struct pktbuf_payload
+payload_of(const struct job_shard *js, const struct block *block, const struct weir_header *header,
+	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES])
 {
 	uint32_t bytes = 0;
 
-	if (block->buffer != NULL && header->grad_cnt != 0) {
-		rmw_hold(block->buffer, 1);
-		e->buffer = block->buffer;
-		e->payload = (struct pktbuf_payload){
+	if (likely(block->buffer != NULL && header->grad_cnt != 0))
+		return (struct pktbuf_payload){
 			.data = rmw_buffer_data(block->buffer),
 			.iova = block->buffer->iova,
 			.bytes = block->payload_bytes,
@@ -183,31 +183,114 @@ set_payload(struct emission *e, const struct job_shard *js, const struct block *
 			.released = crossbar_payload_released,
 			.opaque = block->buffer,
 		};
-		return;
-	}
-	e->buffer = NULL;
 	if (block->status == WEIR_STATUS_MISMATCH) {
 		bytes = sizeof(block->mismatch);
-		memcpy(e->small, &block->mismatch, bytes);
+		memcpy(small, &block->mismatch, bytes);
 	}
-	bytes += result_end(js, header, block_number(js, block->block_id), 0, block->in, e->small,
-		bytes, e->small + bytes);
-	e->payload = (struct pktbuf_payload){.data = e->small,
+	bytes += result_end(js, header, block_number(js, block->block_id), 0, block->in, small,
+		bytes, small + bytes);
+	return (struct pktbuf_payload){.data = small,
 		.bytes = bytes,
-		.sum = bytes == 0 ? 0 : pktbuf_sum_bytes(e->small, bytes)};
+		.sum = bytes == 0 ? 0 : pktbuf_sum_bytes(small, bytes)};
 }
 
-/* Results that differ by receiver: each has its part of the buffer, by reference, or none, its own lengths and
- * checksum, bitmap and tag. */
+static __rte_noinline void
+address_group(
+	const struct ppe_worker *worker, struct job_shard *js, uint32_t group, uint16_t port, bool extended)
+{
+	const struct pktbuf_endpoint to = {
+		/* RFC 1112, 6.4: the low 23 bits of the group. */
+		.mac = {0x01, 0x00, 0x5e, group >> 16 & 0x7f, group >> 8 & 0xff, group & 0xff},
+		.ip = group,
+		.udp = extended ? worker->identity->port_ext : worker->identity->port_base,
+		.port = port,
+		.extended = extended,
+		.valid = 1,
+	};
+
+	pktbuf_header_template_write(&js->to.group[port][extended], worker->identity, &to, 0);
+}
+
+/* Collect the destinations anew: the job table, a generation or an endpoint has changed. */
+static __rte_noinline void
+collect_destinations(const struct ppe_worker *worker, struct job_shard *js)
+{
+	const struct ppe_job *j = worker->jobs->by_id[js->job];
+	struct destinations *to = &js->to;
+	uint64_t served[2] = {0};
+
+	to->n = 0;
+	to->form[0] = to->form[1] = false;
+	to->version = js->version;
+	for (unsigned int s = 0; s < js->source_end; s++) {
+		const struct pktbuf_endpoint *member = &js->endpoint[s];
+		uint64_t bit = UINT64_C(1) << member->port;
+
+		if (!member->valid)
+			continue;
+		to->form[member->extended] = true;
+		if (j == NULL || j->group == 0) {
+			to->headers[to->n++] = &js->header_template[s];
+		} else if ((served[member->extended] & bit) == 0) {
+			served[member->extended] |= bit;
+			address_group(worker, js, j->group, member->port, member->extended);
+			to->headers[to->n++] = &js->to.group[member->port][member->extended];
+		}
+	}
+}
+
+/* Build and send at most 64 results. */
+static inline void
+send_to(struct ppe_worker *worker, struct job_shard *js, const struct pktbuf_shared_header shared[2],
+	const struct pktbuf_payload *payload, const struct pktbuf_header_template *const *to,
+	unsigned int n)
+{
+	struct rte_mbuf *packet[PKTBUF_RESULTS_MAX];
+	unsigned int built = pktbuf_results_build(
+		worker->pools, worker->port, shared, payload, to, packet, n);
+
+	js->count.results += n;
+	worker->count.created += n;
+	if (unlikely(built < n))
+		worker->count.drops[PPE_DROP_NO_MBUF] += n - built;
+	charge(worker, js, built, built == 0 ? 0 : packet[0]->pkt_len);
+	if (pktbuf_payload_referred(payload))
+		rmw_hold(payload->opaque, built);
+	for (unsigned int i = 0; i < built; i++)
+		ppe_output(worker, packet[i], to[i]->port, PKTBUF_PRIO_RESULT);
+}
+
+static void
+send_result(struct ppe_worker *worker, struct job_shard *js, const struct block *block,
+	const struct pktbuf_header_template *const *to, unsigned int n, const bool form[2])
+{
+	struct weir_header header = result_header(block, js);
+	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
+	const struct pktbuf_payload payload = payload_of(js, block, &header, small);
+	struct pktbuf_shared_header shared[2];
+
+	for (unsigned int extended = 0; extended < 2; extended++) {
+		header.extended = extended;
+		if (form[extended])
+			pktbuf_shared_header_write(&shared[extended], &header, &payload);
+	}
+	for (unsigned int from = 0; from < n; from += PKTBUF_RESULTS_MAX)
+		send_to(worker, js, shared, &payload, to + from,
+			RTE_MIN(n - from, (unsigned int)PKTBUF_RESULTS_MAX));
+}
+
+/* ---- results that differ by receiver: each has its part of the buffer, by reference, or none, its own lengths and
+ * checksum, bitmap and tag ---- */
 
 static void
 set_parts(struct emission *e, const struct job_shard *js, struct block *block)
 {
+	e->job = block->job;
 	e->header = result_header(block, js);
 	e->number = block_number(js, block->block_id);
-	memcpy(e->small, block->in, WEIR_BITMAP_BYTES);
+	memcpy(e->in, block->in, WEIR_BITMAP_BYTES);
 	e->buffer = block->buffer;
-	e->payload = (struct pktbuf_payload){.data = e->small};
+	e->payload = (struct pktbuf_payload){.data = e->in};
 	if (block->buffer == NULL)
 		return;
 	rmw_hold(block->buffer, 1);
@@ -260,7 +343,7 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 		return;
 	part = part_of(e, js, rank);
 	end_bytes = result_end(
-		js, &e->header, e->number, rank + 1, e->small, part.data, part.bytes, end);
+		js, &e->header, e->number, rank + 1, e->in, part.data, part.bytes, end);
 	all = part;
 	all.bytes += end_bytes;
 	if (state->sums)
@@ -286,101 +369,8 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
 }
 
-void
-emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
-	ppe_segment then)
-{
-	const struct collective *state = ppe_state(worker, thread);
-	const struct ppe_job *j = worker->jobs->by_id[block->job];
-	const struct job_shard *js = state->job[block->job];
-	struct weir_header header = result_header(block, js);
-	struct emission *e = &lmem(thread)->emission;
-
-	e->job = block->job;
-	e->per_receiver = block_result_differs(block);
-	e->multicast = only < 0 && j != NULL && j->group != 0 && !e->per_receiver;
-	e->next = only < 0 ? 0 : (uint16_t)only;
-	e->end = only < 0 ? js->source_end : (uint16_t)(only + 1);
-	e->ports_done[0] = 0;
-	e->ports_done[1] = 0;
-	e->then = then;
-	if (e->per_receiver) {
-		set_parts(e, js, block);
-		return;
-	}
-	set_payload(e, js, block, &header);
-	pktbuf_shared_header_write(&e->shared[0], &header, &e->payload);
-	header.extended = true;
-	pktbuf_shared_header_write(&e->shared[1], &header, &e->payload);
-}
-
-static __rte_noinline void
-address_group(struct ppe_worker *worker, struct job_shard *js, uint32_t group)
-{
-	for (unsigned int extended = 0; extended < 2; extended++) {
-		const struct pktbuf_endpoint to = {
-			/* RFC 1112, 6.4: the low 23 bits of the group. */
-			.mac = {0x01, 0x00, 0x5e, group >> 16 & 0x7f, group >> 8 & 0xff,
-				group & 0xff},
-			.ip = group,
-			.udp = extended ? worker->identity->port_ext : worker->identity->port_base,
-			.extended = (uint8_t)extended,
-			.valid = 1,
-		};
-
-		pktbuf_header_template_write(
-			&js->group_template[extended], worker->identity, &to, 0);
-	}
-	js->group = group;
-}
-
-/* The group's header template for this member's port and form; NULL: already served. */
-static const struct pktbuf_header_template *
-multicast_of(struct ppe_worker *worker, struct emission *e, struct job_shard *js,
-	const struct pktbuf_endpoint *member)
-{
-	const struct ppe_job *j = worker->jobs->by_id[e->job];
-	uint64_t bit = UINT64_C(1) << member->port;
-
-	if (unlikely(j == NULL) || (e->ports_done[member->extended] & bit) != 0)
-		return NULL;
-	e->ports_done[member->extended] |= bit;
-	if (unlikely(js->group != j->group))
-		address_group(worker, js, j->group);
-	js->group_template[member->extended].port = member->port;
-	return &js->group_template[member->extended];
-}
-
-static void
-send_results(struct ppe_worker *worker, struct emission *e, struct job_shard *js,
-	const struct pktbuf_header_template *const *to, unsigned int n)
-{
-	struct rte_mbuf *packet[EMIT_STEP];
-	unsigned int built = pktbuf_results_build(
-		worker->pools, worker->port, e->shared, &e->payload, to, packet, n);
-
-	worker->count.created += n;
-	if (unlikely(built < n))
-		worker->count.drops[PPE_DROP_NO_MBUF] += n - built;
-	charge(worker, js, built, built == 0 ? 0 : packet[0]->pkt_len);
-	if (pktbuf_payload_referred(&e->payload))
-		rmw_hold(e->buffer, built);
-	for (unsigned int i = 0; i < built; i++)
-		ppe_output(worker, packet[i], to[i]->port, PKTBUF_PRIO_RESULT);
-}
-
-static inline struct ppe_next
-go_on(struct emission *e)
-{
-	if (e->next < e->end)
-		return PPE_RUN(emit);
-	if (e->buffer != NULL)
-		rmw_unhold(e->buffer, 1);
-	return (struct ppe_next){e->then};
-}
-
-static __rte_noinline struct ppe_next
-emit_parts(struct ppe_worker *worker, struct ppe_thread *thread)
+struct ppe_next
+emit(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct collective *state = ppe_state(worker, thread);
 	struct emission *e = &lmem(thread)->emission;
@@ -391,35 +381,42 @@ emit_parts(struct ppe_worker *worker, struct ppe_thread *thread)
 			send_part(worker, state, e, js, (uint8_t)e->next);
 			n++;
 		}
-	return go_on(e);
+	if (e->next < e->end)
+		return PPE_RUN(emit);
+	if (e->buffer != NULL)
+		rmw_unhold(e->buffer, 1);
+	return (struct ppe_next){e->then};
+}
+
+void
+emit_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block *block)
+{
+	if (unlikely(js->to.version != js->version))
+		collect_destinations(worker, js);
+	send_result(worker, js, block, js->to.headers, js->to.n, js->to.form);
 }
 
 struct ppe_next
-emit(struct ppe_worker *worker, struct ppe_thread *thread)
+emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
+	ppe_segment then)
 {
-	struct collective *state = ppe_state(worker, thread);
+	const struct collective *state = ppe_state(worker, thread);
+	struct job_shard *js = state->job[block->job];
 	struct emission *e = &lmem(thread)->emission;
-	struct job_shard *js = state->job[e->job];
-	const struct pktbuf_header_template *to[EMIT_STEP];
-	unsigned int n = 0;
 
-	if (unlikely(e->per_receiver))
-		return emit_parts(worker, thread);
-	for (; e->next < e->end && n < EMIT_STEP; e->next++) {
-		if (!js->endpoint[e->next].valid)
-			continue;
-		if (likely(!e->multicast)) {
-			to[n++] = &js->header_template[e->next];
-			continue;
-		}
-		to[0] = multicast_of(worker, e, js, &js->endpoint[e->next]);
-		if (to[0] != NULL) {
-			js->count.results++;
-			send_results(worker, e, js, to, 1);
-		}
+	if (block_result_differs(block)) {
+		set_parts(e, js, block);
+		e->next = only < 0 ? 0 : (uint16_t)only;
+		e->end = only < 0 ? js->source_end : (uint16_t)(only + 1);
+		e->then = then;
+		return PPE_RUN(emit);
 	}
-	js->count.results += n;
-	if (n > 0)
-		send_results(worker, e, js, to, n);
-	return go_on(e);
+	if (only < 0) {
+		emit_to_all(worker, js, block);
+	} else if (js->endpoint[only].valid) {
+		const struct pktbuf_header_template *to = &js->header_template[only];
+
+		send_result(worker, js, block, &to, 1, (const bool[]){!to->extended, to->extended});
+	}
+	return (struct ppe_next){then};
 }

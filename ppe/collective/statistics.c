@@ -98,7 +98,7 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 	/* The maximum: blocks of several shards wait at the same time. */
 	waited_us = (uint64_t)((double)js->late[source].waited * 1e6 / (double)hz);
 	stats->waited_us = RTE_MAX(stats->waited_us, waited_us);
-	read_heard(stats, js->seen[source].heard, now, hz);
+	read_heard(stats, js->flow[source].heard, now, hz);
 	if (js->home != NULL)
 		read_joins(js->home, source, now, hz, stats);
 	if (!endpoint->valid || stats->located)

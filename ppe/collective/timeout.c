@@ -81,8 +81,7 @@ straggler(struct ppe_worker *worker, struct ppe_thread *thread)
 		block_finish(state, js, b,
 			ppe_policy_sends_partial(js->policy) ? WEIR_STATUS_PARTIAL
 							     : WEIR_STATUS_ERROR);
-		emit_block(worker, thread, b, -1, straggler);
-		return PPE_RUN(emit);
+		return emit_block(worker, thread, b, -1, straggler);
 	}
 	return go_on(state, found);
 }
@@ -170,7 +169,7 @@ expel_silent(struct job_shard *job, const struct slot *slot, uint64_t patience, 
 
 	for (unsigned int s = 0; s < job->source_end; s++) {
 		uint8_t source = (uint8_t)s;
-		uint32_t heard = job->seen[s].heard;
+		uint32_t heard = job->flow[s].heard;
 
 		if (!mask_test(job->in, source) || mask_test(job->expelled, source) ||
 			slot_source_has(slot, slot->previous, source))
