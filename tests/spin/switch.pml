@@ -101,7 +101,7 @@ inline acknowledge(r, rec, s)
 #endif
 }
 
-inline block_open(r, s, e, b)
+inline block_begin(r, s, e, b)
 {
 	if
 #ifdef BUG_FRESH_RECORD
@@ -253,7 +253,7 @@ inline admit(s, e, b, acknowledges)
 			aggregate(r, current[r], true, s, e)
 		:: previous[r].state != nothing && previous[r].block == b ->
 			aggregate(r, previous[r], false, s, e)
-		:: else -> block_open(r, s, e, b)
+		:: else -> block_begin(r, s, e, b)
 		fi
 	fi
 }

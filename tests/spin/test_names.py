@@ -77,7 +77,7 @@ def a_blocks_diagram_is_the_code():
     for _, _, name in edges:
         assert name in code, 'no such function: %s' % name
     same('what opens a block', to(edges, 'BLOCK_OPEN', '[*]'), who(code, r'\bfill\('))
-    assert who(code, r'->state = BLOCK_OPEN\b') == {'fill'}, 'others than fill() open blocks'
+    assert who(code, r'->agreement = ') == {'fill'}, 'others than fill() open blocks'
     assert who(code, r'->state = BLOCK_DONE\b') == {'block_finish'}, 'others than block_finish()'
     same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_finish\('))
     same('what releases a block', to(edges, '[*]'), who(code, r'(?<!\w)release\('))
