@@ -47,18 +47,20 @@ struct bench_common {
 	const char *huge; /* auto | yes | no */
 	uint64_t repeat; /* measurements of each point; the median counts */
 	uint64_t phase_ms; /* length of one */
+	char **arguments; /* what follows the options, of a bench with `arguments`; NULL ends them */
 };
 extern struct bench_common bench_common;
 
 struct bench {
 	const char *name, *help;
+	const char *arguments; /* their names in the help; NULL: there are none */
 	const struct option_row *options, *more; /* tables; more: NULL: none */
 	/* Returns 0 or an exit status, after a line on stderr: 1 after a wrong or missing result, 2 if
 	 * it can't run here. */
 	int (*run)(void);
 };
 extern const struct bench bench_engine, bench_ports, bench_latency, bench_rfc2544, bench_hash,
-	bench_kernels;
+	bench_kernels, bench_pair;
 
 /* Begin a table; columns must outlive the bench. Rows that follow belong to it. */
 void bench_table(const struct table_column *columns, size_t count);

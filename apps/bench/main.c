@@ -29,7 +29,7 @@ static const struct option_row common_options[] = {
 };
 
 static const struct bench *const benches[] = {&bench_engine, &bench_ports, &bench_latency,
-	&bench_rfc2544, &bench_hash, &bench_kernels, NULL};
+	&bench_rfc2544, &bench_hash, &bench_kernels, &bench_pair, NULL};
 
 static struct {
 	const char *bench;
@@ -293,7 +293,9 @@ main(int argc, char **argv)
 		if (asprintf(&program, "weir-bench %s", report.bench) < 0)
 			return 1;
 		bench_cpus();
-		options_parse(program, bench->help, NULL, tables, argc - first, argv + first);
+		bench_common.arguments = argv + first +
+			options_parse(program, bench->help, bench->arguments, tables, argc - first,
+				argv + first);
 		rc = bench->run();
 		bench_progress(NULL);
 		end_table();

@@ -97,6 +97,8 @@ def commands_exist():
         if words[0] == 'weir-bench':
             assert len(words) > 1 and words[1] in benches, 'no such bench: %s' % line
             known = options_of(BENCH, words[1])
+            if words[1] == 'pair':  # what follows the builds
+                known |= options_of(BENCH, 'engine')
         else:
             known = options_of(PERF if words[0] == 'weir-perf' else SWITCH)
         for option in options:
