@@ -52,7 +52,7 @@ help:
 	@echo 'make faults      all scenarios of tests/fault: losses, stragglers, dead hosts and switches, in some minutes'
 	@echo 'make model       search larger models of the life of a block than make test does, in some minutes'
 	@echo 'make fuzz        search for packets and texts that break something, a minute for each target (needs clang)'
-	@echo 'make bench       every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
+	@echo 'make bench       every figure of docs/performance.md on this machine, in three minutes (BENCH="engine hash")'
 	@echo 'make stragglers  slow hosts, waited for and not: docs/compare.md, in five minutes (SEED=7, PARTS="slowdown")'
 	@echo 'make compare     Weir beside Open MPI, Gloo and PyTorch on the same links, in about twenty minutes (COMPARE="--hosts 8 --sizes 1M")'
 	@echo 'make train       PyTorch with and without slow hosts, on gloo and on Weir, in two minutes (SEED=7)'

@@ -103,6 +103,13 @@ const char *bench_pages(void);
 /* Remove what EAL left in the file system. */
 void bench_stop_eal(void);
 
+/* Run a program, found in PATH, with its standard output and error in two files, which are rewound. It dies with this
+ * one. argv: NULL ends it. Its exit status, or -1. */
+int bench_spawn(const char *const *argv, FILE *out, FILE *said);
+
+/* What a program said, on standard error. NULL is fine. */
+void bench_quote(FILE *said);
+
 /* CPU time of this thread, ns. */
 uint64_t bench_cpu_ns(void);
 

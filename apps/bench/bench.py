@@ -39,6 +39,8 @@ def lcores():
     return 1 << (min(len(os.sched_getaffinity(0)), 16).bit_length() - 1)
 
 
+POINTS = ['--elements', '64,256,1024', '--type', 'int32']
+
 # Bench, what is varied, options, seconds that it takes on two CPUs. Three times as long and 20 s
 # more are the bound.
 SELECTION = [
@@ -53,6 +55,13 @@ SELECTION = [
      7),
     ('engine', 'sources', ['--sources', '2..64', '--elements', '64,1024', '--type', 'fp32'], 4),
     ('engine', 'tags', ['--authenticate', '--elements', '64,256,1024', '--type', 'fp32'], 2),
+    ('engine', 'jobs', ['--jobs', '1,8,64'] + POINTS, 2),
+    ('engine', '256 sources', ['--sources', '256'] + POINTS, 5),
+    ('engine', 'loss', ['--loss', '1'] + POINTS, 1),
+    ('engine', 'ordinary frames', ['--ordinary', '5'] + POINTS, 1),
+    ('engine', 'late source', ['--late'] + POINTS, 1),
+    ('engine', 'instructions', ['--count', '--order', 'block'] + POINTS, 20),
+    ('engine', 'instructions', ['--count', '--order', 'block', '--results', 'multicast'] + POINTS, 20),
     ('engine', 'lcores', ['--lcores', '1..%d' % lcores(), '--far', '0,50', '--type', 'int32'],
      3 * lcores().bit_length()),
     ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 6),

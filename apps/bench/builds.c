@@ -8,11 +8,8 @@
  * does not know left out.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -63,29 +60,6 @@ static struct {
 	size_t rows;
 } pair;
 
-/* Run a build's engine with its output in *out and its complaints in *said. An exit status, or -1. */
-static int
-run_engine(const char *path, const char *const *argv, FILE *out, FILE *said)
-{
-	pid_t parent = getpid(), pid = fork();
-	int status;
-
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent || dup2(fileno(out), STDOUT_FILENO) < 0 ||
-			dup2(fileno(said), STDERR_FILENO) < 0)
-			_exit(2);
-		execv(path, (char **)(uintptr_t)argv);
-		fprintf(stderr, "%s: %m\n", path);
-		_exit(2);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		return -1;
-	rewind(out);
-	rewind(said);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 /* Does the text of `engine --help` have the word? -1: it cannot be run, after a line. */
 static int
 knows(const char *path, const char *word)
@@ -95,7 +69,7 @@ knows(const char *path, const char *word)
 	char line[256];
 	int found = -1;
 
-	if (out != NULL && said != NULL && run_engine(path, argv, out, said) == 0)
+	if (out != NULL && said != NULL && bench_spawn(argv, out, said) == 0)
 		for (found = 0; found == 0 && fgets(line, sizeof(line), out) != NULL;)
 			found = strstr(line, word) != NULL;
 	if (found < 0)
@@ -118,7 +92,6 @@ measure(const char *path, const char *kind)
 		"--repeat", repeat, "--phase-ms", phase};
 	FILE *out = tmpfile(), *said = tmpfile();
 	json_t *records = NULL;
-	char line[256];
 	unsigned int n = 16;
 
 	snprintf(repeat, sizeof(repeat), "%" PRIu64, bench_common.repeat);
@@ -129,12 +102,11 @@ measure(const char *path, const char *kind)
 	}
 	for (char **more = pair.more; *more != NULL && n < OPTIONS_MAX; more++)
 		argv[n++] = *more;
-	if (out != NULL && said != NULL && run_engine(path, argv, out, said) == 0)
+	if (out != NULL && said != NULL && bench_spawn(argv, out, said) == 0)
 		records = json_loadf(out, 0, NULL);
 	if (records == NULL) {
 		warnx("%s engine fails:", path);
-		while (said != NULL && fgets(line, sizeof(line), said) != NULL)
-			fputs(line, stderr);
+		bench_quote(said);
 	}
 	if (out != NULL)
 		fclose(out);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/bench/count.h"
 #include "apps/bench/generator.h"
 #include "pktbuf/wire/wire.h"
 
@@ -28,7 +29,7 @@ static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, 
 			  jobs = {1, {1}};
 static uint64_t burst = 32, batch = 256, frames = 4096, packets, run_length = 32, seed = 1;
 static double loss, ordinary;
-static bool authenticate, deterministic, late;
+static bool authenticate, deterministic, late, count;
 static const char *type = "all", *order = "runs", *checksum = "none", *results = "unicast",
 		  *isa = "auto", *traffic = "aggregate";
 
@@ -41,6 +42,9 @@ static const struct option_row options[] = {
 		"contributions, or ordinary frames of their size to a known station"},
 	{"packets", 0, OPTION_UINT, &packets, 0, 100000000, NULL,
 		"for callgrind: collect only so many packets, and print no figures"},
+	{"count", 0, OPTION_FLAG, &count, 0, 0, NULL,
+		"also count instructions with valgrind, some seconds for each point; not those of "
+		"authenticated jobs"},
 	{"threads", 0, OPTION_LIST, &threads, 1, 64, NULL, "thread contexts per lcore"},
 	{"sources", 0, OPTION_LIST, &sources, 2, 256, NULL, "contributions to a block"},
 	{"window", 0, OPTION_LIST, &window, 1, 4096, NULL, "blocks in flight, powers of two"},
@@ -119,6 +123,8 @@ static const struct table_column columns[] = {
 	{.key = "scaled", .title = "scaled", .digits = 3},
 	{.key = "plain", .title = "no tags", .unit = "Gbit/s", .width = 7, .digits = 1},
 	{.key = "kept", .title = "kept", .digits = 3},
+	{.key = "instructions"},
+	{.key = "counter"},
 	{.key = "disturbed"},
 	{.title = "", .left = true},
 };
@@ -126,6 +132,39 @@ static const struct table_column columns[] = {
 /* What points before this one have measured of the same work: the rate of one lcore; ns per packet
  * with as many lcores and no hops; the rate without tags. BENCH_NONE: there was no such point. */
 static double alone, near, plain;
+
+/* A number as an argument; kept until as many more were asked for. */
+static const char *
+text_of(double number)
+{
+	static char text[16][24];
+	static unsigned int next;
+	char *to = text[next++ % RTE_DIM(text)];
+
+	snprintf(to, sizeof(text[0]), "%.10g", number);
+	return to;
+}
+
+/* Instructions per packet of the point, by callgrind. */
+static double
+count_point(const struct generator_work *w)
+{
+	const char *argv[60] = {"--lcores", text_of(w->workers), "--far", text_of(100 * w->far),
+		"--type", weir_dtype_text(w->type), "--traffic", traffic, "--threads",
+		text_of(w->threads), "--sources", text_of(w->sources), "--window",
+		text_of(w->window), "--elements", text_of(w->elements), "--jobs", text_of(w->jobs),
+		"--order", order, "--run-length", text_of(w->run_length), "--seed",
+		text_of((double)w->seed), "--loss", text_of(loss), "--ordinary", text_of(ordinary),
+		"--checksum", checksum, "--results", results, "--burst", text_of(w->burst),
+		"--batch", text_of(w->batch), "--isa", isa};
+	unsigned int n = 36;
+
+	if (late)
+		argv[n++] = "--late";
+	if (deterministic)
+		argv[n++] = "--deterministic";
+	return count_with_callgrind(argv);
+}
 
 /* Medians over the samples; the ratio is that of pairs. */
 static void
@@ -135,6 +174,7 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	double together[BENCH_REPEAT_MAX];
 	double gbits = w->elements * weir_dtype_bytes(w->type) * 8e-9, r, q, k, time, limit;
 	double hops = (double)result->hops / (double)result->contributions, tagless;
+	double instructions = count && !w->authenticated ? count_point(w) : result->instructions;
 	bool disturbed;
 
 	for (unsigned int n = 0; n < result->samples; n++) {
@@ -170,8 +210,11 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 		TABLE_NUMBER(q), TABLE_NUMBER(r * gbits / k), TABLE_NUMBER(w->far),
 		TABLE_NUMBER(hops), TABLE_NUMBER(w->far > 0 ? (time - near) / hops : BENCH_NONE),
 		TABLE_NUMBER(limit * gbits), TABLE_NUMBER(r / limit), TABLE_NUMBER(tagless * gbits),
-		TABLE_NUMBER(r / tagless), TABLE_BOOL(disturbed),
-		TABLE_TEXT(disturbed ? "*" : "")});
+		TABLE_NUMBER(r / tagless), TABLE_NUMBER(instructions),
+		isnan(instructions)
+			? TABLE_NONE
+			: TABLE_TEXT(count && !w->authenticated ? "callgrind" : "hardware"),
+		TABLE_BOOL(disturbed), TABLE_TEXT(disturbed ? "*" : "")});
 }
 
 /* Blocks under way: a shard's part of the window, all of which may fall into one shard; or what the

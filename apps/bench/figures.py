@@ -6,6 +6,14 @@ from types import SimpleNamespace
 ENGINE = {'lcores': 1, 'sources': 8, 'window': 64}
 THREADS = 20
 RATIO_AIMS = ((64, 0.55), (256, 0.80), (1024, 0.90))
+KWAY_AIM = 0.85  # at 1024 elements
+INSTRUCTION_AIMS = {'unicast': ((64, 400), (256, 600), (1024, 800)), 'multicast': ((64, 260), (256, 340), (1024, 480))}
+PORTS_AIMS = {'unicast': 0.75, 'multicast': 0.90}
+JOBS_AIM = 0.90  # many jobs beside one: the noise of the bench
+# What is measured beside the same without it.
+COMPANY = (('256 sources', {'sources': 256}), ('1 % loss', {'loss': 1}), ('5 % ordinary frames', {'ordinary': 5}),
+           ('a late source', {'late': True}))
+ALONE = {'jobs': 1, 'loss': 0, 'ordinary': 0, 'late': False}
 MET, MISSED, DISTURBED, OPEN = 'met', 'not met', 'disturbed', 'not measured'
 BOUND = 'met, generator-bound'
 UNJUDGED = 'not judged'  # this machine can't do it at all
@@ -22,7 +30,7 @@ def amount(value, unit):
     if value is None:
         return '-'
     digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
-    return '%.*f %s' % (digits, value, unit)
+    return ('%.*f %s' % (digits, value, unit)).strip()
 
 
 def judge(record, good):
@@ -56,9 +64,48 @@ def threads(records, **params):
     return [dict(m, one=o['rate'], disturbed=o.get('disturbed') or m.get('disturbed')) for o, m in zip(one, many)]
 
 
+def beside(name, records, others, aim=None):
+    """The rate in company beside that without; for information, if there is no aim."""
+    found = [dict(r, alone=o['rate'], disturbed=o.get('disturbed') or r.get('disturbed'))
+             for r, o in zip(records[:1], others)]
+    row = at_least(name, found, 'rate', 'alone', 'Mpps', aim or 0)
+    if aim is None:
+        row.aim, row.met = '-', '' if row.met == MET else row.met
+    return row
+
+
+def of_company(records):
+    """The engine with many jobs and sources, losses, ordinary frames and a late source."""
+    for elements, _ in RATIO_AIMS:
+        point = dict(ENGINE, threads=THREADS, elements=elements, type='int32', results='unicast', order='runs', **ALONE)
+        alone = pick(records, 'engine', **point)[-1:]  # measured last, with the jobs
+        for jobs in (8, 64):
+            yield beside('%d jobs beside 1, %d elements' % (jobs, elements),
+                         pick(records, 'engine', **dict(point, jobs=jobs)), alone, JOBS_AIM)
+        for name, changed in COMPANY:
+            yield beside('%s, %d elements' % (name, elements), pick(records, 'engine', **dict(point, **changed)), alone)
+
+
+def of_instructions(records):
+    for results, aims in INSTRUCTION_AIMS.items():
+        for elements, most in aims:
+            yield figure('instructions, int32, %d elements, %s' % (elements, results),
+                         pick(records, 'engine', elements=elements, results=results, order='block', type='int32',
+                              counter='callgrind', **ENGINE),
+                         'instructions', None, '', '<= %d' % most, lambda v, _, most=most: v <= most)
+
+
 def of_engine(records):
     tagged = [r for r in records if r.get('authenticated')]
     records = [r for r in records if not r.get('authenticated')]
+    yield from of_instructions(records)
+    yield from of_company(records)
+    # By default: contributions in runs.
+    records = [r for r in records if r.get('order') == 'runs' and all(r.get(k) == v for k, v in ALONE.items())]
+    for results in ('unicast', 'multicast'):
+        yield at_least('engine beside bare k-way, int32, 1024 elements, %s' % results,
+                       pick(records, 'engine', type='int32', elements=1024, threads=THREADS, results=results, **ENGINE),
+                       'payload', 'kway', 'Gbit/s', KWAY_AIM)
     for results in ('unicast', 'multicast'):
         for kind in ('int32', 'fp32'):
             for elements, aim in RATIO_AIMS:
@@ -95,10 +142,11 @@ def of_hash(records):
 
 
 def of_ports(records):
-    for results in ('unicast', 'multicast'):
-        yield at_least('ports, 1024 elements, %s' % results,
-                       pick(records, 'ports', elements=1024, results=results, over='memif'),
-                       'wire', 'wire_testpmd', 'Gbit/s', 0.85)
+    for results, aim in PORTS_AIMS.items():
+        for elements in (256, 1024):
+            yield at_least('ports, %d elements, %s' % (elements, results),
+                           pick(records, 'ports', elements=elements, results=results, over='memif'),
+                           'wire', 'wire_testpmd', 'Gbit/s', aim)
 
 
 def figures(records, benches):

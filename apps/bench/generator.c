@@ -11,6 +11,7 @@
 #include <rte_malloc.h>
 #include <rte_ring.h>
 
+#include "apps/bench/count.h"
 #include "apps/bench/generator_priv.h"
 
 #define BURST             64
@@ -331,6 +332,7 @@ stamp(const struct generator *g, uint64_t packets)
 {
 	return (struct stamp){.packets = packets,
 		.tsc = rte_rdtsc() - g->aside,
+		.instructions = count_read(g->counter),
 		.cpu_ns = bench_cpu_ns() -
 			(uint64_t)((double)g->aside * 1e9 / (double)rte_get_tsc_hz())};
 }
@@ -345,6 +347,8 @@ enter_phase(struct generator *g, int phase)
 		if (last->from.cpu_ns != 0 && last->to.cpu_ns == 0)
 			last->to = stamp(g, g->packets);
 	}
+	if (g->phase < 0)
+		g->counter = count_open();
 	g->phase = phase;
 }
 

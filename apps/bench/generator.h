@@ -76,6 +76,7 @@ struct generator_result {
 	unsigned int samples; /* those in which every worker got the CPU */
 	struct generator_sample sample[BENCH_REPEAT_MAX];
 	uint64_t verified, wrong; /* results compared with the expected sum */
+	double instructions; /* per packet, by the CPU's counters, the bench's own included; NaN: not counted */
 	uint64_t counted; /* packets in the stretch that callgrind collects */
 	uint64_t hops; /* over the whole run */
 	uint64_t contributions; /* over the whole run */

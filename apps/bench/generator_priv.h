@@ -22,6 +22,7 @@ struct stretch {
 	struct stamp {
 		uint64_t cpu_ns; /* of the thread; 0: not yet */
 		uint64_t tsc, packets;
+		uint64_t instructions; /* of the thread, if it has a counter */
 	} from, to;
 };
 
@@ -102,6 +103,7 @@ struct generator {
 	uint64_t results; /* after the warm-up */
 	uint64_t verified, wrong;
 	int phase;
+	int counter; /* count.h */
 	bool finished; /* main thread: ro */
 	uint64_t turns; /* begun, while packets are counted; other workers: ro */
 	struct stretch stretch[PHASES * BENCH_REPEAT_MAX];

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_cycles.h>
 #include <rte_eth_ring.h>
@@ -205,6 +206,7 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->id = id;
 	g->nb_ports = s->nb_ports;
 	g->phase = -1;
+	g->counter = -1;
 	g->random = 0x9e3779b97f4a7c15u + id;
 	g->results_per_block = w->multicast ? 1 : w->sources;
 	g->frames = frames_create(&frames);
@@ -231,6 +233,8 @@ make_generator(struct bench_switch *s, unsigned int id)
 static void
 destroy_generator(struct generator *g)
 {
+	if (g->work != NULL && g->counter >= 0)
+		close(g->counter);
 	frames_destroy(g->frames);
 	frames_destroy(g->ordinary);
 	bare_destroy(&g->bare);
@@ -408,6 +412,24 @@ sum_turn(const struct generator *generators, const struct generator_work *work, 
 	return true;
 }
 
+/* Per packet of the switch's phases; NaN: nobody counts them. */
+static double
+instructions(const struct generator *generators, const struct generator_work *work)
+{
+	uint64_t count = 0, packets = 0;
+
+	for (unsigned int i = 0; i < work->workers; i++)
+		for (unsigned int r = 0; r < work->repeat; r++) {
+			const struct stretch *s = &generators[i].stretch[PHASES * r + PHASE_SWITCH];
+
+			if (s->from.instructions == 0 || s->to.instructions == 0)
+				continue;
+			count += s->to.instructions - s->from.instructions;
+			packets += s->to.packets - s->from.packets;
+		}
+	return packets > 0 ? (double)count / (double)packets : BENCH_NONE;
+}
+
 static void
 sum_up(const struct generator *generators, const struct generator_work *work,
 	struct generator_result *result)
@@ -415,6 +437,7 @@ sum_up(const struct generator *generators, const struct generator_work *work,
 	for (unsigned int r = 0; work->packets == 0 && r < work->repeat; r++)
 		if (sum_turn(generators, work, r, &result->sample[result->samples]))
 			result->samples++;
+	result->instructions = instructions(generators, work);
 	for (unsigned int i = 0; i < work->workers; i++) {
 		result->verified += generators[i].verified;
 		result->wrong += generators[i].wrong;

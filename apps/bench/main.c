@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weir-bench: chooses the bench, reads its options, prints its rows, writes its records. */
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -225,6 +228,37 @@ bench_stop_eal(void)
 	snprintf(directory, sizeof(directory), "%s", rte_eal_get_runtime_dir());
 	rte_eal_cleanup();
 	rmdir(directory);
+}
+
+int
+bench_spawn(const char *const *argv, FILE *out, FILE *said)
+{
+	pid_t parent = getpid(), pid = fork();
+	int status;
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent || dup2(fileno(out), STDOUT_FILENO) < 0 ||
+			dup2(fileno(said), STDERR_FILENO) < 0)
+			_exit(2);
+		execvp(argv[0], (char **)(uintptr_t)argv);
+		fprintf(stderr, "%s: %m\n", argv[0]);
+		_exit(2);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return -1;
+	rewind(out);
+	rewind(said);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void
+bench_quote(FILE *said)
+{
+	char line[512];
+
+	while (said != NULL && fgets(line, sizeof(line), said) != NULL)
+		fputs(line, stderr);
 }
 
 uint64_t

@@ -79,6 +79,23 @@ def an_authenticated_job_beside_a_plain_one():
 
 
 @case
+def instructions_are_in_the_records():
+    counts = []
+    for options in ([], ['--count'], ['--count', '--elements', '300']):
+        end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--elements', '16', '--type', 'int32', '--json', '-'] + options,
+                             capture_output=True, text=True, timeout=120, check=False)
+        if 'no time to measure' in end.stderr or 'valgrind' in end.stderr:
+            raise Skip(end.stderr.splitlines()[-1])
+        check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
+        record, = json.loads(end.stdout)
+        counts.append(record['instructions'])
+        # Where the CPU counts, it counts the bench, too.
+        check(record['counter'] in (('callgrind',) if options else (None, 'hardware')), '%s', record)
+        check((record['counter'] is None) == (record['instructions'] is None), '%s', record)
+    check(0 < counts[1] < counts[2] < 100000, 'of 16 and 300 elements: %s', counts)
+
+
+@case
 def more_lcores_than_cpus_are_refused():
     have = len(os.sched_getaffinity(0))
     if have >= 16:
