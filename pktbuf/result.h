@@ -38,7 +38,17 @@ struct pktbuf_identity {
 	uint8_t mac[6];
 	uint16_t port_base, port_ext; /* UDP ports of the two header forms */
 	uint32_t ip;
+	/* computed by ppe_create: */
+	uint16_t ports; /* UDP ports of each form, for hosts to choose from: weir_block_port() */
+	uint16_t port_any; /* bits in which these differ; neither form's own port has one of them */
 };
+
+/* Is the UDP port the form's own (port_base, port_ext) or one of its others? */
+static inline bool
+pktbuf_port_is(const struct pktbuf_identity *self, uint16_t udp, uint16_t form)
+{
+	return ((udp ^ form) & ~self->port_any) == 0;
+}
 
 /* A destination. Host order. */
 struct pktbuf_endpoint {

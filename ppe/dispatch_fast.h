@@ -35,7 +35,8 @@ dispatch_matches(const struct ppe_worker *worker, const struct ppe_match *match,
 		(!(head->flags & PKTBUF_HEAD_IPV4) || head->ip_proto != match->ip_proto))
 		return false;
 	if ((conditions & PPE_MATCH_UDP_PORT) &&
-		(!(head->flags & PKTBUF_HEAD_UDP) || head->udp_dst != match->udp_port))
+		(!(head->flags & PKTBUF_HEAD_UDP) ||
+			((head->udp_dst ^ match->udp_port) & ~match->udp_any) != 0))
 		return false;
 	if ((conditions & PPE_MATCH_FRAGMENT) && !(head->flags & PKTBUF_HEAD_FRAGMENT))
 		return false;

@@ -93,6 +93,7 @@ struct ppe_match {
 	uint16_t conditions; /* PPE_MATCH_*; 0 takes every packet */
 	uint16_t ether_type; /* host order */
 	uint16_t udp_port; /* host order */
+	uint16_t udp_any; /* bits in which the port may differ */
 	uint8_t ip_proto;
 	uint8_t program; /* engine */
 };

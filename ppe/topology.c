@@ -95,6 +95,35 @@ open_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
 	return 0;
 }
 
+/*
+ * Each worker gets a UDP port of each form, in the order of shards (ppe_job_shard), so that a device with several queues
+ * can give it the packets of its blocks. Without such a device there is nothing to be gained.
+ */
+static void
+choose_udp_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
+{
+	struct pktbuf_identity *self = &ppe->config.identity;
+	uint16_t workers = ppe->config.workers;
+	uint16_t any = (uint16_t)((rte_align32pow2(workers) - 1) << 1);
+	bool several = false;
+
+	self->ports = 1;
+	self->port_any = 0;
+	for (unsigned int p = 0; p < ppe->nb_ports; p++)
+		several |= ports[p].rx_queues > 1;
+	if (!several || workers == 1)
+		return;
+	if (((self->port_base | self->port_ext) & any) != 0) {
+		LOG(NOTICE,
+			"hosts cannot choose the worker of a block: with %u workers both UDP ports "
+			"must be multiples of %u, or one more\n",
+			workers, any + 2u);
+		return;
+	}
+	self->ports = workers;
+	self->port_any = any;
+}
+
 static struct ppe_worker *
 create_worker(struct ppe *ppe, uint16_t id)
 {
@@ -287,6 +316,7 @@ build(struct ppe *ppe, const struct pktbuf_port_config *ports, const struct ppe_
 		rc = create_qsbr(ppe);
 	if (rc == 0)
 		rc = create_pools(ppe);
+	choose_udp_ports(ppe, ports);
 	if (rc == 0)
 		rc = open_ports(ppe, ports);
 	for (uint16_t w = 0; rc == 0 && w < ppe->config.workers; w++)

@@ -97,7 +97,8 @@ local f = {
 	join_sources = ProtoField.uint16("weir.join.sources", "sources"),
 	join_dtype = ProtoField.uint8("weir.join.dtype", "dtype", base.DEC, DTYPE, 0xf0),
 	join_op = ProtoField.uint8("weir.join.op", "op", base.DEC, OP, 0x0f),
-	join_flags = ProtoField.uint8("weir.join.flags", "flags", base.HEX),
+	more_ports = ProtoField.uint8("weir.join.more_ports", "UDP ports of each form besides its own", base.DEC, nil, 0xf0),
+	join_flags = ProtoField.uint8("weir.join.flags", "flags", base.HEX, nil, 0x0f),
 	multicast = ProtoField.bool("weir.join.multicast", "results come by multicast", 8, nil, 0x01),
 	all_tagged = ProtoField.bool("weir.join.authenticated", "all packets have tags", 8, nil, 0x02),
 	timeout = ProtoField.uint32("weir.join.timeout_ms", "timeout_ms"),
@@ -334,10 +335,21 @@ local function read_header(buf, pinfo, form, to_switch)
 	return h
 end
 
+-- The forms of the switch's ports: own = true: only those that it sends from.
+local function forms(own)
+	local form = {}
+	for more = own and 0 or 15, 0, -1 do
+		form[weir.prefs.base_port + 2 * more] = FORM_BASE
+		form[weir.prefs.extended_port + 2 * more] = FORM_EXTENDED
+	end
+	return form
+end
+
 -- The form of a packet and whether it goes to the switch; nil when neither port is Weir's.
 local function direction(buf, pinfo)
-	local form = { [weir.prefs.base_port] = FORM_BASE, [weir.prefs.extended_port] = FORM_EXTENDED }
-	local to, from = form[pinfo.dst_port], form[pinfo.src_port]
+	local own = forms(true)
+	local to, from = forms(false)[pinfo.dst_port], own[pinfo.src_port]
+	if to ~= nil and from ~= nil and own[pinfo.dst_port] == nil then return from, false end
 	if to ~= nil and from ~= nil then
 		-- Both ports are the switch's: only an answer has a source count.
 		local answer = is_multicast(pinfo) or buf:len() >= 8 and buf(7, 1):uint() ~= 0
@@ -539,6 +551,7 @@ local function show_join(tree, buf, at, h, complain)
 	item:add(f.join_sources, buf(at + 4, 2))
 	item:add(f.join_dtype, buf(at + 6, 1))
 	item:add(f.join_op, buf(at + 6, 1))
+	item:add(f.more_ports, buf(at + 7, 1))
 	local flags = item:add(f.join_flags, buf(at + 7, 1))
 	flags:add(f.multicast, buf(at + 7, 1))
 	flags:add(f.all_tagged, buf(at + 7, 1))
@@ -769,7 +782,7 @@ local added = {}
 local function listen()
 	local ports = DissectorTable.get("udp.port")
 	for port in pairs(added) do ports:remove(port, weir) end
-	added = { [weir.prefs.base_port] = true, [weir.prefs.extended_port] = true }
+	added = forms(false)
 	for port in pairs(added) do ports:add(port, weir) end
 end
 

@@ -26,6 +26,7 @@
 
 #define WEIR_PORT_BASE    12000 /* default UDP port of the base form */
 #define WEIR_PORT_EXT     12001 /* default UDP port of the extended form */
+#define WEIR_PORTS_MAX    16 /* UDP ports of a form */
 #define WEIR_JOBS_MAX     256 /* job ids are [0, 256) */
 #define WEIR_ELEMENTS_MAX 4095 /* grad_cnt has 12 bits */
 #define WEIR_BASE_BYTES   12
@@ -91,13 +92,14 @@ struct weir_join_reply {
 	uint8_t elements[2]; /* elements per block at most, [1, 4095] */
 	uint8_t sources[2]; /* sources of the job, [1, 256] */
 	uint8_t dtype_op; /* dtype:4 op:4 that the base form means in this job */
-	uint8_t flags; /* WEIR_JOIN_ bits; the rest 0 */
+	uint8_t flags; /* UDP ports of each form besides its own:4, WEIR_JOIN_ bits:4 */
 	uint8_t timeout_ms[4]; /* the job's block timeout */
 	uint8_t group[4]; /* the multicast group of the results, or 0.0.0.0 */
 };
 static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 #define WEIR_JOIN_MULTICAST     0x1 /* results come by multicast */
 #define WEIR_JOIN_AUTHENTICATED 0x2 /* all packets of the job have tags */
+#define WEIR_JOIN_PORTS_SHIFT   4
 
 /*
  * Proved joins and authentication: docs/protocol.md, "Proved joins". Keys are derived with HMAC-SHA256 under
@@ -306,6 +308,16 @@ weir_dtype_float(unsigned int dtype)
 #undef FLOAT
 #undef FINITE
 	return table[dtype < WEIR_DTYPES ? dtype : WEIR_DTYPE_INT8];
+}
+
+/*
+ * The switch's UDP port for packets of this block, by the block's residue: one of `ports`, [1, WEIR_PORTS_MAX], that begin
+ * at the form's own port `first` and are 2 apart. window: of the job. docs/protocol.md, "Ports".
+ */
+static inline uint16_t
+weir_block_port(uint16_t first, unsigned int ports, uint8_t job_id, uint16_t window, uint32_t block)
+{
+	return (uint16_t)(first + 2 * ((job_id + (block & (window - 1u))) % ports));
 }
 
 /* Texts for people; "?" for codes that do not exist. */

@@ -148,7 +148,7 @@ recognize(struct ppe_worker *worker, struct collective *state, struct batch *bat
 	if (unlikely(js == NULL))
 		return LEFT;
 	flow = &js->flow[source];
-	if (unlikely(!flow_matches(flow, packet, p)))
+	if (unlikely(!flow_matches(state, flow, packet, p)))
 		return LEFT;
 	block = flow_block(js, p);
 	residue = block & (js->window - 1u);

@@ -36,6 +36,12 @@
 static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
 
+static inline bool
+to_extended(const struct ppe_worker *worker, const struct pktbuf_head *head)
+{
+	return pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_ext);
+}
+
 static struct ppe_next
 parse(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -48,7 +54,7 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely((head->flags & PKTBUF_HEAD_OPTIONS) != 0))
 		return end_dropped(worker, thread, PPE_DROP_IP_OPTIONS);
 	c->header = (struct weir_header){
-		.extended = head->udp_dst == worker->identity->port_ext,
+		.extended = to_extended(worker, head),
 	};
 	bytes = weir_header_bytes(c->header.extended);
 	if (unlikely(head->payload_length < bytes))
@@ -301,8 +307,12 @@ create(const struct ppe_setup *setup, void **state)
 	const struct pktbuf_identity *identity = &setup->config->identity;
 	const uint16_t here = PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP;
 	const struct ppe_match matches[] = {
-		{.conditions = here | PPE_MATCH_UDP_PORT, .udp_port = identity->port_base},
-		{.conditions = here | PPE_MATCH_UDP_PORT, .udp_port = identity->port_ext},
+		{.conditions = here | PPE_MATCH_UDP_PORT,
+			.udp_port = identity->port_base,
+			.udp_any = identity->port_any},
+		{.conditions = here | PPE_MATCH_UDP_PORT,
+			.udp_port = identity->port_ext,
+			.udp_any = identity->port_any},
 		/* A fragment may be an aggregation packet, and no other program wants it. */
 		{.conditions = here | PPE_MATCH_IP_PROTO | PPE_MATCH_FRAGMENT,
 			.ip_proto = IPPROTO_UDP},
@@ -318,7 +328,7 @@ static uint64_t
 identify(const struct ppe_worker *worker, const struct ppe_thread *thread)
 {
 	const struct pktbuf_head *head = &thread->head;
-	struct weir_header h = {.extended = head->udp_dst == worker->identity->port_ext};
+	struct weir_header h = {.extended = to_extended(worker, head)};
 	const struct ppe_job *j;
 
 	if ((head->flags & (PKTBUF_HEAD_FRAGMENT | PKTBUF_HEAD_OPTIONS)) != 0 ||

@@ -16,8 +16,10 @@ struct ppe_next verify(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next await_verification(
 	struct collective *state, struct job_shard *job, struct ppe_thread *thread);
 
-/* flow_cache.c: flow_cache_lookup is struct ppe_program's `recognise`; flow_cache_learn stores a parsed packet's
- * headers; flow_cache_admit notes, in the same call of the segment, that the packet was admitted. Worker. */
+/* flow_cache.c: flow_cache_create sets which bits are compared; flow_cache_lookup is struct ppe_program's `recognise`;
+ * flow_cache_learn stores a parsed packet's headers; flow_cache_admit notes, in the same call of the segment, that the
+ * packet was admitted. Worker. */
+void flow_cache_create(struct collective *state, const struct pktbuf_identity *identity);
 bool flow_cache_lookup(
 	struct ppe_worker *worker, void *state, struct ppe_thread *thread, struct rte_mbuf *packet);
 void flow_cache_learn(

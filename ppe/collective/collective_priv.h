@@ -252,6 +252,8 @@ struct record_budget {
 };
 
 struct collective {
+	/* By form: which bits of a frame must equal those of struct flow. */
+	uint64_t flow_mask[2][8] __rte_aligned(16);
 	struct ppe_worker *worker;
 	struct hash_table *blocks;
 	struct block *records;

@@ -13,25 +13,26 @@
 
 #define IPV4_ID  18
 #define IPV4_SUM 24
+#define UDP_TO   36
 #define UDP_SUM  40
 
-/* All but IPv4's identification and checksum, UDP's checksum, the block id and the final flag. */
-#define MASK(end)                                                                                  \
-	{                                                                                          \
-		.byte = {                                                                          \
-			[0 ... IPV4_ID - 1] = 0xff,                                                \
-			[IPV4_ID + 2 ... IPV4_SUM - 1] = 0xff,                                     \
-			[IPV4_SUM + 2 ... UDP_SUM - 1] = 0xff,                                     \
-			[FLOW_JOB_AT] = 0xff,                                                      \
-			[FLOW_FLAGS_AT] = (uint8_t)~WEIR_FINAL,                                    \
-			[FLOW_SOURCE_AT...(end) - 1] = 0xff,                                       \
-		}                                                                                  \
-	}
+/* All but IPv4's identification and checksum, which of the form's ports it came to, UDP's checksum, the block id and the
+ * final flag. */
+void
+flow_cache_create(struct collective *state, const struct pktbuf_identity *identity)
+{
+	for (unsigned int extended = 0; extended < 2; extended++) {
+		uint8_t *mask = (uint8_t *)state->flow_mask[extended];
 
-const union flow_mask flow_masks[2] = {
-	MASK(FLOW_JOB_AT + WEIR_BASE_BYTES),
-	MASK(FLOW_JOB_AT + WEIR_EXT_BYTES),
-};
+		memset(mask, 0xff, FLOW_JOB_AT + weir_header_bytes(extended));
+		weir_put16(mask + IPV4_ID, 0);
+		weir_put16(mask + IPV4_SUM, 0);
+		weir_put16(mask + UDP_TO, (uint16_t)~identity->port_any);
+		weir_put16(mask + UDP_SUM, 0);
+		weir_put32(mask + FLOW_BLOCK_AT, 0);
+		mask[FLOW_FLAGS_AT] = (uint8_t)~WEIR_FINAL;
+	}
+}
 
 /* A contribution for this worker's shard is admitted if its flow's version shows that nothing has changed. Others
  * continue at job_entry, and hop. */
@@ -53,7 +54,7 @@ flow_cache_lookup(
 	if (unlikely(js == NULL))
 		return false;
 	flow = &js->flow[p[FLOW_SOURCE_AT]];
-	if (unlikely(!flow_matches(flow, packet, p)))
+	if (unlikely(!flow_matches(state, flow, packet, p)))
 		return false;
 	block = flow_block(js, p);
 	home = flow_is_home(worker, js, block & (js->window - 1u));
@@ -122,7 +123,7 @@ flow_cache_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct co
 	flow = &js->flow[c->header.src_id];
 	memcpy(flow->frame, thread->head.bytes, sizeof(flow->frame));
 	for (unsigned int i = 0; i < RTE_DIM(flow->frame); i++)
-		flow->frame[i] &= flow_masks[c->header.extended].word[i];
+		flow->frame[i] &= state->flow_mask[c->header.extended][i];
 	flow->head = thread->head;
 	flow->header = c->header;
 	flow->mbuf = flow_mbuf_of(thread->port);

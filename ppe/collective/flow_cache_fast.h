@@ -16,20 +16,13 @@
 #define FLOW_FLAGS_AT  (FLOW_JOB_AT + 5)
 #define FLOW_SOURCE_AT (FLOW_JOB_AT + 6)
 
-/* Which bits must be equal, by header form. */
-union flow_mask {
-	uint8_t byte[FLOW_BYTES];
-	uint64_t word[FLOW_BYTES / 8];
-} __rte_aligned(16);
-extern const union flow_mask flow_masks[2];
-
 /* Does the frame at p match the entry under the mask? */
 static inline bool
-flow_alike(const struct flow *flow, const uint8_t *p)
+flow_alike(const struct collective *state, const struct flow *flow, const uint8_t *p)
 {
-	const union flow_mask *mask = &flow_masks[flow->header.extended];
+	const uint64_t *mask = state->flow_mask[flow->header.extended];
 #ifdef __SSE4_1__
-	const __m128i *with = (const void *)mask->byte, *has = (const void *)flow->frame;
+	const __m128i *with = (const void *)mask, *has = (const void *)flow->frame;
 	__m128i difference = _mm_setzero_si128();
 
 	for (unsigned int i = 0; i < FLOW_BYTES / 16; i++) {
@@ -45,7 +38,7 @@ flow_alike(const struct flow *flow, const uint8_t *p)
 
 	for (unsigned int i = 0; i < FLOW_BYTES / 8; i++) {
 		memcpy(&word, p + 8 * i, sizeof(word));
-		difference |= (word & mask->word[i]) ^ flow->frame[i];
+		difference |= (word & mask[i]) ^ flow->frame[i];
 	}
 	return difference == 0;
 #endif
@@ -76,10 +69,11 @@ flow_mbuf_of(uint16_t port)
 
 /* Does the packet equal the entry? It is one segment, with one reference, and not shorter than FLOW_BYTES. */
 static inline bool
-flow_matches(const struct flow *flow, const struct rte_mbuf *packet, const uint8_t *p)
+flow_matches(const struct collective *state, const struct flow *flow, const struct rte_mbuf *packet,
+	const uint8_t *p)
 {
-	return likely(flow_mbuf(packet) == flow->mbuf) && likely(packet->data_len == flow->length) &&
-		likely(flow_alike(flow, p));
+	return likely(flow_mbuf(packet) == flow->mbuf) &&
+		likely(packet->data_len == flow->length) && likely(flow_alike(state, flow, p));
 }
 
 /* The number of the block in a frame whose headers match. */

@@ -83,6 +83,7 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	state->tsc_per_us = rte_get_tsc_hz() / 1000000;
 	state->slices = setup->config->timer_threads;
 	fill_reductions(state);
+	flow_cache_create(state, &setup->config->identity);
 	for (unsigned int type = 0; type < RTE_DIM(state->dtype_bytes); type++)
 		state->dtype_bytes[type] = (uint8_t)weir_dtype_bytes(type);
 	for (unsigned int p = 0; p < setup->nb_ports; p++) {

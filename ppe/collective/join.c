@@ -24,12 +24,13 @@ static struct ppe_next follow(struct ppe_worker *worker, struct ppe_thread *thre
 static struct ppe_next followed(struct ppe_worker *worker, struct ppe_thread *thread);
 
 static struct weir_join_reply
-join_reply(const struct ppe_job *j)
+join_reply(const struct ppe_worker *worker, const struct ppe_job *j)
 {
 	struct weir_join_reply reply = {
 		.dtype_op = (uint8_t)(j->dtype << 4 | j->op),
 		.flags = (uint8_t)((j->group != 0 ? WEIR_JOIN_MULTICAST : 0) |
-			(j->authenticated ? WEIR_JOIN_AUTHENTICATED : 0)),
+			(j->authenticated ? WEIR_JOIN_AUTHENTICATED : 0) |
+			(worker->identity->ports - 1) << WEIR_JOIN_PORTS_SHIFT),
 	};
 
 	weir_put16(reply.window, j->window);
@@ -186,7 +187,7 @@ answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 			.src_cnt = (uint8_t)js->nb_sources,
 			.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
 			.collective = WEIR_COLLECTIVE_JOIN},
-		.reply = join_reply(j),
+		.reply = join_reply(worker, j),
 		.next = only < 0 ? 0 : (uint16_t)only,
 		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
 	};

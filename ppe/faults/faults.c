@@ -230,9 +230,9 @@ classify(const struct ppe_worker *worker, const struct rte_mbuf *packet)
 		udp = head.udp_src;
 	else
 		return subject;
-	if (udp != self->port_base && udp != self->port_ext)
+	header.extended = pktbuf_port_is(self, udp, self->port_ext);
+	if (!header.extended && !pktbuf_port_is(self, udp, self->port_base))
 		return subject;
-	header.extended = udp == self->port_ext;
 	if (head.payload_length < weir_header_bytes(header.extended) ||
 		RTE_MIN(head.length, (uint32_t)PKTBUF_HEAD_BYTES) <
 			head.payload + weir_header_bytes(header.extended))

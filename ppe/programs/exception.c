@@ -53,7 +53,8 @@ tagged_aggregation(const struct ppe_worker *worker, const struct pktbuf_head *he
 		have < at + sizeof(struct rte_udp_hdr))
 		return false;
 	port = weir_get16(head->bytes + at + offsetof(struct rte_udp_hdr, dst_port));
-	return port == identity->port_base || port == identity->port_ext;
+	return pktbuf_port_is(identity, port, identity->port_base) ||
+		pktbuf_port_is(identity, port, identity->port_ext);
 }
 
 static struct ppe_next

@@ -96,6 +96,15 @@ rig_start_eal(unsigned int workers)
 		FAIL("EAL does not start");
 }
 
+static struct rte_ring *
+make_ring(const char *direction, unsigned int port, unsigned int queue)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s%u_%u", direction, port, queue);
+	return rte_ring_create(name, 4096, 0, RING_F_SP_ENQ | RING_F_SC_DEQ);
+}
+
 static void
 make_ports(struct rig *rig, struct pktbuf_port_config *configs)
 {
@@ -104,19 +113,20 @@ make_ports(struct rig *rig, struct pktbuf_port_config *configs)
 		char name[32];
 		int id;
 
-		snprintf(name, sizeof(name), "to%u", p);
-		rig->to[p] = rte_ring_create(name, 4096, 0, RING_F_SP_ENQ | RING_F_SC_DEQ);
-		snprintf(name, sizeof(name), "from%u", p);
-		rig->from[p] = rte_ring_create(name, 4096, 0, RING_F_SP_ENQ | RING_F_SC_DEQ);
+		for (unsigned int q = 0; q < rig->queues; q++) {
+			rig->to[p][q] = make_ring("to", p, q);
+			rig->from[p][q] = make_ring("from", p, q);
+		}
 		snprintf(name, sizeof(name), "rig%u", p);
-		id = rte_eth_from_rings(name, &rig->to[p], 1, &rig->from[p], 1, 0);
+		id = rte_eth_from_rings(
+			name, rig->to[p], rig->queues, rig->from[p], rig->queues, 0);
 		if (id < 0 || rte_eth_dev_info_get((uint16_t)id, &info) < 0)
 			FAIL("port %u can't be made", p);
 		memset(&configs[p], 0, sizeof(configs[p]));
 		snprintf(configs[p].name, sizeof(configs[p].name), "p%u", p);
 		rte_eth_dev_get_name_by_port((uint16_t)id, configs[p].device);
-		configs[p].rx_queues = 1;
-		configs[p].tx_queues = 1;
+		configs[p].rx_queues = (uint16_t)rig->queues;
+		configs[p].tx_queues = (uint16_t)rig->queues;
 		configs[p].rx_descriptors = 512;
 		configs[p].tx_descriptors = 512;
 	}
@@ -145,6 +155,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 
 	memset(rig, 0, sizeof(*rig));
 	rig->ports = config->ports;
+	rig->queues = config->queues != 0 ? config->queues : 1;
 	rig_start_eal(config->workers);
 	make_ports(rig, ports);
 	memcpy(rig->job, config->job, sizeof(rig->job));
@@ -226,7 +237,8 @@ at_rest(struct rig *rig, struct ppe_stats *stats)
 	bool turned;
 
 	for (unsigned int p = 0; p < rig->ports; p++)
-		waiting += rte_ring_count(rig->to[p]);
+		for (unsigned int q = 0; q < rig->queues; q++)
+			waiting += rte_ring_count(rig->to[p][q]);
 	ppe_stats_read(rig->ppe, &mark);
 	turned = rig_turns(rig, 2);
 	ppe_stats_read(rig->ppe, stats);
@@ -316,6 +328,7 @@ rig_stop(struct rig *rig)
 void
 rig_send(struct rig *rig, unsigned int port, const uint8_t *frame, unsigned int bytes)
 {
+	unsigned int queue = rig->queue_of != NULL ? rig->queue_of(rig, port, frame) : 0;
 	struct rte_mbuf *first = NULL, *last = NULL;
 
 	do {
@@ -342,11 +355,20 @@ rig_send(struct rig *rig, unsigned int port, const uint8_t *frame, unsigned int 
 		first->nb_segs++;
 		first->pkt_len += take;
 	} while (bytes > 0);
-	for (unsigned int ms = 0; rte_ring_enqueue(rig->to[port], first) < 0; ms++) {
+	for (unsigned int ms = 0; rte_ring_enqueue(rig->to[port][queue], first) < 0; ms++) {
 		if (ms > 5000)
 			FAIL("port %u takes nothing", port);
 		rte_delay_us_sleep(1000);
 	}
+}
+
+static bool
+take(struct rig *rig, unsigned int port, struct rte_mbuf **m)
+{
+	for (unsigned int q = 0; q < rig->queues; q++)
+		if (rte_ring_dequeue(rig->from[port][q], (void **)m) == 0)
+			return true;
+	return false;
 }
 
 unsigned int
@@ -356,7 +378,7 @@ rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], un
 	struct rte_mbuf *m;
 	unsigned int bytes, at = 0;
 
-	while (rte_ring_dequeue(rig->from[port], (void **)&m) < 0) {
+	while (!take(rig, port, &m)) {
 		if (rte_rdtsc() < end) {
 			rte_delay_us_sleep(20);
 			continue;
@@ -364,7 +386,7 @@ rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], un
 		/* Perhaps it is only that a worker had no CPU. */
 		if (ms > 0)
 			rig_turns(rig, ENOUGH);
-		if (ms == 0 || rte_ring_dequeue(rig->from[port], (void **)&m) < 0)
+		if (ms == 0 || !take(rig, port, &m))
 			return 0;
 		break;
 	}
@@ -416,6 +438,7 @@ rig_join(struct rig *rig, unsigned int job, bool base_form)
 		if (h.root != rank++)
 			FAIL("source %u is told rank %u", s, h.root);
 		generation = h.gen_id;
+		rig->udp_ports = (payload[7] >> WEIR_JOIN_PORTS_SHIFT) + 1u;
 	}
 	free(frame);
 	return generation;

@@ -13,9 +13,10 @@
 #include "ppe/program.h"
 #include "rmw/rmw.h"
 
-#define RIG_PORTS_MAX 8
-#define RIG_FRAME_MAX 9216
-#define RIG_SWITCH_IP 0x0a4d00fe /* 10.77.0.254 */
+#define RIG_PORTS_MAX  8
+#define RIG_QUEUES_MAX 4
+#define RIG_FRAME_MAX  9216
+#define RIG_SWITCH_IP  0x0a4d00fe /* 10.77.0.254 */
 
 /* A test that is one call. */
 #define CASE(suite, name, call)                                                                    \
@@ -26,6 +27,7 @@
 
 struct rig_config {
 	unsigned int workers, threads, ports;
+	unsigned int queues; /* of each port, each way; 0: 1 */
 	unsigned int jobs; /* entries of `job` in use */
 	struct ppe_job job[4];
 	uint32_t fdb_timeout_s; /* 0: 300 */
@@ -46,7 +48,11 @@ struct rig {
 	struct ppe_job job[4];
 	unsigned int ports;
 	struct rte_mempool *pool;
-	struct rte_ring *to[RIG_PORTS_MAX], *from[RIG_PORTS_MAX];
+	struct rte_ring *to[RIG_PORTS_MAX][RIG_QUEUES_MAX], *from[RIG_PORTS_MAX][RIG_QUEUES_MAX];
+	unsigned int queues;
+	/* The device: the receive queue of a frame, [0, queues). NULL: 0 */
+	unsigned int (*queue_of)(struct rig *rig, unsigned int port, const uint8_t *frame);
+	unsigned int udp_ports; /* of each form, as the reply to the last join says */
 	uint64_t seed; /* splits frames over segments when not 0 */
 };
 

@@ -124,11 +124,12 @@ send_join(unsigned int source)
 }
 
 static void
-start(enum ppe_policy policy, uint32_t timeout_ms, uint32_t group)
+start_workers(unsigned int workers, enum ppe_policy policy, uint32_t timeout_ms, uint32_t group)
 {
-	struct rig_config config = {.workers = 1,
+	struct rig_config config = {.workers = workers,
 		.threads = 20,
 		.ports = 3,
+		.queues = workers,
 		.jobs = 1,
 		.job = {rig_job(1, 3, 64, 256)},
 		.first_generation = GENERATION};
@@ -140,6 +141,12 @@ start(enum ppe_policy policy, uint32_t timeout_ms, uint32_t group)
 	config.job[0].timeout_ms = timeout_ms;
 	config.job[0].group = group;
 	rig_start(&rig, &config);
+}
+
+static void
+start(enum ppe_policy policy, uint32_t timeout_ms, uint32_t group)
+{
+	start_workers(1, policy, timeout_ms, group);
 }
 
 static void
@@ -191,6 +198,20 @@ Test(protocol_frames, results, .timeout = 90)
 		NULL);
 	skip(0);
 	expect(1, "Result of a barrier");
+	stop();
+}
+
+Test(protocol_frames, more_ports, .timeout = 90)
+{
+	start_workers(4, PPE_POLICY_WAIT, 1000, 0);
+	join_all();
+	expect(0, "Join, accepted, with three more ports");
+	contribute(0, 41, 3, 1, -2.5F, 0.125F);
+	send_page(1, "Contribution to another port");
+	contribute(2, 41, 3, 4, 4, 4);
+	expect(1, "Result, extended form");
+	skip(0);
+	skip(2);
 	stop();
 }
 

@@ -25,7 +25,7 @@ HEADER = {'job_id': 'weir.job', 'block_id': 'weir.block', 'gen_id': 'weir.gen',
           'final': 'weir.final', 'degraded': 'weir.degraded', 'status': 'weir.status',
           'collective': 'weir.collective', 'op': 'weir.op', 'dtype': 'weir.dtype',
           'flags': 'weir.flags', 'root': 'weir.root'}
-JOIN_FIELDS = ['window', 'elements', 'sources', 'dtype', 'op', 'flags', 'timeout_ms', 'group']
+JOIN_FIELDS = ['window', 'elements', 'sources', 'dtype', 'op', 'more_ports', 'flags', 'timeout_ms', 'group']
 MISMATCH_FIELDS = ['field', 'source', 'block', 'other', 'offered']
 PARTS = ['weir.element.int', 'weir.element.float', 'weir.bitmap.source', 'weir.nonce', 'weir.form',
          'weir.kind', 'weir.expert.impossible', 'weir.expert.truncated'] + \
@@ -130,7 +130,7 @@ def packets_of_the_protocol_page():
                  for i in row['_ws.col.Info']]
         starts = ['Contribution', 'Contribution', 'Contribution', 'Result', 'Result', 'Result',
                   'Barrier', 'Barrier', 'Result', 'Result', 'Result', 'Result', 'Contribution', 'Contribution',
-                  'Result', 'Contribution', 'Result', 'Join job', 'Join waiting', 'Join accepted',
+                  'Result', 'Contribution', 'Result', 'Join job', 'Join waiting', 'Join accepted', 'Join accepted', 'Contribution',
                   'Join job', 'Join refused', 'Join displaced', 'Status waiting', 'Status waiting', 'Partial result',
                   'Partial result', 'Acknowledgement', 'Status error', 'Status mismatch', 'Status expired',
                   'Status stale', 'Status out-of-window', 'Status unsupported']
@@ -452,12 +452,13 @@ def other_ports():
     options = [word for name, port in ports.items() for word in ('-o', '%s:%d' % (name, port))]
     data = header(1, 5, 0, 7, 0)
     frames = [frame('10.77.0.1', data, port=port) for port in (12000, 12001, 13000)]
-    frames.append(frame('10.77.0.1', header(1, 5, 0, 7, 0, (BARRIER, 0, 0, 0, 0)), port=13001))
+    barrier = header(1, 5, 0, 7, 0, (BARRIER, 0, 0, 0, 0))
+    frames += [frame('10.77.0.1', barrier, port=port) for port in (13001, 13031, 13033)]
     with folder() as home:
         path = os.path.join(home, 'ports.pcap')
         write_pcap(path, frames)
         rows = fields(path, ['weir.form'], *options, home=home)
-    check([row['weir.form'] for row in rows] == [[], [], ['0'], ['1']], '%s', rows)
+    check([row['weir.form'] for row in rows] == [[], [], ['0'], ['1'], ['1'], []], '%s', rows)
 
 
 @case

@@ -251,7 +251,7 @@ inject(unsigned int port, unsigned int bytes)
 		first->nb_segs++;
 		first->pkt_len += take;
 	}
-	if (rte_ring_enqueue(rig.to[port], first) < 0)
+	if (rte_ring_enqueue(rig.to[port][0], first) < 0)
 		FUZZ_WRONG("port %u takes nothing", port);
 }
 

@@ -70,7 +70,7 @@ static bool
 at_rest(const struct rig *rig)
 {
 	for (unsigned int p = 0; p < rig->ports; p++)
-		if (rte_ring_count(rig->to[p]) > 0)
+		if (rte_ring_count(rig->to[p][0]) > 0)
 			return false;
 	for (unsigned int w = 0; w < rig->config.workers; w++)
 		if (ppe_worker_in_flight(rig->ppe->worker[w]) > 0 ||

@@ -194,7 +194,8 @@ read_join(struct page_packet *p, const char *text)
 	struct weir_join_reply reply = {
 		.dtype_op = (uint8_t)(value_code(text, "dtype", page_dtypes) << 4 |
 			value_code(text, "op", page_ops)),
-		.flags = (uint8_t)value_number(text, "flags"),
+		.flags = (uint8_t)(value_number(text, "flags") |
+			value_number(text, "more_ports") << WEIR_JOIN_PORTS_SHIFT),
 	};
 
 	weir_put16(reply.window, (uint16_t)value_number(text, "window"));

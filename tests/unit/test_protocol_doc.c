@@ -112,11 +112,19 @@ check_frame(const struct page_packet *p)
 	cr_assert_eq(udp_sum(ip, udp_bytes), 0xffff, "line %u: UDP checksum", p->line);
 }
 
+static uint16_t
+own_port(const struct page_packet *p)
+{
+	return p->header.extended ? WEIR_PORT_EXT : WEIR_PORT_BASE;
+}
+
+/* To the form's own port, or to that of the block in the job of the page, of four. */
 static bool
 to_switch(const struct page_packet *p)
 {
-	return p->udp_to == (p->header.extended ? WEIR_PORT_EXT : WEIR_PORT_BASE) &&
-		p->udp_from != p->udp_to;
+	return p->udp_from != own_port(p) &&
+		(p->udp_to == own_port(p) ||
+			p->udp_to == weir_block_port(own_port(p), 4, 1, 64, p->header.block_id));
 }
 
 /* The lengths that the page promises. */
@@ -143,8 +151,7 @@ check_lengths(const struct page_packet *p)
 	if (to_switch(p))
 		cr_assert(h->status == 0 && !h->degraded && h->src_cnt == 0, "line %u", p->line);
 	else
-		cr_assert_eq(p->udp_from, h->extended ? WEIR_PORT_EXT : WEIR_PORT_BASE, "line %u",
-			p->line);
+		cr_assert_eq(p->udp_from, own_port(p), "line %u", p->line);
 }
 
 /* The header decodes to what the text says. */
