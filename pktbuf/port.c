@@ -8,6 +8,7 @@
 #include <bsd/string.h>
 
 #include <rte_errno.h>
+#include <rte_flow.h>
 #include <rte_log.h>
 
 RTE_LOG_REGISTER(pktbuf_log, weir.pktbuf, NOTICE);
@@ -149,6 +150,38 @@ pktbuf_port_start(struct pktbuf_port *port)
 		return REFUSE(port, rc, "the device does not start: %s", rte_strerror(-rc));
 	port->started = true;
 	return 0;
+}
+
+int
+pktbuf_port_steer(struct pktbuf_port *port, uint32_t ip, uint16_t udp, uint16_t queue)
+{
+	const struct rte_flow_attr attr = {.ingress = 1};
+	const struct rte_flow_item_ipv4 to_ip = {.hdr.dst_addr = rte_cpu_to_be_32(ip)};
+	const struct rte_flow_item_ipv4 ip_mask = {.hdr.dst_addr = RTE_BE32(UINT32_MAX)};
+	const struct rte_flow_item_udp to_udp = {.hdr.dst_port = rte_cpu_to_be_16(udp)};
+	const struct rte_flow_item_udp udp_mask = {.hdr.dst_port = RTE_BE16(UINT16_MAX)};
+	const struct rte_flow_item pattern[] = {
+		{.type = RTE_FLOW_ITEM_TYPE_ETH},
+		{.type = RTE_FLOW_ITEM_TYPE_IPV4, .spec = &to_ip, .mask = &ip_mask},
+		{.type = RTE_FLOW_ITEM_TYPE_UDP, .spec = &to_udp, .mask = &udp_mask},
+		{.type = RTE_FLOW_ITEM_TYPE_END},
+	};
+	const struct rte_flow_action_queue to_queue = {.index = queue};
+	const struct rte_flow_action actions[] = {
+		{.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &to_queue},
+		{.type = RTE_FLOW_ACTION_TYPE_END},
+	};
+	struct rte_flow_error error;
+
+	return rte_flow_create(port->id, &attr, pattern, actions, &error) != NULL ? 0 : -rte_errno;
+}
+
+void
+pktbuf_port_unsteer(struct pktbuf_port *port)
+{
+	struct rte_flow_error error;
+
+	(void)rte_flow_flush(port->id, &error);
 }
 
 void

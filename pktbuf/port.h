@@ -43,6 +43,7 @@ struct pktbuf_port {
 	enum pktbuf_checksum rx_checksum, tx_checksum; /* resolved: never AUTO */
 	struct rte_ether_addr mac; /* the device's own */
 	bool started;
+	bool steers; /* pktbuf_port_steer() has succeeded for all that it was asked for */
 	char name[PKTBUF_NAME_MAX];
 	char driver[PKTBUF_NAME_MAX];
 };
@@ -59,6 +60,14 @@ int pktbuf_port_open(struct pktbuf_port *port, const struct pktbuf_port_config *
 int pktbuf_port_start(struct pktbuf_port *port);
 void pktbuf_port_stop(struct pktbuf_port *port);
 void pktbuf_port_close(struct pktbuf_port *port);
+
+/*
+ * Have the device put packets to this IPv4 address and UDP port (host order) into this receive queue, until the port
+ * stops. unsteer: take back all such rules. Control thread, of a started port. 0, or -errno as the driver says: most
+ * virtual devices cannot (-ENOSYS).
+ */
+int pktbuf_port_steer(struct pktbuf_port *port, uint32_t ip, uint16_t udp, uint16_t queue);
+void pktbuf_port_unsteer(struct pktbuf_port *port);
 
 /* One line: name, driver, address, queues, checksums. */
 void pktbuf_port_print(const struct pktbuf_port *port, FILE *out);

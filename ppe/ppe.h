@@ -142,6 +142,10 @@ void ppe_print(const struct ppe *ppe, FILE *out);
 /* Start ports and workers. 0 or -errno. */
 int ppe_start(struct ppe *ppe);
 
+/* Does the port's device put the packets of a block into the queue of the worker that owns it? After ppe_start; port:
+ * index. */
+bool ppe_port_steers(const struct ppe *ppe, unsigned int port);
+
 /*
  * Replace the jobs. A job stays the same while id, instance and shape (window, elements, sources,
  * generation, block bits) do: members, addresses, timeout and policy may change without effect on blocks.

@@ -494,6 +494,56 @@ ppe_print(const struct ppe *ppe, FILE *out)
 /* The time in which a worker must notice the end. */
 #define RETURN_MS 1000
 
+/* Have the device give each worker the packets to its UDP ports, if the worker has a queue of the port. */
+static int
+steer(struct ppe *ppe, struct pktbuf_port *port)
+{
+	const struct pktbuf_identity *self = &ppe->config.identity;
+	int rc = 0;
+
+	for (uint16_t i = 0; i < self->ports; i++) {
+		const struct ppe_worker *w = ppe->worker[i];
+		uint16_t step = (uint16_t)(2 * i);
+		unsigned int q = 0;
+
+		while (q < w->nb_rx && w->rx[q].port != port)
+			q++;
+		if (q == w->nb_rx)
+			continue;
+		if (rc == 0)
+			rc = pktbuf_port_steer(
+				port, self->ip, (uint16_t)(self->port_base + step), w->rx[q].queue);
+		if (rc == 0)
+			rc = pktbuf_port_steer(
+				port, self->ip, (uint16_t)(self->port_ext + step), w->rx[q].queue);
+	}
+	return rc;
+}
+
+static void
+steer_or_say(struct ppe *ppe, struct pktbuf_port *port)
+{
+	int rc;
+
+	if (port->rx_queues == 1 || ppe->config.identity.ports == 1)
+		return;
+	rc = steer(ppe, port);
+	port->steers = rc == 0;
+	if (rc == 0)
+		return;
+	pktbuf_port_unsteer(port);
+	LOG(NOTICE,
+		"port %s: the device (%s) does not put contributions into their workers' queues: "
+		"%s. They hop\n",
+		port->name, port->driver, rte_strerror(-rc));
+}
+
+bool
+ppe_port_steers(const struct ppe *ppe, unsigned int port)
+{
+	return ppe->port[port].steers;
+}
+
 int
 ppe_start(struct ppe *ppe)
 {
@@ -506,6 +556,7 @@ ppe_start(struct ppe *ppe)
 
 		if (rc < 0)
 			return rc;
+		steer_or_say(ppe, &ppe->port[p]);
 	}
 	left = rte_mempool_avail_count(ppe->pools.packets);
 	if (left < (unsigned int)ppe->config.workers * ppe->config.burst) {

@@ -204,6 +204,7 @@ port_json(const struct ctrl_running *running, unsigned int index)
 	ctrl_put_port_counters(object, &running->stats.port[index]);
 	api_put(queues, "rx", config->rx_queues);
 	api_put(queues, "tx", config->tx_queues);
+	json_object_set_new(queues, "steered", json_boolean(ppe_port_steers(running->ppe, index)));
 	json_object_set_new(object, "queues", queues);
 	return object;
 }
