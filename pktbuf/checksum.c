@@ -4,6 +4,8 @@
 #include <netinet/in.h>
 
 #include <rte_byteorder.h>
+#include <rte_ip.h>
+#include <rte_udp.h>
 
 #include "pktbuf/cursor.h"
 #include "pktbuf/port.h"
@@ -18,7 +20,8 @@ pktbuf_sum_select(unsigned int bits)
 #ifdef __x86_64__
 	if (bits >= 256 && __builtin_cpu_supports("avx2"))
 		sum_of = pktbuf_sum_avx2;
-	if (bits >= 512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
+	if (bits >= 512 && __builtin_cpu_supports("avx512f") &&
+		__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"))
 		sum_of = pktbuf_sum_avx512;
 #endif
 }
@@ -33,38 +36,56 @@ select_widest(void)
 static uint16_t
 fold(uint64_t sum)
 {
-	sum = (sum >> 32) + (sum & 0xffffffff);
-	sum = (sum >> 32) + (sum & 0xffffffff);
-	sum = (sum >> 16) + (sum & 0xffff);
-	return (uint16_t)((sum >> 16) + (sum & 0xffff));
+	/* The upper half of the sum is both halves, with the carry from the lower one. */
+	uint32_t half = (uint32_t)((sum + (sum >> 32 | sum << 32)) >> 32);
+
+	return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
 }
 
 uint16_t
 pktbuf_sum_bytes(const void *bytes, size_t length)
 {
-	return fold(sum_of(bytes, length));
+	return fold(sum_of(bytes, length, 0));
 }
 
-static bool
+/* Words and their checksum add up to 0xffff (RFC 1071, 1), so to a multiple of it before folding. Not to 0, because not
+ * all words of a header are 0. */
+static inline bool
+holds(uint64_t sum)
+{
+	return sum % 0xffff == 0;
+}
+
+/* `sum` and a word, with the carry. */
+static inline uint64_t
+add(uint64_t sum, uint64_t word)
+{
+	sum += word;
+	return sum + (sum < word);
+}
+
+static inline bool
 ip_holds(const struct pktbuf_head *head)
 {
-	return fold(pktbuf_sum_rest(head->bytes + head->l3, (size_t)(head->l4 - head->l3))) ==
-		0xffff;
+	const uint8_t *ip = head->bytes + head->l3, *end = head->bytes + head->l4;
+	uint64_t word[2], sum;
+
+	memcpy(word, ip, sizeof(word));
+	sum = add(add(word[0], word[1]), pktbuf_sum_word(ip + sizeof(word)));
+	for (ip += sizeof(struct rte_ipv4_hdr); unlikely(ip < end); ip += 4)
+		sum = add(sum, pktbuf_sum_word(ip));
+	return holds(sum);
 }
 
-/* Folded sum over a chain. rte_raw_cksum_mbuf of DPDK 22.11 is wrong where a segment begins at an odd offset: it
- * cuts the unfolded sum to 16 bits before it swaps. */
-static uint16_t
-sum_chain(const struct rte_mbuf *packet, uint32_t offset, uint32_t length)
+/* The same as sum_of, over a chain. rte_raw_cksum_mbuf of DPDK 22.11 is wrong where a segment begins at an odd
+ * offset: it cuts the unfolded sum to 16 bits before it swaps. */
+static __rte_noinline uint64_t
+sum_chain(const struct rte_mbuf *packet, uint32_t offset, uint32_t length, uint64_t sum)
 {
 	struct pktbuf_cursor cursor;
 	uint32_t done = 0, here;
 	const uint8_t *bytes;
-	uint32_t sum = 0;
 
-	if (likely(offset + length <= rte_pktmbuf_data_len(packet)))
-		return pktbuf_sum_bytes(
-			rte_pktmbuf_mtod_offset(packet, const uint8_t *, offset), length);
 	pktbuf_cursor_init(&cursor, packet, offset, length);
 	while ((bytes = pktbuf_cursor_span(&cursor, &here)) != NULL) {
 		uint16_t part = pktbuf_sum_bytes(bytes, here);
@@ -73,21 +94,35 @@ sum_chain(const struct rte_mbuf *packet, uint32_t offset, uint32_t length)
 		done += here;
 		pktbuf_cursor_advance(&cursor, here);
 	}
-	return fold(sum);
+	return sum;
 }
 
-static bool
+static inline bool
 udp_holds(const struct rte_mbuf *packet, const struct pktbuf_head *head)
 {
-	const uint8_t *ip = head->bytes + head->l3, *udp = head->bytes + head->l4;
-	uint32_t length = head->payload_length + 8u;
+	const struct rte_ipv4_hdr *ip = (const void *)(head->bytes + head->l3);
+	const struct rte_udp_hdr *udp = (const void *)(head->bytes + head->l4);
+	uint32_t length = head->payload_length + (uint32_t)sizeof(*udp);
+	uint64_t pseudo =
+		(uint64_t)ip->src_addr + ip->dst_addr + RTE_BE16(IPPROTO_UDP) + udp->dgram_len;
 
-	if (udp[6] == 0 && udp[7] == 0)
+	if (udp->dgram_cksum == 0)
 		return true;
-	/* The pseudo-header: both addresses, the protocol and the UDP length. */
-	return fold(pktbuf_sum_rest(ip + 12, 8) + rte_cpu_to_be_16(IPPROTO_UDP) +
-		       rte_cpu_to_be_16((uint16_t)length) + sum_chain(packet, head->l4, length)) ==
-		0xffff;
+	if (unlikely(head->l4 + length > rte_pktmbuf_data_len(packet)))
+		return holds(sum_chain(packet, head->l4, length, pseudo));
+	return holds(
+		sum_of(rte_pktmbuf_mtod_offset(packet, const uint8_t *, head->l4), length, pseudo));
+}
+
+/* ip and udp: the device's verdicts. */
+static __rte_always_inline enum pktbuf_verdict
+judge(uint64_t ip, uint64_t udp, const struct rte_mbuf *packet, const struct pktbuf_head *head)
+{
+	if (ip == RTE_MBUF_F_RX_IP_CKSUM_BAD || (ip == 0 && unlikely(!ip_holds(head))))
+		return PKTBUF_CHECKSUM_BAD_IP;
+	if (udp == RTE_MBUF_F_RX_L4_CKSUM_BAD || (udp == 0 && unlikely(!udp_holds(packet, head))))
+		return PKTBUF_CHECKSUM_BAD_UDP;
+	return PKTBUF_CHECKSUM_GOOD;
 }
 
 enum pktbuf_verdict
@@ -98,17 +133,10 @@ pktbuf_checksum_verify(const struct pktbuf_port *port, const struct rte_mbuf *pa
 	 * 0: the device has no result. NONE: a sender on the same machine left the checksum to a device, so the
 	 * content is right although the checksum is not.
 	 */
-	uint64_t ip = 0, udp = 0;
-
 	if (port->rx_checksum == PKTBUF_CHECKSUM_OFF)
 		return PKTBUF_CHECKSUM_GOOD;
-	if (port->rx_checksum == PKTBUF_CHECKSUM_OFFLOAD) {
-		ip = packet->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
-		udp = packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
-	}
-	if (ip == RTE_MBUF_F_RX_IP_CKSUM_BAD || (ip == 0 && !ip_holds(head)))
-		return PKTBUF_CHECKSUM_BAD_IP;
-	if (udp == RTE_MBUF_F_RX_L4_CKSUM_BAD || (udp == 0 && !udp_holds(packet, head)))
-		return PKTBUF_CHECKSUM_BAD_UDP;
-	return PKTBUF_CHECKSUM_GOOD;
+	if (port->rx_checksum == PKTBUF_CHECKSUM_OFFLOAD)
+		return judge(packet->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK,
+			packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK, packet, head);
+	return judge(0, 0, packet, head);
 }

@@ -44,7 +44,7 @@ void pktbuf_sum_select(unsigned int bits);
  * Folded ones-complement sum of contiguous bytes, in the machine's byte order, not inverted; an odd
  * last byte is padded with zero. bytes: any address, length [0, 65535]. Sums of parts can be added if
  * each part but the last has even length.
- * Cost: 4 KiB in L1 take 35 ns with AVX-512.
+ * Cost: 4 KiB in L1 take 30 ns with AVX-512, 41 ns with AVX2.
  */
 uint16_t pktbuf_sum_bytes(const void *bytes, size_t length);
 

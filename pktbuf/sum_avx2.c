@@ -5,24 +5,55 @@
 
 #define VECTOR 32
 
-uint64_t
-pktbuf_sum_avx2(const uint8_t *bytes, size_t length)
+struct constants {
+	__m256i bias, signs;
+};
+
+static inline __m256i
+load(const uint8_t *bytes)
 {
-	const __m256i half = _mm256_set1_epi64x(0xffffffff);
-	__m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
-	uint64_t lane[4];
-	size_t i = 0;
+	return _mm256_loadu_si256((const __m256i *)(const void *)bytes);
+}
 
-	for (; i + 2 * VECTOR <= length; i += 2 * VECTOR) {
-		__m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(bytes + i));
-		__m256i w = _mm256_loadu_si256((const __m256i *)(const void *)(bytes + i + VECTOR));
+/* The whole lanes of `length` bytes, at most 7, and zeros. Reads nothing beyond. */
+static inline __m256i
+load_lanes(const uint8_t *bytes, size_t length)
+{
+	const __m256i last = _mm256_setr_epi32(3, 7, 11, 15, 19, 23, 27, 31);
 
-		a = _mm256_add_epi64(a, _mm256_and_si256(v, half));
-		b = _mm256_add_epi64(b, _mm256_srli_epi64(v, 32));
-		c = _mm256_add_epi64(c, _mm256_and_si256(w, half));
-		d = _mm256_add_epi64(d, _mm256_srli_epi64(w, 32));
+	return _mm256_maskload_epi32((const int *)(const void *)bytes,
+		_mm256_cmpgt_epi32(_mm256_set1_epi32((int)length), last));
+}
+
+/* Add the pairs of words of a vector. */
+static inline __m256i
+add(__m256i sums, __m256i v, struct constants k)
+{
+	return _mm256_add_epi32(sums, _mm256_madd_epi16(_mm256_xor_si256(v, k.bias), k.signs));
+}
+
+uint64_t
+pktbuf_sum_avx2(const uint8_t *bytes, size_t length, uint64_t sum)
+{
+	const uint8_t *end = bytes + length / VECTOR * VECTOR;
+	const uint8_t *fours = bytes + length / (4 * VECTOR) * (4 * VECTOR);
+	__m256i sums = _mm256_set1_epi32((int)(length / VECTOR + 1) * 0xffff);
+	struct constants k = {
+		_mm256_set1_epi32(PKTBUF_SUM_BIAS), _mm256_set1_epi32(PKTBUF_SUM_SIGNS)};
+	__m128i half;
+
+	__asm__("" : "+x"(k.bias), "+x"(k.signs)); /* else gcc makes them again for each loop */
+	sums = add(sums, load_lanes(end, length % VECTOR), k);
+	if (length % 4 != 0)
+		sum += pktbuf_sum_last(bytes + length, length % 4);
+	for (; bytes < fours; bytes += 4 * VECTOR) {
+		sums = add(sums, load(bytes), k);
+		sums = add(sums, load(bytes + VECTOR), k);
+		sums = add(sums, load(bytes + 2 * VECTOR), k);
+		sums = add(sums, load(bytes + 3 * VECTOR), k);
 	}
-	a = _mm256_add_epi64(_mm256_add_epi64(a, b), _mm256_add_epi64(c, d));
-	_mm256_storeu_si256((__m256i *)(void *)lane, a);
-	return lane[0] + lane[1] + lane[2] + lane[3] + pktbuf_sum_rest(bytes + i, length - i);
+	for (; bytes < end; bytes += VECTOR)
+		sums = add(sums, load(bytes), k);
+	half = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+	return sum + (uint64_t)_mm_cvtsi128_si64(half) + (uint64_t)_mm_extract_epi64(half, 1);
 }

@@ -3,9 +3,14 @@
  * Internet sums over contiguous bytes: one function per instruction set, each in a file compiled with its
  * own flags. Without DPDK, whose flags contain -march=corei7.
  *
- * The sum of 16-bit words modulo 2^16 - 1 is that of 32-bit words modulo 2^16 - 1 (RFC 1071, 2:
- * "parallel summation"), because 2^16 = 1 there. So each 64-bit word adds its two halves to 64-bit
- * sums, which 65,535 bytes can't overflow, and the carries are folded at the end.
+ * 2^16 is 1 modulo 2^16 - 1, so wider words have the same sum there, and the carries are folded at the end
+ * (RFC 1071, 2: "parallel summation", "deferred carries").
+ *
+ * The vector functions add both words of a 32-bit lane to the lane of the sums, in three instructions (AVX2: vpxor,
+ * vpmaddwd, vpaddd) or two (VNNI: vpxor, vpdpwssd). Zero-extending the words takes five. The multiplications are
+ * signed. So the bias makes the lower word w - 2^15 and the upper one 2^15 - 1 - w, and the latter is multiplied by
+ * -1. Together they give the sum of the words, less 0xffff. The sums begin with 0xffff for each vector, so they are
+ * exact. 65,535 bytes do not overflow them.
  */
 #ifndef PKTBUF_SUM_PRIV_H
 #define PKTBUF_SUM_PRIV_H
@@ -14,28 +19,40 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Sum of the bytes as little-endian 32-bit words, the last one padded with zeros; not folded. */
-typedef uint64_t (*pktbuf_sum_fn)(const uint8_t *bytes, size_t length);
+#define PKTBUF_SUM_BIAS  0x7fff8000
+#define PKTBUF_SUM_SIGNS (-0xffff) /* words 1 and -1 */
 
-uint64_t pktbuf_sum_scalar(const uint8_t *bytes, size_t length);
-uint64_t pktbuf_sum_avx2(const uint8_t *bytes, size_t length);
-uint64_t pktbuf_sum_avx512(const uint8_t *bytes, size_t length);
+/* `sum` plus the sum of the bytes, padded with zeros; not folded. 0 only if `sum` and all bytes are. */
+typedef uint64_t (*pktbuf_sum_fn)(const uint8_t *bytes, size_t length, uint64_t sum);
 
-/* The same for up to 63 bytes: a header, or the end of a payload. */
+uint64_t pktbuf_sum_scalar(const uint8_t *bytes, size_t length, uint64_t sum);
+uint64_t pktbuf_sum_avx2(const uint8_t *bytes, size_t length, uint64_t sum);
+uint64_t pktbuf_sum_avx512(const uint8_t *bytes, size_t length, uint64_t sum);
+
 static inline uint64_t
-pktbuf_sum_rest(const uint8_t *bytes, size_t length)
+pktbuf_sum_word(const uint8_t *bytes)
 {
-	uint64_t sum = 0, word;
+	uint32_t word;
 
-	for (; length >= 8; length -= 8, bytes += 8) {
-		memcpy(&word, bytes, 8);
-		sum += (word & 0xffffffff) + (word >> 32);
+	memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+/* The last n bytes before `end`; n: [0, 3]. */
+static inline uint64_t
+pktbuf_sum_last(const uint8_t *end, size_t n)
+{
+	uint64_t sum = 0;
+
+	if (n % 2 != 0)
+		memcpy(&sum, end - 1, 1);
+	if (n >= 2) {
+		uint16_t word;
+
+		memcpy(&word, end - n, sizeof(word));
+		sum += word;
 	}
-	if (length == 0)
-		return sum;
-	word = 0;
-	memcpy(&word, bytes, length);
-	return sum + (word & 0xffffffff) + (word >> 32);
+	return sum;
 }
 
 #endif

@@ -55,20 +55,47 @@ Test(pktbuf_checksum, sums_of_rfc_1071)
 	cr_assert_eq(sum_of(bytes + 2, 1), 0xf200, "an odd byte is padded with zero");
 }
 
+/* Random bytes, all ones, zeros, and every other word all ones. */
+static uint8_t
+filler(unsigned int fill, unsigned int i)
+{
+	const uint8_t bytes[] = {(uint8_t)random_bits(&seed), 0xff, 0, (i & 2) != 0 ? 0xff : 0};
+
+	return bytes[fill];
+}
+
+static const unsigned int vectors[] = {128, 256, 512}; /* as far as this CPU has them */
+
 Test(pktbuf_checksum, sums_at_any_address_and_length)
 {
 	uint8_t *all = malloc(65535 + 8);
 
-	for (unsigned int fill = 0; fill < 3; fill++) {
+	for (unsigned int turn = 0; turn < 3 * 4; turn++) {
+		pktbuf_sum_select(vectors[turn % 3]);
 		for (unsigned int i = 0; i < 65535 + 8; i++)
-			all[i] = fill == 0 ? (uint8_t)random_bits(&seed) : fill == 1 ? 0xff : 0;
-		for (unsigned int n = 0; n <= 65535; n += 1 + n / 16)
+			all[i] = filler(turn / 3, i);
+		for (unsigned int n = 0; n <= 65535; n += n < 300 ? 1 : n / 16)
 			for (unsigned int at = 0; at < 8; at++)
 				cr_assert_eq(sum_of(all + at, n), packet_sum(0, all + at, n),
-					"%u bytes at %u", n, at);
+					"%u bytes at %u, %u bits", n, at, vectors[turn % 3]);
 		cr_assert_eq(sum_of(all + 1, 65535), packet_sum(0, all + 1, 65535));
 	}
 	free(all);
+}
+
+Test(pktbuf_checksum, sums_read_nothing_beyond_the_end)
+{
+	uint8_t all[600];
+
+	for (unsigned int i = 0; i < sizeof(all); i++)
+		all[i] = (uint8_t)random_bits(&seed);
+	for (unsigned int turn = 0; turn < 3 * sizeof(all); turn++) {
+		uint16_t n = (uint16_t)(turn / 3);
+
+		pktbuf_sum_select(vectors[turn % 3]);
+		cr_assert_eq(
+			sum_of(packet_guarded(all, &n, 1)->buf_addr, n), packet_sum(0, all, n));
+	}
 }
 
 Test(pktbuf_checksum, sums_of_even_parts_add_up)
@@ -154,6 +181,10 @@ Test(pktbuf_checksum, any_payload_in_any_split)
 		unsigned int at = (unsigned int)(random_bits(&seed) % (n - l4));
 		uint8_t by = (uint8_t)(1 + random_bits(&seed) % 255);
 
+		for (unsigned int i = 26; i < 34; i++) /* addresses with carries */
+			if (random_bits(&seed) % 2 == 0)
+				f[i] = 0xff;
+		packet_fix(f);
 		cr_assert_eq(software(f, n), PKTBUF_CHECKSUM_GOOD);
 		if (at == 4 || at == 5) /* not the length */
 			continue;
