@@ -33,19 +33,12 @@ select_widest(void)
 	pktbuf_sum_select(512);
 }
 
-static uint16_t
-fold(uint64_t sum)
-{
-	/* The upper half of the sum is both halves, with the carry from the lower one. */
-	uint32_t half = (uint32_t)((sum + (sum >> 32 | sum << 32)) >> 32);
-
-	return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
-}
-
 uint16_t
 pktbuf_sum_bytes(const void *bytes, size_t length)
 {
-	return fold(sum_of(bytes, length, 0));
+	uint64_t sum = sum_of(bytes, length, 0);
+
+	return pktbuf_sum_fold((uint32_t)((sum + (sum >> 32 | sum << 32)) >> 32));
 }
 
 /* Words and their checksum add up to 0xffff (RFC 1071, 1), so to a multiple of it before folding. Not to 0, because not

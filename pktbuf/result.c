@@ -9,6 +9,7 @@
 #include <rte_udp.h>
 
 #include "pktbuf/checksum.h"
+#include "pktbuf/sum_priv.h"
 
 struct frame {
 	struct rte_ether_hdr ether;
@@ -20,13 +21,6 @@ struct frame {
 static_assert(offsetof(struct frame, header) == sizeof(((struct pktbuf_header_template *)0)->frame),
 	"a header template is a frame up to the aggregation header");
 static_assert(sizeof(struct frame) <= PKTBUF_HEADER_DATA_BYTES, "a header mbuf holds a frame");
-
-static uint16_t
-fold(uint32_t sum)
-{
-	sum = (sum >> 16) + (sum & 0xffff);
-	return (uint16_t)((sum >> 16) + (sum & 0xffff));
-}
 
 void
 pktbuf_header_template_write(struct pktbuf_header_template *out,
@@ -128,14 +122,14 @@ checksums(struct rte_mbuf *packet, struct frame *f, enum pktbuf_checksum mode,
 		packet->l3_len = sizeof(f->ip);
 		packet->ol_flags =
 			RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
-		f->udp.dgram_cksum = fold(to->pseudo_sum + shared->udp_length);
+		f->udp.dgram_cksum = pktbuf_sum_fold(to->pseudo_sum + shared->udp_length);
 		return;
 	}
-	f->ip.hdr_checksum = (uint16_t)~fold(to->ip_sum + shared->ip_length);
+	f->ip.hdr_checksum = (uint16_t)~pktbuf_sum_fold(to->ip_sum + shared->ip_length);
 	if (mode == PKTBUF_CHECKSUM_OFF)
 		return;
 	/* src_id is the low byte of its pair. */
-	sum = fold(to->udp_sum + shared->sum + rte_cpu_to_le_16(to->source));
+	sum = pktbuf_sum_fold(to->udp_sum + shared->sum + rte_cpu_to_le_16(to->source));
 	/* A sum of 0 is sent as all ones: 0 would mean "not computed" (RFC 768). */
 	f->udp.dgram_cksum = sum == 0xffff ? 0xffff : (uint16_t)~sum;
 }

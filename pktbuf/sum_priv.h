@@ -29,6 +29,13 @@ uint64_t pktbuf_sum_scalar(const uint8_t *bytes, size_t length, uint64_t sum);
 uint64_t pktbuf_sum_avx2(const uint8_t *bytes, size_t length, uint64_t sum);
 uint64_t pktbuf_sum_avx512(const uint8_t *bytes, size_t length, uint64_t sum);
 
+/* Folded to 16 bits: the upper half of this addition is both halves of `sum`, with the carry from the lower one. */
+static inline uint16_t
+pktbuf_sum_fold(uint32_t sum)
+{
+	return (uint16_t)((sum + (sum >> 16 | sum << 16)) >> 16);
+}
+
 static inline uint64_t
 pktbuf_sum_word(const uint8_t *bytes)
 {
