@@ -11,8 +11,6 @@
 
 #include "apps/bench/bench.h"
 
-#define PACKETS "5000"
-
 int
 count_open(void)
 {
@@ -50,8 +48,7 @@ count_with_callgrind(const char *const *options)
 {
 	char self[512], file[] = "/tmp/weir-bench-count-XXXXXX", to[64];
 	const char *argv[80] = {"valgrind", "--tool=callgrind", "--instr-atstart=no",
-		"--collect-atstart=no", "--fair-sched=yes", to, self, "engine", "--huge", "no",
-		"--packets", PACKETS, "--frames", "512"};
+		"--collect-atstart=no", "--fair-sched=yes", to, self, "engine", "--huge", "no"};
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	FILE *out = tmpfile(), *said = tmpfile(), *counts = NULL;
 	int fd = mkstemp(file), status = -1;
@@ -59,7 +56,7 @@ count_with_callgrind(const char *const *options)
 
 	snprintf(to, sizeof(to), "--callgrind-out-file=%s", file);
 	self[RTE_MAX(length, 0)] = '\0';
-	for (unsigned int n = 14; *options != NULL && n < RTE_DIM(argv) - 1; n++)
+	for (unsigned int n = 10; *options != NULL && n < RTE_DIM(argv) - 1; n++)
 		argv[n] = *options++;
 	if (out != NULL && said != NULL && fd >= 0)
 		status = bench_spawn(argv, out, said);

@@ -18,8 +18,8 @@ int count_open(void);
 uint64_t count_read(int counter);
 
 /*
- * Instructions per packet of `weir-bench engine --packets N OPTIONS...`, run under callgrind. options: NULL ends them, at
- * most 60. NaN after a line on standard error: valgrind is not installed, or the run fails. Main thread; some seconds.
+ * Instructions per packet of `weir-bench engine OPTIONS...`, run under callgrind. options: NULL ends them, at
+ * most 60, --packets among them. NaN after a line on standard error: valgrind is not installed, or the run fails. Main thread; some seconds.
  */
 double count_with_callgrind(const char *const *options);
 

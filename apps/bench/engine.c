@@ -20,9 +20,11 @@
 #include "apps/bench/generator.h"
 #include "pktbuf/wire/wire.h"
 
-#define FRAME_MEMORY (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
-#define OF_A_JOB     2u /* blocks of one of many jobs under way */
-#define TRIES        5 /* of a point, until every worker got the CPU */
+#define FRAME_MEMORY  (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
+#define OF_A_JOB      2u /* blocks of one of many jobs under way */
+#define COUNTED_LEAST 5000u
+#define COUNTED_MOST  32768u
+#define TRIES         5 /* of a point, until every worker got the CPU */
 
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
 			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}},
@@ -145,10 +147,12 @@ text_of(double number)
 	return to;
 }
 
-/* Instructions per packet of the point, by callgrind. */
+/* Instructions per packet of the point, by callgrind: of whole laps, unless they are long. */
 static double
 count_point(const struct generator_work *w)
 {
+	unsigned int lap = RTE_MIN(w->copies * w->depth * w->jobs * w->sources, COUNTED_MOST);
+	unsigned int laps = (COUNTED_LEAST + lap - 1) / lap;
 	const char *argv[60] = {"--lcores", text_of(w->workers), "--far", text_of(100 * w->far),
 		"--type", weir_dtype_text(w->type), "--traffic", traffic, "--threads",
 		text_of(w->threads), "--sources", text_of(w->sources), "--window",
@@ -156,9 +160,12 @@ count_point(const struct generator_work *w)
 		"--order", order, "--run-length", text_of(w->run_length), "--seed",
 		text_of((double)w->seed), "--loss", text_of(loss), "--ordinary", text_of(ordinary),
 		"--checksum", checksum, "--results", results, "--burst", text_of(w->burst),
-		"--batch", text_of(w->batch), "--isa", isa};
-	unsigned int n = 36;
+		"--batch", text_of(w->batch), "--isa", isa, "--frames", text_of((double)frames),
+		"--packets", text_of(laps * lap)};
+	unsigned int n = 0;
 
+	while (argv[n] != NULL)
+		n++;
 	if (late)
 		argv[n++] = "--late";
 	if (deterministic)

@@ -542,26 +542,30 @@ keep_step(struct generator *g)
 
 /*
  * Callgrind collects between two counts of packets: the same work every time. Handing packets out
- * is left out; taking results is not: freeing them is a driver's work that the switch causes.
+ * is left out; taking results is not: freeing them is a driver's work that the switch causes. Before
+ * each end a poll gives nothing, so the turn processes what it has, and no packet is counted that is not processed.
  */
 static uint16_t
 give_counted(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
-	uint64_t from = UINT64_C(4) * g->under_way;
+	uint64_t end = UINT64_C(4) * g->under_way; /* of the warm-up, then of what is counted */
 	uint16_t n;
 
 	if (g->phase == 0)
 		BENCH_COLLECT_TOGGLE;
 	keep_step(g);
-	if (g->phase < 0 && g->packets >= from) {
+	if (g->phase == 0)
+		end = g->stretch[0].from.packets + g->work->packets;
+	g->pausing = g->phase <= 0 && g->packets >= end && !g->pausing;
+	if (!g->pausing && g->phase < 0 && g->packets >= end) {
 		g->phase = 0;
 		g->stretch[0].from = stamp(g, g->packets);
-	} else if (g->phase == 0 && g->packets >= g->stretch[0].from.packets + g->work->packets) {
+	} else if (!g->pausing && g->phase == 0 && g->packets >= end) {
 		g->phase = 1;
 		g->stretch[0].to = stamp(g, g->packets);
 		__atomic_store_n(&g->finished, true, __ATOMIC_RELEASE);
 	}
-	n = g->finished ? 0 : give_some(g, packets, max);
+	n = g->finished || g->pausing ? 0 : give_some(g, packets, max);
 	if (g->phase == 0)
 		BENCH_COLLECT_TOGGLE;
 	return n;

@@ -105,6 +105,7 @@ struct generator {
 	int phase;
 	int counter; /* count.h */
 	bool finished; /* main thread: ro */
+	bool pausing;
 	uint64_t turns; /* begun, while packets are counted; other workers: ro */
 	struct stretch stretch[PHASES * BENCH_REPEAT_MAX];
 	struct bare bare;
