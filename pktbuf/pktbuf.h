@@ -28,7 +28,7 @@
 #include "pktbuf/outq_fast.h"
 #include "pktbuf/pool.h"
 #include "pktbuf/port.h"
-#include "pktbuf/result.h"
+#include "pktbuf/result_fast.h"
 #include "pktbuf/wire/wire.h"
 
 #endif

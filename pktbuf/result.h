@@ -31,8 +31,6 @@
 /* The largest payload, in bytes, that is copied. */
 #define PKTBUF_COPY_BYTES 512
 
-#define PKTBUF_RESULTS_MAX 64 /* that are built at once */
-
 /* The switch's own addresses. Host order. */
 struct pktbuf_identity {
 	uint8_t mac[6];
@@ -81,6 +79,7 @@ struct pktbuf_shared_header {
 	uint8_t header_bytes;
 	uint16_t ip_length, udp_length; /* big-endian, as in the headers */
 	uint32_t sum; /* of lengths, header and payload; as a template's */
+	uint32_t constant; /* of it: lengths, and the header from its second word on */
 };
 
 /* A payload to copy or to refer to. */
@@ -108,17 +107,24 @@ void pktbuf_header_template_write(struct pktbuf_header_template *out,
 void pktbuf_shared_header_write(struct pktbuf_shared_header *shared,
 	const struct weir_header *header, const struct pktbuf_payload *payload);
 
-/*
- * Build the results for `n` destinations, [1, 64]: to[i]->extended chooses between shared[0]
- * (base form) and shared[1] (extended); the mode of port[to[i]->port] chooses how checksums are computed.
- * Returns how many were built, from the first on; fewer when a pool is empty. They are the caller's; each takes
- * one reference to a referred payload. Worker.
- * Cost per result: 3 lines written and the copied payload, or 6 lines when it is referred to.
- */
-unsigned int pktbuf_results_build(const struct pktbuf_pools *pools,
-	const struct pktbuf_port *const *port, const struct pktbuf_shared_header shared[2],
-	const struct pktbuf_payload *payload, const struct pktbuf_header_template *const *to,
-	struct rte_mbuf **packets, unsigned int n);
+/* Mbufs that are taken from a pool together. */
+#define PKTBUF_SUPPLY_MAX 64
+struct pktbuf_supply {
+	struct rte_mempool *pool;
+	unsigned int wanted; /* about so many more */
+	unsigned int n;
+	struct rte_mbuf *mbuf[PKTBUF_SUPPLY_MAX];
+};
+
+/* Results that are built one after the other: pktbuf_results_begin(), pktbuf_result_build() for each, and
+ * pktbuf_results_end(), in pktbuf/result_fast.h. Worker. */
+struct pktbuf_results {
+	const struct pktbuf_port *const *port; /* by index */
+	struct pktbuf_supply headers, attaches;
+};
+
+/* Take more mbufs; returns the next. NULL: the pool is empty. */
+struct rte_mbuf *pktbuf_supply_refill(struct pktbuf_supply *supply);
 
 /*
  * Append at most 64 bytes, copied, to a result that was just built; its shared header includes them already.

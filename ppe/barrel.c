@@ -19,21 +19,38 @@
  * for it. */
 #define TWICE static __rte_always_inline
 
+static inline unsigned int
+backlog(const struct ppe_worker *worker)
+{
+	return (unsigned int)worker->backlog_tail - worker->backlog_head;
+}
+
+/* Make room behind the backlog. */
+static inline void
+move_backlog(struct ppe_worker *worker)
+{
+	uint16_t n = (uint16_t)backlog(worker);
+
+	if (unlikely(n > 0 && worker->backlog_head > 0))
+		memmove(worker->backlog, worker->backlog + worker->backlog_head,
+			n * sizeof(worker->backlog[0]));
+	worker->backlog_head = 0;
+	worker->backlog_tail = n;
+}
+
 /* Poll each port queue of this worker once, as far as the backlog has room. */
 TWICE unsigned int
 poll_queues(struct ppe_worker *worker, const bool traced)
 {
-	struct rte_mbuf *packets[256];
 	unsigned int total = 0;
 
 	for (unsigned int i = 0; i < worker->nb_rx; i++) {
+		struct rte_mbuf **packets = worker->backlog + worker->backlog_tail;
 		struct ppe_rx_queue *rx = &worker->rx[worker->rx_next];
-		uint16_t used = (uint16_t)(worker->backlog_tail - worker->backlog_head);
-		uint16_t room = (uint16_t)(PPE_BACKLOG - used);
-		uint16_t n;
+		uint16_t n, port = rx->port->index;
 		uint64_t bytes = 0;
 
-		if (unlikely(room < worker->burst)) {
+		if (unlikely(PPE_BACKLOG - worker->backlog_tail < worker->burst)) {
 			worker->more = true;
 			break;
 		}
@@ -42,29 +59,21 @@ poll_queues(struct ppe_worker *worker, const bool traced)
 		n = pktbuf_port_rx(rx->port, rx->queue, packets, worker->burst);
 		worker->more |= n == worker->burst;
 		for (uint16_t k = 0; k < n; k++) {
-			struct rte_mbuf *packet = packets[k];
-
-			rte_prefetch0(rte_pktmbuf_mtod(packet, void *));
-			packet->port = rx->port->index;
-			bytes += packet->pkt_len;
-			worker->backlog[worker->backlog_tail++ % PPE_BACKLOG] = packet;
+			rte_prefetch0(rte_pktmbuf_mtod(packets[k], void *));
+			packets[k]->port = port;
+			bytes += packets[k]->pkt_len;
 		}
+		worker->backlog_tail = (uint16_t)(worker->backlog_tail + n);
 		if (unlikely(worker->faults != NULL) && n > 0)
 			ppe_faults_in(worker, (unsigned int)(rx - worker->rx), n);
-		worker->count.rx_packets[rx->port->index] += n;
-		worker->count.rx_bytes[rx->port->index] += bytes;
+		worker->count.rx_packets[port] += n;
+		worker->count.rx_bytes[port] += bytes;
 		worker->count.received += n;
 		total += n;
 		if (traced)
-			ppe_trace_step(worker, PPE_EVENT_RECEIVE, rx->port->index, n);
+			ppe_trace_step(worker, PPE_EVENT_RECEIVE, port, n);
 	}
 	return total;
-}
-
-static inline unsigned int
-backlog(const struct ppe_worker *worker)
-{
-	return (uint16_t)(worker->backlog_tail - worker->backlog_head);
 }
 
 /* Poll the queues; more than once while they have packets for a batch. */
@@ -90,31 +99,12 @@ threads_have_packets(const struct ppe_worker *worker)
 	return false;
 }
 
-/* Let the program take what it can of the backlog. */
-static __rte_noinline void
-run_batch(struct ppe_worker *worker)
-{
-	struct rte_mbuf *packets[PPE_BACKLOG];
-	unsigned int n = backlog(worker), left;
-
-	for (unsigned int i = 0; i < n; i++)
-		packets[i] = worker->backlog[(uint16_t)(worker->backlog_head + i) % PPE_BACKLOG];
-	left = worker->batched(worker, worker->state[worker->recogniser], packets, n);
-	if (left == n)
-		return;
-	worker->count.worker.batched += n - left;
-	worker->backlog_head = (uint16_t)(worker->backlog_tail - left);
-	for (unsigned int i = 0; i < left; i++)
-		worker->backlog[(uint16_t)(worker->backlog_head + i) % PPE_BACKLOG] = packets[i];
-}
-
 /* Start the oldest packet of the backlog that a program takes. False: the backlog is empty. */
 static inline bool
 start_next(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	while (worker->backlog_head != worker->backlog_tail)
-		if (dispatch_start(
-			    worker, thread, worker->backlog[worker->backlog_head++ % PPE_BACKLOG]))
+		if (dispatch_start(worker, thread, worker->backlog[worker->backlog_head++]))
 			return true;
 	return false;
 }
@@ -172,6 +162,24 @@ barrel_round(struct ppe_worker *worker, const bool traced)
 		worker->live[live++] = thread;
 	}
 	worker->live_count = (uint16_t)live;
+}
+
+/* Let the program take what it can of the backlog. First the threads go on that have packets, which others of their
+ * sources must not overtake. */
+static __rte_noinline void
+run_batch(struct ppe_worker *worker)
+{
+	struct rte_mbuf **packets = worker->backlog + worker->backlog_head;
+	unsigned int n = backlog(worker), left;
+
+	for (unsigned int rounds = 0; threads_have_packets(worker); rounds++) {
+		if (rounds == ROUNDS)
+			return;
+		barrel_round(worker, false);
+	}
+	left = worker->batched(worker, worker->state[worker->recogniser], packets, n);
+	worker->count.worker.batched += n - left;
+	worker->backlog_tail = (uint16_t)(worker->backlog_head + left);
 }
 
 /* Start threads for the backlog while contexts are free. */
@@ -330,12 +338,11 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 	/* A timer that found no free context goes first in the next turn: a flood from other workers must not stop
 	 * the search for stragglers. */
 	const bool running = state == PPE_STATE_RUNNING, first = worker->timers_first;
-	/* Packets must not overtake others of their source, which a thread has since an earlier turn. */
-	const bool batch = !traced && worker->batched != NULL && !threads_have_packets(worker);
 	unsigned int work = 0, timers = 0;
 
 	if (unlikely(first) && likely(running))
 		timers = launch_timers(worker, traced);
+	move_backlog(worker);
 	work += cross(worker, traced);
 	if (likely(running)) {
 		if (likely(!first))
@@ -348,7 +355,7 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 	/* A timer's slice does not keep the worker awake, unless it took contexts from packets. */
 	work += backlog(worker) + worker->live_count - (likely(!first) ? timers : 0);
 	note_time(worker, work);
-	if (likely(batch) && backlog(worker) > 0)
+	if (!traced && likely(worker->batched != NULL) && backlog(worker) > 0)
 		run_batch(worker);
 	fill(worker, traced);
 	for (unsigned int rounds = 0; rounds < ROUNDS && worker->live_count > 0; rounds++) {
@@ -382,8 +389,8 @@ ppe_worker_in_flight(const struct ppe_worker *worker)
 {
 	uint64_t n = crossbar_in_flight(worker);
 
-	n += (uint16_t)(worker->backlog_tail - worker->backlog_head);
 	/* This is approximate for a running worker: entries come and go, and are never freed. */
+	n += RTE_MAX((int)worker->backlog_tail - worker->backlog_head, 0);
 	for (unsigned int i = 0; i < __atomic_load_n(&worker->live_count, __ATOMIC_RELAXED); i++) {
 		const struct ppe_thread *thread =
 			__atomic_load_n(&worker->live[i], __ATOMIC_RELAXED);

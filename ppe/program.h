@@ -158,7 +158,7 @@ struct ppe_program {
 	 * Batch segments: take the usual packets of a turn's backlog through one step after the other, without threads.
 	 * packets: n, at least 1, in order of arrival. Those that it does not take stay at the front of the array, in their order,
 	 * and are dispatched; returns how many. It must give the same result as threads would. Only the first program of the
-	 * list may have one, and only if it is not ordered. No thread has a packet of this worker's ports meanwhile.
+	 * list may have one, and only if it is not ordered. No thread has a packet meanwhile.
 	 */
 	unsigned int (*batch)(
 		struct ppe_worker *worker, void *state, struct rte_mbuf **packets, unsigned int n);

@@ -389,7 +389,7 @@ abandon(struct ppe_worker *w)
 		rte_pktmbuf_free(w->live[i]->packet);
 	w->live_count = 0;
 	while (w->backlog_head != w->backlog_tail)
-		rte_pktmbuf_free(w->backlog[w->backlog_head++ % PPE_BACKLOG]);
+		rte_pktmbuf_free(w->backlog[w->backlog_head++]);
 	ppe_faults_abandon(w);
 	for (unsigned int i = 0; i < w->nb_outq; i++)
 		pktbuf_outq_destroy(w->outq[i]);

@@ -117,7 +117,7 @@ struct ppe_worker {
 	struct ppe_thread *free[PPE_THREADS_MAX];
 	struct rte_mbuf *consumed[PPE_CONSUMED]; /* counted as consumed, not yet freed */
 	struct ppe_flow flow[PPE_FLOWS];
-	struct rte_mbuf *backlog[PPE_BACKLOG]; /* received, not yet with a thread; ring */
+	struct rte_mbuf *backlog[PPE_BACKLOG]; /* received, not yet with a thread: [head, tail) */
 	struct ppe_timer_state timer[PPE_TIMERS_MAX];
 	struct ppe_counters count;
 	struct ppe_thread *thread; /* `threads` contexts */

@@ -37,31 +37,30 @@
 struct lane {
 	const uint8_t *payload;
 	const struct flow *flow; /* NULL: the packet has been dropped */
-	struct job_shard *js;
 	struct slot *slot; /* of its block's residue; NULL: the packet has been left to a thread */
+	uint64_t agreement; /* of its block */
+	struct lane *before; /* of the same group; once it is in one */
 	uint32_t block;
 	uint8_t source;
-	bool final;
 };
 
 /* Contributions to one block that are added together, in order of arrival. */
 struct group {
 	struct block *block;
 	struct job_shard *js;
-	uint16_t count;
-	uint16_t lane[SUMMED_TOGETHER];
+	struct lane *last;
+	unsigned int count;
 	const void *payload[SUMMED_TOGETHER] __rte_cache_aligned;
 };
 static_assert(sizeof(struct group) == 128, "two lines");
 
 struct batch {
 	unsigned int n; /* lanes */
-	unsigned int nb_groups;
-	struct rte_mempool *pool; /* of the packets */
-	bool mixed; /* but not of all, or some are not direct */
+	unsigned int nb_groups, nb_done;
 	struct rte_mbuf *packet[LANES]; /* by lane */
 	struct lane lane[LANES];
 	struct group group[LANES];
+	struct block *done[LANES]; /* whose results are to be sent */
 };
 
 /* ---- order ---- */
@@ -95,13 +94,15 @@ was_left(const struct collective *state, const struct job_shard *js, uint8_t sou
 		mask_test(js->left[BY_ASSIGN], source);
 }
 
-/* A frame for another address is no source's. */
-static inline bool
-is_for_switch(const struct ppe_worker *worker, const struct rte_mbuf *packet)
+/* The same, of a packet that may be for another address, and no source's. */
+static __rte_noinline void
+leave_unrecognized(
+	const struct ppe_worker *worker, struct collective *state, const struct rte_mbuf *packet)
 {
-	return packet->data_len < RTE_ETHER_ADDR_LEN ||
+	if (packet->data_len < RTE_ETHER_ADDR_LEN ||
 		memcmp(rte_pktmbuf_mtod(packet, const uint8_t *), worker->identity->mac,
-			RTE_ETHER_ADDR_LEN) == 0;
+			RTE_ETHER_ADDR_LEN) == 0)
+		leave(state, packet, BY_RECOGNIZE);
 }
 
 static __rte_noinline void
@@ -120,7 +121,6 @@ enum fate {
 	LANE, /* it has one */
 	THREAD, /* a thread takes it to another worker, or all of its job's: no lane depends on it */
 	LEFT, /* a thread takes it, and no later packet of its source may overtake it */
-	DROPPED,
 };
 
 /* It matches, but belongs to another worker, or batches do not take its kind. */
@@ -132,8 +132,8 @@ other_fate(const struct ppe_worker *worker, const struct job_shard *js, uint32_t
 
 /* Fill the lane, whose packet this is. */
 static inline enum fate
-recognize(struct ppe_worker *worker, struct collective *state, struct batch *batch,
-	struct lane *lane, const struct rte_mbuf *packet, uint32_t now)
+recognize(const struct ppe_worker *worker, struct collective *state, struct lane *lane,
+	const struct rte_mbuf *packet)
 {
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
 	struct job_shard *js;
@@ -148,23 +148,25 @@ recognize(struct ppe_worker *worker, struct collective *state, struct batch *bat
 	if (unlikely(js == NULL))
 		return LEFT;
 	flow = &js->flow[source];
-	if (unlikely(!flow_matches(state, flow, packet, p)))
+	/* One address in a register, instead of a sum in each access. */
+	__asm__("" : "+r"(flow));
+	if (unlikely(!flow_matches(flow, packet, p)))
 		return LEFT;
 	block = flow_block(js, p);
-	residue = block & (js->window - 1u);
+	residue = block & js->residue_mask;
 	if (unlikely(flow->batched != js->version || !flow_is_home(worker, js, residue)))
 		return other_fate(worker, js, residue);
 	if (unlikely(state->left) && was_left(state, js, source))
 		return LEFT;
-	batch->mixed |= packet->pool != batch->pool || !RTE_MBUF_DIRECT(packet);
-	flow->heard = now;
+	if (unlikely(packet->pool != state->batch_pool) || unlikely(packet->ol_flags >> 61 != 0))
+		state->batch_mixed = true;
+	flow->heard = state->batch_time;
 	lane->payload = p + flow->payload;
 	lane->flow = flow;
-	lane->js = js;
 	lane->slot = &js->slot[residue];
+	lane->agreement = flow->agreement[p[FLOW_FLAGS_AT] / WEIR_FINAL % 2];
 	lane->block = block;
 	lane->source = source;
-	lane->final = (p[FLOW_FLAGS_AT] & WEIR_FINAL) != 0;
 	rte_prefetch0(lane->slot);
 	return LANE;
 }
@@ -172,114 +174,85 @@ recognize(struct ppe_worker *worker, struct collective *state, struct batch *bat
 static inline void
 locate(const struct batch *batch)
 {
-	for (unsigned int i = 0; i < batch->n; i++) {
-		const struct block *b = batch->lane[i].slot->current;
-
-		if (likely(b != NULL))
-			rte_prefetch0(b);
-	}
+	for (const struct lane *lane = batch->lane; lane < batch->lane + batch->n; lane++)
+		rte_prefetch0(lane->slot->current);
 }
 
-/* Give the packet to the context for calls that take one. */
-static struct ppe_thread *
-thread_of(struct collective *state, const struct batch *batch, unsigned int lane)
+static inline struct job_shard *
+job_of(const struct collective *state, const struct lane *lane)
 {
-	struct ppe_thread *thread = state->batch_thread;
-	struct rte_mbuf *packet = batch->packet[lane];
-
-	thread->packet = packet;
-	thread->port = packet->port;
-	thread->head = batch->lane[lane].flow->head;
-	thread->head.bytes = rte_pktmbuf_mtod(packet, const uint8_t *);
-	return thread;
-}
-
-/* Verify the packet's checksums, if software must. False: it has been dropped. */
-static inline bool
-intact(struct ppe_worker *worker, struct collective *state, const struct batch *batch,
-	unsigned int i)
-{
-	return likely(!state->verifies) || checksums_hold(worker, thread_of(state, batch, i));
+	return state->job[lane->flow->header.job_id];
 }
 
 /* Is the block the residue's next one, and has the one before the last been released? */
 static inline bool
-is_next(const struct lane *lane)
+is_next(const struct job_shard *js, const struct lane *lane)
 {
 	const struct slot *slot = lane->slot;
 
-	return (uint32_t)(lane->block - (uint32_t)slot->next) << lane->js->block_shift == 0 &&
+	return (uint32_t)(lane->block - (uint32_t)slot->next) << js->block_shift == 0 &&
 		slot->previous == NULL &&
 		(slot->current == NULL || slot->current->state == BLOCK_DONE);
 }
 
-/* Open the lane's block. NULL: the packet has been dropped. */
+/* Open the lane's block, if it is the next one. NULL: a thread finds out why not. */
 static __rte_noinline struct block *
-open_next(struct ppe_worker *worker, struct collective *state, struct batch *batch, unsigned int i)
+open_next(const struct ppe_worker *worker, struct collective *state, const struct lane *lane)
 {
-	const struct lane *lane = &batch->lane[i];
-	struct job_shard *js = lane->js;
+	struct job_shard *js = job_of(state, lane);
 	struct weir_header h = lane->flow->header;
 	struct hash_probe probe;
 	struct block *b;
-	enum ppe_drop reason;
 
+	if (unlikely(!is_next(js, lane)))
+		return NULL;
 	h.block_id = lane->block;
-	h.final = lane->final;
 	hash_place(state->blocks, block_key(js->generation, js->job, h.block_id), &probe);
-	reason = block_begin(state, js, lane->slot, &h, &probe, worker->now, &b);
-	if (likely(reason == PPE_DROP_COUNT))
-		return b;
-	/* No memory: nothing that the source is told. */
-	ppe_drop(worker, thread_of(state, batch, i), reason);
-	return NULL;
+	if (unlikely(block_begin(state, js, lane->slot, &h, lane->agreement, &probe, worker->now,
+			     &b) != PPE_DROP_COUNT))
+		return NULL;
+	return b;
 }
 
 static inline void
-join_group(struct batch *batch, unsigned int i, struct block *b)
+join_group(const struct collective *state, struct batch *batch, struct lane *lane, struct block *b)
 {
-	const struct lane *lane = &batch->lane[i];
 	struct group *g = &batch->group[b->group];
 
 	if (unlikely(g->block != b || g->count == SUMMED_TOGETHER)) {
 		b->group = (uint8_t)batch->nb_groups;
 		g = &batch->group[batch->nb_groups++];
 		g->block = b;
-		g->js = lane->js;
+		g->js = state->job[b->job];
 		g->count = 0;
 		rte_prefetch0(&b->buffer);
 	}
-	g->lane[g->count] = (uint16_t)i;
+	lane->before = g->last;
+	g->last = lane;
 	g->payload[g->count++] = lane->payload;
 }
 
-/* Put a lane into its block's group. LEFT: it is for a thread, and nothing was changed. */
-static inline enum fate
-assign(struct ppe_worker *worker, struct collective *state, struct batch *batch, unsigned int i)
+/* Put a lane into its block's group. false: it is for a thread, and nothing was changed. */
+static inline bool
+assign(const struct ppe_worker *worker, struct collective *state, struct batch *batch,
+	struct lane *lane)
 {
-	const struct lane *lane = &batch->lane[i];
 	struct block *b = lane->slot->current;
-	bool opens = unlikely(b == NULL) || unlikely(b->block_id != lane->block);
+	uint64_t *heard, bit = UINT64_C(1) << lane->source % 64;
 
-	if (unlikely(state->left) && mask_test(lane->js->left[BY_ASSIGN], lane->source))
-		return LEFT;
-	if (unlikely(opens)) {
-		if (unlikely(!is_next(lane)))
-			return LEFT;
-	} else if (unlikely(b->agreement != lane->flow->agreement[lane->final]) ||
-		unlikely(mask_test(b->heard, lane->source))) {
-		return LEFT;
-	}
-	if (unlikely(!intact(worker, state, batch, i)))
-		return DROPPED;
-	if (unlikely(opens)) {
-		b = open_next(worker, state, batch, i);
+	if (unlikely(state->left) && mask_test(job_of(state, lane)->left[BY_ASSIGN], lane->source))
+		return false;
+	if (unlikely(b == NULL) || unlikely(b->block_id != lane->block)) {
+		b = open_next(worker, state, lane);
 		if (unlikely(b == NULL))
-			return DROPPED;
+			return false;
 	}
-	mask_set(b->heard, lane->source);
-	join_group(batch, i, b);
-	return LANE;
+	heard = &b->heard[lane->source / 64];
+	if (unlikely(b->agreement != lane->agreement) || unlikely((*heard & bit) != 0))
+		return false;
+	*heard |= bit;
+	join_group(state, batch, lane, b);
+	return true;
 }
 
 /* ---- groups ---- */
@@ -299,6 +272,31 @@ fetch(const struct group *g)
 	}
 }
 
+/* Drop the group's packets with wrong checksums, where software verifies them. Their sources have not contributed. */
+static __rte_noinline void
+verify_group(
+	struct ppe_worker *worker, struct collective *state, struct batch *batch, struct group *g)
+{
+	struct ppe_thread *thread = state->batch_thread;
+	struct lane *lane = g->last;
+
+	for (unsigned int i = g->count; i-- > 0; lane = lane->before) {
+		struct rte_mbuf *packet = batch->packet[lane - batch->lane];
+
+		thread->packet = packet;
+		thread->port = packet->port;
+		thread->head = lane->flow->head;
+		thread->head.bytes = rte_pktmbuf_mtod(packet, const uint8_t *);
+		if (likely(checksums_hold(worker, thread)))
+			continue;
+		mask_clear(g->block->heard, lane->source);
+		lane->flow = NULL;
+		state->batch_mixed = true;
+		memmove(&g->payload[i], &g->payload[i + 1],
+			(--g->count - i) * sizeof(g->payload[0]));
+	}
+}
+
 static inline void
 sum(const struct group *g)
 {
@@ -309,21 +307,20 @@ sum(const struct group *g)
 	b->heard_count = (uint16_t)(b->heard_count + g->count);
 }
 
-/* The block is full: send the result. */
+/* The block is full. Its result is sent with the others', unless it differs by receiver. */
 static __rte_noinline void
-complete(struct ppe_worker *worker, struct collective *state, const struct batch *batch,
+complete(struct ppe_worker *worker, struct collective *state, struct batch *batch,
 	const struct group *g, uint64_t since)
 {
 	struct job_shard *js = g->js;
 	struct block *b = g->block;
 	struct ppe_next next;
 
-	source_was_last(
-		&js->late[batch->lane[g->lane[g->count - 1]].source], since, worker->now);
+	source_was_last(&js->late[g->last->source], since, worker->now);
 	block_finish(state, js, b,
 		likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK : WEIR_STATUS_PARTIAL);
 	if (likely(!block_result_differs(b))) {
-		emit_to_all(worker, js, b);
+		batch->done[batch->nb_done++] = b;
 		return;
 	}
 	next = emit_block(worker, state->batch_thread, b, -1, NULL);
@@ -332,8 +329,8 @@ complete(struct ppe_worker *worker, struct collective *state, const struct batch
 }
 
 static inline void
-finish(struct ppe_worker *worker, struct collective *state, const struct batch *batch,
-	struct group *g)
+finish(struct ppe_worker *worker, struct collective *state, struct batch *batch,
+	const struct group *g)
 {
 	struct block *b = g->block;
 	/* The last one waited for the one before it. */
@@ -343,16 +340,15 @@ finish(struct ppe_worker *worker, struct collective *state, const struct batch *
 	g->js->count.contributions += g->count;
 	if (block_is_full(g->js, b))
 		complete(worker, state, batch, g, since);
-	g->block = NULL;
 }
 
-/* Free the packets of the lanes; some have been dropped or left to threads, unless `all` is set. */
+/* Free the packets of the lanes but those that have been dropped or left to threads. */
 static inline void
-consume(struct ppe_worker *worker, struct batch *batch, bool all)
+consume(struct ppe_worker *worker, const struct collective *state, struct batch *batch)
 {
-	if (likely(all && !batch->mixed)) {
+	if (likely(!state->batch_mixed)) {
 		worker->count.consumed += batch->n;
-		rte_mempool_put_bulk(batch->pool, (void **)batch->packet, batch->n);
+		rte_mempool_put_bulk(state->batch_pool, (void **)batch->packet, batch->n);
 		return;
 	}
 	for (unsigned int i = 0; i < batch->n; i++)
@@ -360,37 +356,53 @@ consume(struct ppe_worker *worker, struct batch *batch, bool all)
 			ppe_consume_packet(worker, batch->packet[i]);
 }
 
-/* Take the lanes through the other steps. false: some packets have been left to threads. */
-static inline bool
+/* Put the lanes into groups. Returns how many packets are left to threads. */
+static __rte_noinline unsigned int
+assign_all(const struct ppe_worker *worker, struct collective *state, struct batch *batch)
+{
+	struct lane *const end = batch->lane + batch->n;
+	unsigned int left = 0;
+
+	for (struct lane *lane = batch->lane; lane < end; lane++) {
+		if (likely(assign(worker, state, batch, lane)))
+			continue;
+		leave(state, batch->packet[lane - batch->lane], BY_ASSIGN);
+		lane->slot = NULL;
+		state->batch_mixed = true;
+		left++;
+	}
+	return left;
+}
+
+/* Take the lanes through the other steps. Returns how many packets are left to threads. */
+static inline unsigned int
 run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 {
-	unsigned int left = 0, dropped = 0;
+	unsigned int left;
 
 	locate(batch);
-	for (unsigned int i = 0; i < batch->n; i++) {
-		enum fate fate = assign(worker, state, batch, i);
-
-		if (likely(fate == LANE))
-			continue;
-		if (fate == LEFT) {
-			leave(state, batch->packet[i], BY_ASSIGN);
-			batch->lane[i].slot = NULL;
-			left++;
-		} else {
-			batch->lane[i].flow = NULL;
-			dropped++;
-		}
-	}
+	batch->nb_groups = batch->nb_done = 0;
+	left = assign_all(worker, state, batch);
 	if (batch->nb_groups > 0)
 		fetch(&batch->group[0]);
-	for (unsigned int g = 0; g < batch->nb_groups; g++) {
-		if (g + 1 < batch->nb_groups)
-			fetch(&batch->group[g + 1]);
-		sum(&batch->group[g]);
-		finish(worker, state, batch, &batch->group[g]);
+	for (unsigned int i = 0; i < batch->nb_groups; i++) {
+		struct group *g = &batch->group[i];
+
+		if (i + 1 < batch->nb_groups)
+			fetch(g + 1);
+		if (unlikely(state->verifies))
+			verify_group(worker, state, batch, g);
+		if (likely(g->count > 0)) {
+			sum(g);
+			finish(worker, state, batch, g);
+		} else {
+			block_abandon(state, g->js, g->block);
+		}
+		g->block = NULL;
 	}
-	consume(worker, batch, left + dropped == 0);
-	return left == 0;
+	emit_to_all(worker, state, batch->done, batch->nb_done);
+	consume(worker, state, batch);
+	return left;
 }
 
 /* Move what is left of n packets from `packets` to `to`: those without a lane, and lanes left to threads. Returns how
@@ -409,32 +421,42 @@ close_up(const struct batch *batch, struct rte_mbuf **packets, unsigned int n, s
 	return left;
 }
 
+/* Recognize n packets: those with a lane go to the batch, others stay. */
+static __rte_noinline void
+recognize_all(const struct ppe_worker *worker, struct collective *state,
+	struct rte_mbuf *const *packets, unsigned int n)
+{
+	struct batch *batch = state->batch;
+	struct lane *lane = batch->lane;
+	struct rte_mbuf **to = batch->packet;
+
+	state->batch_pool = packets[0]->pool;
+	state->batch_time = heard_now(worker->now);
+	state->batch_mixed = false;
+	for (struct rte_mbuf *const *end = packets + n; packets < end; packets++) {
+		enum fate fate = recognize(worker, state, lane, *packets);
+
+		if (likely(fate == LANE)) {
+			*to++ = *packets;
+			lane++;
+		} else if (fate == LEFT) {
+			leave_unrecognized(worker, state, *packets);
+		}
+	}
+	batch->n = (unsigned int)(lane - batch->lane);
+}
+
 unsigned int
 collective_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets, unsigned int n)
 {
-	const uint32_t now = heard_now(worker->now);
 	struct collective *state = arg;
 	struct batch *batch = state->batch;
 	unsigned int left = 0;
 
-	batch->pool = packets[0]->pool;
 	for (unsigned int from = 0, size; from < n; from += size) {
-		unsigned int lanes = 0;
-
 		size = RTE_MIN(RTE_MIN(worker->batch, LANES), n - from);
-		batch->nb_groups = 0;
-		batch->mixed = false;
-		for (unsigned int at = from; at < from + size; at++) {
-			enum fate fate = recognize(
-				worker, state, batch, &batch->lane[lanes], packets[at], now);
-
-			if (likely(fate == LANE))
-				batch->packet[lanes++] = packets[at];
-			else if (fate == LEFT && is_for_switch(worker, packets[at]))
-				leave(state, packets[at], BY_RECOGNIZE);
-		}
-		batch->n = lanes;
-		if (unlikely((lanes > 0 && !run(worker, state, batch)) || lanes < size))
+		recognize_all(worker, state, packets + from, size);
+		if (unlikely(run(worker, state, batch) > 0) || unlikely(batch->n < size))
 			left += close_up(batch, packets + from, size, packets + left);
 	}
 	if (unlikely(state->left))

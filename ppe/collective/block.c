@@ -110,14 +110,14 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 
 static void
 fill(const struct collective *state, struct block *b, const struct weir_header *h,
-	const struct job_shard *job, struct rmw_buffer *buffer, uint64_t now)
+	uint64_t agreement, const struct job_shard *job, struct rmw_buffer *buffer, uint64_t now)
 {
 	const struct collective_row *row = &collective_table[h->collective];
 	struct hash_record listed = b->hash;
 
 	memset(b, 0, sizeof(*b));
 	b->hash = listed;
-	b->agreement = agreement_of(h, h->final);
+	b->agreement = agreement;
 	b->block_id = h->block_id;
 	b->job = job->job;
 	b->buffer = buffer;
@@ -133,8 +133,8 @@ fill(const struct collective *state, struct block *b, const struct weir_header *
 
 enum ppe_drop
 block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
-	const struct weir_header *header, struct hash_probe *probe, uint64_t now,
-	struct block **block)
+	const struct weir_header *header, uint64_t agreement, struct hash_probe *probe,
+	uint64_t now, struct block **block)
 {
 	struct rmw_buffer *buffer = NULL;
 	struct hash_record *listed;
@@ -142,11 +142,8 @@ block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
 
 	if (header->grad_cnt > 0) {
 		buffer = rmw_alloc(job->pool, &job->quota, &error);
-		if (unlikely(buffer == NULL)) {
-			/* A released buffer is still in an output queue. */
-			job->count.held_back++;
+		if (unlikely(buffer == NULL)) /* a released one is still in an output queue */
 			return error == -EDQUOT ? PPE_DROP_HELD_BACK : PPE_DROP_NO_MEMORY;
-		}
 		buffer->user = state->worker;
 	}
 	if (unlikely(hash_insert(state->blocks, probe, &listed) < 0)) {
@@ -155,7 +152,7 @@ block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
 		return PPE_DROP_TABLE_FULL;
 	}
 	*block = (struct block *)(void *)listed;
-	fill(state, *block, header, job, buffer, now);
+	fill(state, *block, header, agreement, job, buffer, now);
 	hash_deadline_set(state->deadlines, probe->candidate, now + job->timeout);
 	slot->previous = slot->current;
 	slot->current = *block;
@@ -176,7 +173,25 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	*block = NULL;
 	if (unlikely(reason != PPE_DROP_COUNT))
 		return reason;
-	return block_begin(state, job, slot, header, &contribution->probe, now, block);
+	reason = block_begin(state, job, slot, header, agreement_of(header, header->final),
+		&contribution->probe, now, block);
+	job->count.held_back += reason == PPE_DROP_HELD_BACK || reason == PPE_DROP_NO_MEMORY;
+	return reason;
+}
+
+void
+block_abandon(struct collective *state, struct job_shard *job, struct block *block)
+{
+	struct slot *slot = &job->slot[block->block_id & (job->window - 1u)];
+
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		if (block->heard[i] != 0)
+			return;
+	slot->current = slot->previous;
+	slot->previous = NULL;
+	slot->next -= job->window;
+	job->count.blocks_opened--;
+	release(state, block);
 }
 
 static void
@@ -217,7 +232,8 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 static void
 count_time(const struct collective *state, struct ppe_histogram *histogram, uint64_t cycles)
 {
-	uint64_t ns = cycles * 1000 / state->tsc_per_us, us = ns / 1000;
+	uint64_t ns = (uint64_t)((unsigned __int128)cycles * state->ns_per_cycle >> 32);
+	uint64_t us = ns / 1000;
 	unsigned int bucket = us == 0 ? 0 : 64 - (unsigned int)__builtin_clzll(us);
 
 	histogram->bucket[RTE_MIN(bucket, PPE_BUCKETS - 1u)]++;

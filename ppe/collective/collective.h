@@ -54,10 +54,14 @@ enum ppe_drop block_open(struct collective *state, struct job_shard *job,
 	struct contribution *contribution, uint64_t now, struct block **block,
 	enum weir_status *status);
 
-/* The same for the slot's next block, which the caller knows to be due. probe: of its key. *block is set on success only. */
+/* The same for the slot's next block, which the caller knows to be due. agreement: of the header; probe: of the block's
+ * key. *block is set on success only. */
 enum ppe_drop block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
-	const struct weir_header *header, struct hash_probe *probe, uint64_t now,
-	struct block **block);
+	const struct weir_header *header, uint64_t agreement, struct hash_probe *probe,
+	uint64_t now, struct block **block);
+
+/* Undo block_begin, if the block has no contribution. */
+void block_abandon(struct collective *state, struct job_shard *job, struct block *block);
 
 /* End a block that is complete, timed out or failed, and fix its result. */
 void block_finish(struct collective *state, struct job_shard *job, struct block *block,
@@ -183,9 +187,9 @@ void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 struct ppe_next emit_block(struct ppe_worker *worker, struct ppe_thread *thread,
 	struct block *block, int only, ppe_segment then);
 
-/* Send the result of a finished block, which is the same for all. */
-void emit_to_all(
-	struct ppe_worker *worker, struct job_shard *job, const struct block *block);
+/* Send the results of n finished blocks, which are the same for all receivers. */
+void emit_to_all(struct ppe_worker *worker, struct collective *state, struct block *const *blocks,
+	unsigned int n);
 
 /* The segment that sends results that differ by receiver, a few per step. */
 struct ppe_next emit(struct ppe_worker *worker, struct ppe_thread *thread);

@@ -84,12 +84,13 @@ struct slot {
  * generations and endpoints, has a version. A batch reads the first two lines.
  */
 struct flow {
-	uint64_t frame[8]; /* its first 64 bytes, with zeros where contributions differ */
+	uint64_t frame[8]; /* its first 64 bytes */
 
 	uint64_t mbuf; /* flow_mbuf() of one segment with one reference; 0: nothing seen yet */
 	uint64_t admitted; /* job_shard.version when such a packet was admitted here; 0: none */
 	uint64_t batched; /* the same, if batches take such packets; otherwise 0 */
 	uint64_t agreement[2]; /* of its block, by final flag; once admitted */
+	const uint64_t *mask; /* which bits of `frame` are compared; by header form */
 	uint32_t heard; /* heard_now() of the source's last packet, of any flow; 0: none yet */
 	uint16_t length; /* bytes */
 	uint16_t payload; /* offset in the packet */
@@ -97,7 +98,7 @@ struct flow {
 	struct pktbuf_head head; /* line 3 */
 	struct weir_header header;
 } __rte_cache_aligned;
-static_assert(sizeof(struct flow) == 192 && offsetof(struct flow, head) == 112, "three lines");
+static_assert(sizeof(struct flow) == 192 && offsetof(struct flow, head) == 120, "three lines");
 
 /* How much blocks wait for a source; a line is touched once per block. */
 struct source_late {
@@ -111,12 +112,22 @@ struct destinations {
 	uint64_t version; /* of the job shard, when they were collected */
 	uint16_t n;
 	bool form[2]; /* some are of the base form, of the extended form */
+	struct pktbuf_shared_header shared[2]; /* of the last result, by form */
+	uint64_t agreement; /* of its block, if that was complete and has a payload; otherwise 0 */
 	const struct pktbuf_header_template *headers[WEIR_SOURCES_MAX];
 	struct pktbuf_header_template group[PPE_PORTS_MAX][2]; /* to the group, by port and form */
 };
 
 /* A job as one shard sees it. */
 struct job_shard {
+	uint64_t
+		version; /* of what admission and destinations depend on: job table, generations and endpoints */
+	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
+	uint32_t block_mask; /* of the bits of a block id that count */
+	uint16_t residue_mask; /* of those that are its residue modulo the window */
+	uint16_t home_mask,
+		home_bits; /* residues & home_mask == home_bits are here, and others are not, if the number of
+				     shards is a power of two; otherwise none are */
 	uint16_t generation; /* 0: nobody has joined yet */
 	uint16_t nb_sources;
 	uint16_t target; /* sources that are not expelled: what a block waits for */
@@ -125,8 +136,6 @@ struct job_shard {
 	uint16_t first_generation;
 	uint8_t job;
 	uint8_t block_shift; /* of the job */
-	uint16_t home_mask, home_bits; /* residues & home_mask == home_bits are here, and others are not, if the number of
-				     shards is a power of two; otherwise none are */
 	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
 	bool pinned; /* endpoints come from joins; otherwise from the last contribution */
 	bool ordered; /* contributions are added in order: `order` is there */
@@ -138,7 +147,6 @@ struct job_shard {
 	uint32_t records; /* of the block table, reserved for the job */
 	uint32_t serial; /* of the job's shards */
 	struct record_budget *budget; /* where they are reserved. control thread: rw */
-	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
 	/* This shard's part of the job's rate, in each direction: */
 	struct rmw_policer policer; /* of contributions */
 	struct rmw_policer sent; /* of results and replies; a debt stops contributions */
@@ -159,7 +167,6 @@ struct job_shard {
 	uint64_t bound
 		[MASK_WORDS]; /* sources whose endpoints are bound to their ports: ppe/guard.h */
 	uint64_t left[2][MASK_WORDS]; /* sources of which a batch has left a packet to a thread */
-	uint64_t version; /* of what admission and destinations depend on: job table, generations and endpoints */
 	struct destinations to; /* of results for all sources */
 	struct own_keys *own; /* not NULL when joins are proved */
 };
@@ -263,13 +270,17 @@ struct collective {
 	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
 	bool verifies; /* some port's packets come with checksums that software or the device verifies */
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
-	uint64_t tsc_per_ms, tsc_per_us;
+	uint64_t tsc_per_ms;
+	uint64_t ns_per_cycle; /* of the TSC, times 2^32 */
 	uint32_t slices; /* of the scan for stragglers */
 	uint32_t aging; /* timer threads that run now: at most half of all */
 	struct record_budget *budget; /* control thread's */
 	struct pktbuf_hmac *hmac;
 	struct tagged tagged;
 	struct batch *batch; /* batch.c; NULL: only threads */
+	struct rte_mempool *batch_pool; /* of its packets */
+	bool batch_mixed; /* but not of all, or some are not direct */
+	uint32_t batch_time; /* heard_now() */
 	struct ppe_thread *batch_thread; /* a context for calls that take one */
 	bool left; /* job_shard.left of some job is not 0 */
 	bool all_left; /* all packets are for threads, until the turn ends */

@@ -54,10 +54,10 @@ flow_cache_lookup(
 	if (unlikely(js == NULL))
 		return false;
 	flow = &js->flow[p[FLOW_SOURCE_AT]];
-	if (unlikely(!flow_matches(state, flow, packet, p)))
+	if (unlikely(!flow_matches(flow, packet, p)))
 		return false;
 	block = flow_block(js, p);
-	home = flow_is_home(worker, js, block & (js->window - 1u));
+	home = flow_is_home(worker, js, block & js->residue_mask);
 	if (home && unlikely(flow->admitted != js->version))
 		return false;
 	thread->packet = packet;
@@ -122,8 +122,7 @@ flow_cache_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct co
 		return;
 	flow = &js->flow[c->header.src_id];
 	memcpy(flow->frame, thread->head.bytes, sizeof(flow->frame));
-	for (unsigned int i = 0; i < RTE_DIM(flow->frame); i++)
-		flow->frame[i] &= state->flow_mask[c->header.extended][i];
+	flow->mask = state->flow_mask[c->header.extended];
 	flow->head = thread->head;
 	flow->header = c->header;
 	flow->mbuf = flow_mbuf_of(thread->port);

@@ -16,21 +16,19 @@
 #define FLOW_FLAGS_AT  (FLOW_JOB_AT + 5)
 #define FLOW_SOURCE_AT (FLOW_JOB_AT + 6)
 
-/* Does the frame at p match the entry under the mask? */
+/* Does the frame at p match the entry's under the mask? */
 static inline bool
-flow_alike(const struct collective *state, const struct flow *flow, const uint8_t *p)
+flow_alike(const struct flow *flow, const uint8_t *p)
 {
-	const uint64_t *mask = state->flow_mask[flow->header.extended];
 #ifdef __SSE4_1__
-	const __m128i *with = (const void *)mask, *has = (const void *)flow->frame;
+	const __m128i *mask = (const void *)flow->mask, *frame = (const void *)flow->frame;
 	__m128i difference = _mm_setzero_si128();
 
 	for (unsigned int i = 0; i < FLOW_BYTES / 16; i++) {
 		__m128i found = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
 
-		difference = _mm_or_si128(difference,
-			_mm_xor_si128(_mm_and_si128(found, _mm_load_si128(&with[i])),
-				_mm_load_si128(&has[i])));
+		difference = _mm_or_si128(
+			difference, _mm_and_si128(_mm_xor_si128(found, frame[i]), mask[i]));
 	}
 	return _mm_testz_si128(difference, difference) != 0;
 #else
@@ -38,24 +36,20 @@ flow_alike(const struct collective *state, const struct flow *flow, const uint8_
 
 	for (unsigned int i = 0; i < FLOW_BYTES / 8; i++) {
 		memcpy(&word, p + 8 * i, sizeof(word));
-		difference |= (word & mask[i]) ^ flow->frame[i];
+		difference |= (word ^ flow->frame[i]) & flow->mask[i];
 	}
 	return difference == 0;
 #endif
 }
 
-/* References, segments and port of an mbuf, which are one word of it. */
+/* The word of an mbuf that has its data_off, references, segments and port. */
 static inline uint64_t
 flow_mbuf(const struct rte_mbuf *packet)
 {
-	union {
-		uint16_t part[4]; /* the first is data_off */
-		uint64_t word;
-	} data_off = {.part = {UINT16_MAX}};
 	uint64_t word;
 
 	memcpy(&word, &packet->rearm_data, sizeof(word));
-	return word & ~data_off.word;
+	return word;
 }
 
 /* The same, of an mbuf of one segment with one reference. */
@@ -69,18 +63,21 @@ flow_mbuf_of(uint16_t port)
 
 /* Does the packet equal the entry? It is one segment, with one reference, and not shorter than FLOW_BYTES. */
 static inline bool
-flow_matches(const struct collective *state, const struct flow *flow, const struct rte_mbuf *packet,
-	const uint8_t *p)
+flow_matches(const struct flow *flow, const struct rte_mbuf *packet, const uint8_t *p)
 {
-	return likely(flow_mbuf(packet) == flow->mbuf) &&
-		likely(packet->data_len == flow->length) && likely(flow_alike(state, flow, p));
+	/* Without data_off, the first of the word's four parts. */
+	const unsigned int first = RTE_BYTE_ORDER == RTE_LITTLE_ENDIAN ? 0 : 48;
+	const uint64_t others = ~(UINT64_C(0xffff) << first);
+
+	return likely(((flow_mbuf(packet) ^ flow->mbuf) & others) == 0) &&
+		likely(packet->data_len == flow->length) && likely(flow_alike(flow, p));
 }
 
 /* The number of the block in a frame whose headers match. */
 static inline uint32_t
 flow_block(const struct job_shard *js, const uint8_t *p)
 {
-	return weir_get32(p + FLOW_BLOCK_AT) & UINT32_MAX >> js->block_shift;
+	return weir_get32(p + FLOW_BLOCK_AT) & js->block_mask;
 }
 
 /* Does the worker own the residue? */

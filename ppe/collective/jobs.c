@@ -80,7 +80,7 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	*out = state;
 	state->worker = setup->worker;
 	state->tsc_per_ms = rte_get_tsc_hz() / 1000;
-	state->tsc_per_us = rte_get_tsc_hz() / 1000000;
+	state->ns_per_cycle = (UINT64_C(1000000000) << 32) / rte_get_tsc_hz();
 	state->slices = setup->config->timer_threads;
 	fill_reductions(state);
 	flow_cache_create(state, &setup->config->identity);
@@ -281,6 +281,8 @@ describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_j
 							  : setup->config->first_generation;
 	js->source_end = ppe_job_source_end(job);
 	js->version = 1;
+	js->block_mask = UINT32_MAX >> job->block_shift;
+	js->residue_mask = (uint16_t)(job->window - 1);
 	if (rte_is_power_of_2(setup->workers)) {
 		js->home_mask = (uint16_t)(setup->workers - 1);
 		js->home_bits = (uint16_t)((setup->worker_id - job->id) & js->home_mask);

@@ -167,6 +167,19 @@ result_end(const struct job_shard *js, const struct weir_header *result, uint64_
 
 /* ---- the same result for all ---- */
 
+static inline struct pktbuf_payload
+buffer_of(const struct block *block)
+{
+	return (struct pktbuf_payload){
+		.data = rmw_buffer_data(block->buffer),
+		.iova = block->buffer->iova,
+		.bytes = block->payload_bytes,
+		.sum = block->payload_sum,
+		.released = crossbar_payload_released,
+		.opaque = block->buffer,
+	};
+}
+
 /* The payload: the block's buffer, or a few bytes in `small` that describe an error. */
 static struct pktbuf_payload
 payload_of(const struct job_shard *js, const struct block *block, const struct weir_header *header,
@@ -175,14 +188,7 @@ payload_of(const struct job_shard *js, const struct block *block, const struct w
 	uint32_t bytes = 0;
 
 	if (likely(block->buffer != NULL && header->grad_cnt != 0))
-		return (struct pktbuf_payload){
-			.data = rmw_buffer_data(block->buffer),
-			.iova = block->buffer->iova,
-			.bytes = block->payload_bytes,
-			.sum = block->payload_sum,
-			.released = crossbar_payload_released,
-			.opaque = block->buffer,
-		};
+		return buffer_of(block);
 	if (block->status == WEIR_STATUS_MISMATCH) {
 		bytes = sizeof(block->mismatch);
 		memcpy(small, &block->mismatch, bytes);
@@ -195,8 +201,8 @@ payload_of(const struct job_shard *js, const struct block *block, const struct w
 }
 
 static __rte_noinline void
-address_group(
-	const struct ppe_worker *worker, struct job_shard *js, uint32_t group, uint16_t port, bool extended)
+address_group(const struct ppe_worker *worker, struct job_shard *js, uint32_t group, uint16_t port,
+	bool extended)
 {
 	const struct pktbuf_endpoint to = {
 		/* RFC 1112, 6.4: the low 23 bits of the group. */
@@ -222,6 +228,7 @@ collect_destinations(const struct ppe_worker *worker, struct job_shard *js)
 	to->n = 0;
 	to->form[0] = to->form[1] = false;
 	to->version = js->version;
+	to->agreement = 0; /* no block that is done has it */
 	for (unsigned int s = 0; s < js->source_end; s++) {
 		const struct pktbuf_endpoint *member = &js->endpoint[s];
 		uint64_t bit = UINT64_C(1) << member->port;
@@ -239,44 +246,101 @@ collect_destinations(const struct ppe_worker *worker, struct job_shard *js)
 	}
 }
 
-/* Build and send at most 64 results. */
 static inline void
-send_to(struct ppe_worker *worker, struct job_shard *js, const struct pktbuf_shared_header shared[2],
-	const struct pktbuf_payload *payload, const struct pktbuf_header_template *const *to,
+send_to(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *results,
+	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
+	const struct pktbuf_header_template *to)
+{
+	struct rte_mbuf *packet = pktbuf_result_build(results, shared, payload, to);
+
+	js->count.results++;
+	worker->count.created++;
+	if (unlikely(packet == NULL)) {
+		worker->count.drops[PPE_DROP_NO_MBUF]++;
+		return;
+	}
+	if (pktbuf_payload_referred(payload))
+		rmw_hold(payload->opaque, 1);
+	charge(worker, js, 1, packet->pkt_len);
+	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
+}
+
+/* The shared headers of a result, in the forms that are needed. */
+static inline void
+write_shared(struct pktbuf_shared_header shared[2], const bool form[2], struct weir_header *header,
+	const struct pktbuf_payload *payload)
+{
+	for (unsigned int extended = 0; extended < 2; extended++) {
+		header->extended = extended;
+		if (form[extended])
+			pktbuf_shared_header_write(&shared[extended], header, payload);
+	}
+}
+
+/* The result of a block for all sources. That of a complete one differs from the job's last one by number and sum. */
+static inline void
+send_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block *block,
+	struct pktbuf_results *results)
+{
+	struct destinations *to = &js->to;
+	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
+	struct pktbuf_payload payload;
+
+	if (likely(block->agreement == to->agreement) && likely(block->status == WEIR_STATUS_OK)) {
+		payload = buffer_of(block);
+		for (unsigned int extended = 0; extended < 2; extended++)
+			if (to->form[extended])
+				pktbuf_shared_header_renumber(
+					&to->shared[extended], block->block_id, block->payload_sum);
+	} else {
+		struct weir_header header = result_header(block, js);
+
+		payload = payload_of(js, block, &header, small);
+		write_shared(to->shared, to->form, &header, &payload);
+		to->agreement = block->status == WEIR_STATUS_OK && block->buffer != NULL
+			? block->agreement
+			: 0;
+	}
+	for (unsigned int i = 0; i < to->n; i++)
+		send_to(worker, js, results, to->shared, &payload, to->headers[i]);
+}
+
+void
+emit_to_all(struct ppe_worker *worker, struct collective *state, struct block *const *blocks,
 	unsigned int n)
 {
-	struct rte_mbuf *packet[PKTBUF_RESULTS_MAX];
-	unsigned int built = pktbuf_results_build(
-		worker->pools, worker->port, shared, payload, to, packet, n);
+	struct pktbuf_results results;
+	unsigned int wanted = 0;
 
-	js->count.results += n;
-	worker->count.created += n;
-	if (unlikely(built < n))
-		worker->count.drops[PPE_DROP_NO_MBUF] += n - built;
-	charge(worker, js, built, built == 0 ? 0 : packet[0]->pkt_len);
-	if (pktbuf_payload_referred(payload))
-		rmw_hold(payload->opaque, built);
-	for (unsigned int i = 0; i < built; i++)
-		ppe_output(worker, packet[i], to[i]->port, PKTBUF_PRIO_RESULT);
+	for (unsigned int i = 0; i < n; i++) {
+		struct job_shard *js = state->job[blocks[i]->job];
+
+		if (unlikely(js->to.version != js->version))
+			collect_destinations(worker, js);
+		wanted += js->to.n;
+	}
+	pktbuf_results_begin(&results, worker->pools, worker->port, wanted);
+	for (unsigned int i = 0; i < n; i++)
+		send_to_all(worker, state->job[blocks[i]->job], blocks[i], &results);
+	pktbuf_results_end(&results);
 }
 
 static void
-send_result(struct ppe_worker *worker, struct job_shard *js, const struct block *block,
-	const struct pktbuf_header_template *const *to, unsigned int n, const bool form[2])
+emit_to_one(struct ppe_worker *worker, struct job_shard *js, const struct block *block,
+	unsigned int source)
 {
-	struct weir_header header = result_header(block, js);
+	const struct pktbuf_header_template *to = &js->header_template[source];
+	const bool form[2] = {!to->extended, to->extended};
 	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
+	struct weir_header header = result_header(block, js);
 	const struct pktbuf_payload payload = payload_of(js, block, &header, small);
 	struct pktbuf_shared_header shared[2];
+	struct pktbuf_results results;
 
-	for (unsigned int extended = 0; extended < 2; extended++) {
-		header.extended = extended;
-		if (form[extended])
-			pktbuf_shared_header_write(&shared[extended], &header, &payload);
-	}
-	for (unsigned int from = 0; from < n; from += PKTBUF_RESULTS_MAX)
-		send_to(worker, js, shared, &payload, to + from,
-			RTE_MIN(n - from, (unsigned int)PKTBUF_RESULTS_MAX));
+	write_shared(shared, form, &header, &payload);
+	pktbuf_results_begin(&results, worker->pools, worker->port, 1);
+	send_to(worker, js, &results, shared, &payload, to);
+	pktbuf_results_end(&results);
 }
 
 /* ---- results that differ by receiver: each has its part of the buffer, by reference, or none, its own lengths and
@@ -337,13 +401,14 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	uint32_t end_bytes;
 	struct pktbuf_payload part, all;
 	struct pktbuf_shared_header shared[2];
+	struct pktbuf_results results;
 	struct rte_mbuf *packet;
 
 	if (unlikely(js->generation != e->header.gen_id))
 		return;
 	part = part_of(e, js, rank);
-	end_bytes = result_end(
-		js, &e->header, e->number, rank + 1, e->in, part.data, part.bytes, end);
+	end_bytes =
+		result_end(js, &e->header, e->number, rank + 1, e->in, part.data, part.bytes, end);
 	all = part;
 	all.bytes += end_bytes;
 	if (state->sums)
@@ -352,8 +417,10 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	pktbuf_shared_header_write(&shared[to->extended], &e->header, &all);
 	js->count.results++;
 	worker->count.created++;
-	if (unlikely(pktbuf_results_build(
-			     worker->pools, worker->port, shared, &part, &to, &packet, 1) == 0)) {
+	pktbuf_results_begin(&results, worker->pools, worker->port, 1);
+	packet = pktbuf_result_build(&results, shared, &part, to);
+	pktbuf_results_end(&results);
+	if (unlikely(packet == NULL)) {
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 		return;
 	}
@@ -388,19 +455,11 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 	return (struct ppe_next){e->then};
 }
 
-void
-emit_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block *block)
-{
-	if (unlikely(js->to.version != js->version))
-		collect_destinations(worker, js);
-	send_result(worker, js, block, js->to.headers, js->to.n, js->to.form);
-}
-
 struct ppe_next
 emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
 	ppe_segment then)
 {
-	const struct collective *state = ppe_state(worker, thread);
+	struct collective *state = ppe_state(worker, thread);
 	struct job_shard *js = state->job[block->job];
 	struct emission *e = &lmem(thread)->emission;
 
@@ -412,11 +471,9 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		return PPE_RUN(emit);
 	}
 	if (only < 0) {
-		emit_to_all(worker, js, block);
+		emit_to_all(worker, state, &block, 1);
 	} else if (js->endpoint[only].valid) {
-		const struct pktbuf_header_template *to = &js->header_template[only];
-
-		send_result(worker, js, block, &to, 1, (const bool[]){!to->extended, to->extended});
+		emit_to_one(worker, js, block, (unsigned int)only);
 	}
 	return (struct ppe_next){then};
 }

@@ -183,7 +183,7 @@ room(const struct site *site)
 	const struct ppe_worker *worker = site->worker;
 
 	if (site->outq == NULL)
-		return PPE_BACKLOG - (uint16_t)(worker->backlog_tail - worker->backlog_head);
+		return PPE_BACKLOG - worker->backlog_tail;
 	return site->outq->depth -
 		(site->outq->fifo[site->priority].tail - site->outq->fifo[site->priority].head);
 }
@@ -195,7 +195,7 @@ put(const struct site *site, struct rte_mbuf *packet)
 	struct ppe_worker *worker = site->worker;
 
 	if (site->outq == NULL)
-		worker->backlog[worker->backlog_tail++ % PPE_BACKLOG] = packet;
+		worker->backlog[worker->backlog_tail++] = packet;
 	else
 		(void)pktbuf_outq_push(site->outq, site->priority, packet);
 }
@@ -481,9 +481,8 @@ ppe_faults_in(struct ppe_worker *worker, unsigned int rx, unsigned int n)
 	struct site site = site_at(worker, rx, 0);
 
 	worker->backlog_tail = (uint16_t)(worker->backlog_tail - n);
-	for (unsigned int i = 0; i < n; i++)
-		site.store->burst[i] =
-			worker->backlog[(uint16_t)(worker->backlog_tail + i) % PPE_BACKLOG];
+	memcpy(site.store->burst, worker->backlog + worker->backlog_tail,
+		n * sizeof(site.store->burst[0]));
 	for (unsigned int i = 0; i < n; i++)
 		apply_rules(&site, site.store->burst[i], n - 1 - i);
 }

@@ -68,15 +68,16 @@ result(const struct pktbuf_port *by, const struct weir_header *h,
 {
 	struct pktbuf_endpoint there = host;
 	struct pktbuf_header_template headers;
-	const struct pktbuf_header_template *only = &headers;
 	struct pktbuf_shared_header shared[2];
-	struct rte_mbuf *m = NULL;
+	struct pktbuf_results results;
+	struct rte_mbuf *m;
 
 	there.extended = h->extended;
 	pktbuf_header_template_write(&headers, &identity, &there, h->src_id);
 	pktbuf_shared_header_write(&shared[h->extended], h, payload);
-	if (pktbuf_results_build(&pools, &by, shared, payload, &only, &m, 1) == 0)
-		return NULL;
+	pktbuf_results_begin(&results, &pools, &by, 1);
+	m = pktbuf_result_build(&results, shared, payload, &headers);
+	pktbuf_results_end(&results);
 	return m;
 }
 
