@@ -114,7 +114,7 @@ choose_udp_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
 	if (!several || workers == 1)
 		return;
 	if (((self->port_base | self->port_ext) & any) != 0) {
-		LOG(NOTICE,
+		LOG(WARNING,
 			"hosts cannot choose the worker of a block: with %u workers both UDP ports "
 			"must be multiples of %u, or one more\n",
 			workers, any + 2u);
@@ -532,7 +532,7 @@ steer_or_say(struct ppe *ppe, struct pktbuf_port *port)
 	if (rc == 0)
 		return;
 	pktbuf_port_unsteer(port);
-	LOG(NOTICE,
+	LOG(WARNING,
 		"port %s: the device (%s) does not put contributions into their workers' queues: "
 		"%s. They hop\n",
 		port->name, port->driver, rte_strerror(-rc));

@@ -119,6 +119,15 @@ link_state(json_t *port, FILE *out)
 	fputs(!json_is_boolean(get(port, "up")) ? "-" : get_true(port, "up") ? "up" : "down", out);
 }
 
+static void
+steered(json_t *port, FILE *out)
+{
+	fputs(!json_is_boolean(get(port, "queues.steered")) ? "-"
+			: get_true(port, "queues.steered")  ? "yes"
+							    : "no",
+		out);
+}
+
 void
 view_ports(json_t *answer, FILE *out, unsigned int width)
 {
@@ -136,6 +145,7 @@ view_ports(json_t *answer, FILE *out, unsigned int width)
 		{"MISSED", "missed", CELL_EXACT, 0, 0, NULL},
 		{"SPOOFED", "spoofed", CELL_EXACT, 0, 0, NULL},
 		{"POLICED", "policed", CELL_EXACT, 0, 2, NULL},
+		{"STEERED", NULL, CELL_PRINT, 0, 3, steered},
 	};
 
 	VIEW_TABLE(columns, get(answer, "ports"), NULL, out, width);

@@ -136,7 +136,7 @@ def port(number, scale=1):
             'rx_bytes': 1345678901 * scale, 'tx_packets': {'results': 1234567 * scale, 'bulk': 42},
             'tx_bytes': {'results': 1345678901 * scale, 'bulk': 4200},
             'queue_full': {'results': 0, 'bulk': 7}, 'missed': 0, 'spoofed': 0, 'policed': 0,
-            'queues': {'rx': 1, 'tx': 2}}
+            'queues': {'rx': 1, 'tx': 2, 'steered': False}}
 
 
 def fault(**more):

@@ -224,7 +224,7 @@ class FakeSwitch:
             'tx_packets': {'results': 1, 'bulk': 1}, 'tx_bytes': {'results': 1, 'bulk': 1},
             'queue_full': {'results': 0, 'bulk': 31 if n == 1 else 0}, 'missed': 0,
             'spoofed': self.spoofed.get(name, 0), 'policed': 0,
-            'queues': {'rx': 4, 'tx': 4}} for n, name in enumerate(self.ports)]}
+            'queues': {'rx': 4, 'tx': 4, 'steered': True}} for n, name in enumerate(self.ports)]}
 
     @staticmethod
     def drop(reason, rate):
