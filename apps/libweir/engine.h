@@ -148,6 +148,7 @@ struct weir_inbox {
 #define WEIR_VECTORS 1024
 struct weir_outbox {
 	struct mmsghdr messages[WEIR_BATCH];
+	struct sockaddr_in to[WEIR_BATCH];
 	struct iovec vectors[WEIR_VECTORS];
 };
 static_assert(WEIR_VECTORS >= WEIR_SOURCES_MAX + 2, "header, slices, tag");
@@ -300,6 +301,11 @@ bool weir_window_begin(struct weir *weir, struct weir_request *request);
 void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
 void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
 uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
+/* The message goes to the port of this block; a repetition to the form's own port, which every firewall passes. */
+void weir_address(
+	struct weir *weir, unsigned int message, bool extended, uint32_t block, bool repetition);
+/* The kernel refuses a message: a rule of this host may pass only the form's own port, so all use that from now on. */
+void weir_address_refused(struct weir *weir, int error);
 /* Receive all that the socket has, up to a bound. multicast: fd is the group's. */
 void weir_receive(struct weir *weir, int fd, bool multicast, uint64_t now);
 /* Is the packet from the switch? *extended is its form. */

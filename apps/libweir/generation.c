@@ -66,6 +66,7 @@ take_settings(struct weir_handle *h, const struct weir_header *reply, const uint
 	h->rank = reply->root;
 	h->job_dtype = r.dtype_op >> 4;
 	h->job_op = r.dtype_op & 0xf;
+	h->more_ports = r.flags >> WEIR_JOIN_PORTS_SHIFT;
 	h->timeout_ms = weir_get32(r.timeout_ms);
 	if (r.flags & WEIR_JOIN_MULTICAST)
 		memcpy(&h->group, r.group, sizeof(h->group));

@@ -81,6 +81,7 @@ struct weir_handle {
 	uint16_t window_job, elements, sources;
 	uint8_t rank; /* position among the sources */
 	uint8_t job_dtype, job_op;
+	uint8_t more_ports; /* UDP ports of each form besides its own */
 	uint32_t timeout_ms;
 	struct in_addr group; /* 0: unicast results */
 	struct weir_auth *auth; /* proves joins; NULL: they prove nothing */

@@ -260,6 +260,7 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 	while (!TAILQ_EMPTY(&a->ready)) {
 		struct weir_residue *r;
 		unsigned int n = 0;
+		uint64_t number;
 		int sent;
 
 		TAILQ_FOREACH (r, &a->ready, link) {
@@ -268,16 +269,16 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 			out->vectors[n] =
 				(struct iovec){packets[n], write_packet(weir, r, packets[n])};
 			out->messages[n].msg_hdr = (struct msghdr){
-				.msg_name = &weir->h.switch_ext,
-				.msg_namelen = sizeof(weir->h.switch_ext),
 				.msg_iov = &out->vectors[n],
 				.msg_iovlen = 1,
 			};
+			weir_address(weir, n, true, expected(weir, r, &number), r->tries != 0);
 			n++;
 		}
 		sent = sendmmsg(weir->h.fd, out->messages, n, MSG_DONTWAIT);
 		if (sent <= 0) { /* ignore the error: it must not end the others' operation */
 			WEIR_COUNT(&weir->h, send_errors, 1);
+			weir_address_refused(weir, errno);
 			a->retry_at = now + RETRY_NS;
 			return;
 		}

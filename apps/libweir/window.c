@@ -349,6 +349,7 @@ send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_
 		r->retry_at = now + RETRY_NS;
 	} else if (weir_socket_soft_error(error)) {
 		weir->h.network_error = error;
+		weir_address_refused(weir, error);
 		weir_socket_drain_errors(&weir->h);
 		r->retry_at = now + RETRY_NS;
 	} else if (error == EMSGSIZE) {
@@ -378,11 +379,33 @@ sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	WEIR_COUNT(&weir->h, wire_sent, weir_wire_bytes(datagram_bytes(slot)));
 }
 
+void
+weir_address(
+	struct weir *weir, unsigned int message, bool extended, uint32_t block, bool repetition)
+{
+	const struct weir_handle *h = &weir->h;
+	struct sockaddr_in *to = &weir->outbox->to[message];
+	struct msghdr *header = &weir->outbox->messages[message].msg_hdr;
+
+	*to = extended ? h->switch_ext : h->switch_base;
+	if (!repetition)
+		to->sin_port = htons(weir_block_port(
+			ntohs(to->sin_port), h->more_ports + 1u, h->job, h->window_job, block));
+	header->msg_name = to;
+	header->msg_namelen = sizeof(*to);
+}
+
+void
+weir_address_refused(struct weir *weir, int error)
+{
+	if (error == EPERM || error == EINVAL)
+		weir->h.more_ports = 0;
+}
+
 /* Pack a batch of ready slots; returns their number. */
 static unsigned int
 pack(struct weir *weir)
 {
-	struct sockaddr_in *to = weir->h.base_form ? &weir->h.switch_base : &weir->h.switch_ext;
 	struct weir_outbox *out = weir->outbox;
 	struct iovec *vectors = out->vectors;
 	struct weir_slot *slot;
@@ -393,11 +416,10 @@ pack(struct weir *weir)
 			vectors + slot->shape.send.pieces + 2 > out->vectors + WEIR_VECTORS)
 			break;
 		out->messages[n].msg_hdr = (struct msghdr){
-			.msg_name = to,
-			.msg_namelen = sizeof(*to),
 			.msg_iov = vectors,
 			.msg_iovlen = gather(slot, vectors),
 		};
+		weir_address(weir, n, !weir->h.base_form, slot->block, slot->tries != 0);
 		vectors += out->messages[n++].msg_hdr.msg_iovlen;
 	}
 	return n;

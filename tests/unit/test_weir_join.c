@@ -28,6 +28,7 @@ static const uint8_t challenge[WEIR_CHALLENGE_BYTES] = {1, 2, 3};
 static uint8_t source_key[WEIR_KEY_BYTES];
 
 static int sockets[2]; /* base, extended */
+static int more; /* the extended form's next port */
 static struct weir_config config;
 static struct weir *weir;
 static pthread_t thread;
@@ -238,10 +239,31 @@ ends(int wanted, const char *words)
 	}
 }
 
+/* A socket of this port (0: any), which is told; -1: the port is taken. */
+static int
+bound(uint16_t *number)
+{
+	struct sockaddr_in own = {.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons(*number)};
+	socklen_t size = sizeof(own);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (bind(fd, (struct sockaddr *)&own, sizeof(own)) < 0) {
+		close(fd);
+		return -1;
+	}
+	cr_assert_eq(getsockname(fd, (struct sockaddr *)&own, &size), 0);
+	*number = ntohs(own.sin_port);
+	return fd;
+}
+
 /* key: NULL, or of the job or the source. */
 static void
 start(const uint8_t *key)
 {
+	uint16_t next;
+
 	config = (struct weir_config){.switch_address = "127.0.0.1",
 		.address = "127.0.0.3",
 		.job = JOB,
@@ -251,15 +273,14 @@ start(const uint8_t *key)
 		.key_of_source = key == source_key,
 		.op_timeout_ms = WAIT_MS};
 	tags_source_key(job_key, SOURCE, 0, source_key);
-	for (int i = 0; i < 2; i++) {
-		struct sockaddr_in own = {
-			.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-		socklen_t size = sizeof(own);
-
-		sockets[i] = socket(AF_INET, SOCK_DGRAM, 0);
-		cr_assert_eq(bind(sockets[i], (struct sockaddr *)&own, sizeof(own)), 0);
-		cr_assert_eq(getsockname(sockets[i], (struct sockaddr *)&own, &size), 0);
-		*(i == 0 ? &config.port_base : &config.port_ext) = ntohs(own.sin_port);
+	sockets[0] = bound(&config.port_base);
+	for (more = -1; more < 0;) {
+		config.port_ext = 0;
+		sockets[1] = bound(&config.port_ext);
+		next = (uint16_t)(config.port_ext + 2);
+		more = bound(&next);
+		if (more < 0)
+			close(sockets[1]);
 	}
 	begin(run_open);
 	hear_join(WEIR_GEN_JOIN);
@@ -271,6 +292,7 @@ stop(void)
 	weir_close(weir);
 	close(sockets[0]);
 	close(sockets[1]);
+	close(more);
 }
 
 static uint64_t
@@ -339,6 +361,38 @@ Test(weir_join, a_join_is_proved_each_time_it_is_sent, .timeout = 90)
 	accept_join(0);
 	ends(0, "");
 	cr_expect_eq(forged(), 1u);
+	stop();
+}
+
+/* Is there a packet at the next port, within `ms`? */
+static bool
+hear_more(int ms)
+{
+	struct pollfd p = {.fd = more, .events = POLLIN};
+
+	return poll(&p, 1, ms) > 0 &&
+		recv(more, heard.bytes, sizeof(heard.bytes), 0) ==
+		(ssize_t)(WEIR_EXT_BYTES + sizeof(data));
+}
+
+Test(weir_join, blocks_have_ports, .timeout = 90)
+{
+	start(NULL);
+	accept_join(1 << WEIR_JOIN_PORTS_SHIFT);
+	ends(0, "");
+	begin(run_reduce); /* block 0: (9 + 0) mod 2 */
+	cr_assert(hear_more(WAIT_MS));
+	hear_contribution(); /* repeated to the own port, as if a firewall had dropped it */
+	cr_assert_eq(heard.header.block_id, 0);
+	answer_block(0, 42, false);
+	ends(0, "");
+	begin(run_reduce); /* block 1: (9 + 1) mod 2 */
+	do
+		hear_contribution();
+	while (heard.header.block_id != 1);
+	answer_block(1, 43, false);
+	ends(0, "");
+	cr_expect_not(hear_more(0));
 	stop();
 }
 
