@@ -7,6 +7,7 @@ import re
 import socket
 import struct
 
+from loops import Loops
 from perf import reduce
 from rack import SWITCH_ADDRESS, Rack, job
 from tap import case, check, main
@@ -29,7 +30,7 @@ class Watch:
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
             self.socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
             self.socket.bind(('eth0', ETH_P_ALL))
-        self.host = rack.address(host)
+        self.acknowledged = set()  # the ports that acknowledgements go to
 
     def ports(self):
         to, heard = set(), set()
@@ -42,6 +43,8 @@ class Watch:
                 source, destination = struct.unpack('>HH', data[34:38])
                 if data[30:34] == socket.inet_aton(SWITCH_ADDRESS):
                     to.add(destination)
+                    if destination % 2 == 1 and data[54] >> 4 == 14:
+                        self.acknowledged.add(destination)
                 else:
                     heard.add(source)
         self.socket.close()
@@ -86,6 +89,18 @@ def four_workers_and_three():
 def multicast_results():
     with steering(results='239.77.0.1') as rack:
         reduce(rack, 1, range(2), *REDUCE)
+
+
+@case
+def acknowledgements_of_a_host_that_computes():
+    with steering(hosts=3, policy='partial', timeout_ms=100, window=4) as rack:
+        watch = Watch(rack, 2)
+        loops = Loops(rack, 2, steps=60, timeout=5000)
+        loops.runs.append(loops.start(2, nap=2000, at=20, ahead=24))
+        for end in loops.finish():
+            check(end['partial'] > 0 and not end['failures'], '%s', end)
+        watch.ports()
+        check(watch.acknowledged == {12001, 12003}, '%s', watch.acknowledged)
 
 
 @case
