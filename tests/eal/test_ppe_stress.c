@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <rte_cycles.h>
+#include <rte_ring.h>
 
 #include "tests/eal/rig.h"
 
@@ -22,11 +23,12 @@
 #define HOSTS        24
 #define BLOCKS_MAX   512
 #define ELEMENTS     64
-#define LIMIT_S      9
+#define LIMIT_S      9 /* without a step forward: a busy machine is slow, and does not stand */
 #define TABLES       40 /* of jobs, enough: each waits for workers that share CPUs */
 #define TABLES_LEAST 12
 #define SUMMED_LEAST 11 /* results of those other jobs, least */
 #define OTHERS       8 /* jobs of the ids above those two */
+#define WAITING      32 /* packets at a port */
 #define STATION      60 /* bytes of a station's frame */
 #define STATION_AT   0x88b5 /* its ethertype, IEEE 802 local experimental */
 
@@ -59,6 +61,7 @@ struct play {
 	struct ppe_job others[2][OTHERS], job[2][JOBS]; /* of the table that runs, and the next */
 	unsigned int running, tables, refused; /* which; how many there were; for want of room */
 	unsigned int summed; /* results of others */
+	unsigned int steps; /* forward: joins, results, tables */
 	unsigned int former; /* results of a generation that was over */
 	unsigned int wrong;
 	char what[160]; /* the first wrong thing */
@@ -204,6 +207,7 @@ joined(struct play *p, struct host *host, const struct weir_header *h)
 	host->nonce = 0;
 	host->next = 0;
 	host->left = p->shape->blocks;
+	p->steps++;
 	memset(host->done, 0, sizeof(host->done));
 }
 
@@ -236,6 +240,7 @@ finished(struct play *p, struct host *host, const struct weir_header *h, const u
 	if (h->gen_id != host->generation || host->done[b])
 		return;
 	host->done[b] = true;
+	p->steps++;
 	if (--host->left == 0)
 		host->round++;
 }
@@ -279,6 +284,7 @@ other_finished(
 			wrong(p, "sum of another job", h);
 	}
 	p->summed++;
+	p->steps++;
 }
 
 static void
@@ -375,6 +381,7 @@ publish(struct play *p)
 			table.by_id[JOBS + 1 + o] = &p->others[next][o];
 	}
 	rc = ppe_publish_jobs(p->rig.ppe, &table);
+	p->steps += p->tables <= TABLES;
 	if (rc == 0)
 		p->running = next;
 	else if (rc == -ENOSPC || rc == -ENOMEM)
@@ -511,24 +518,42 @@ check_rest(struct play *p)
 	}
 }
 
+/* Do packets wait for the switch? More would only keep it from what is new. */
+static bool
+waits(const struct play *p)
+{
+	for (unsigned int port = 0; port < PORTS; port++)
+		if (rte_ring_count(p->rig.to[port]) > WAITING)
+			return true;
+	return false;
+}
+
 static void
 run(const struct shape *shape)
 {
 	struct play *p = calloc(1, sizeof(*p));
-	uint64_t end;
+	unsigned int steps = 0;
+	uint64_t end = 0;
 	const char *error;
 
 	start(p, shape);
-	end = rte_rdtsc() + (shape->others ? 2 : 1) * LIMIT_S * rte_get_tsc_hz();
-	while (busy(p) && p->wrong == 0 && rte_rdtsc() < end) {
-		for (unsigned int h = 0; h < HOSTS; h++)
+	while (busy(p) && p->wrong == 0) {
+		if (end == 0 || p->steps != steps)
+			end = rte_rdtsc() + LIMIT_S * rte_get_tsc_hz();
+		else if (rte_rdtsc() > end)
+			break;
+		steps = p->steps;
+		for (unsigned int h = 0; h < HOSTS && !waits(p); h++)
 			turn(p, &p->host[below(p, HOSTS)]);
-		stations_talk(p);
-		if (shape->others)
+		if (!waits(p))
+			stations_talk(p);
+		if (shape->others && !waits(p))
 			disturb(p);
 		for (unsigned int port = 0; port < PORTS; port++)
 			receive(p, port);
-		if (!shape->spin)
+		if (waits(p))
+			rte_delay_us_sleep(100);
+		else if (!shape->spin)
 			sched_yield();
 	}
 	printf("%u results of a generation that was over\n", p->former);
