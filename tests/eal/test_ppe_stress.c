@@ -523,7 +523,7 @@ static bool
 waits(const struct play *p)
 {
 	for (unsigned int port = 0; port < PORTS; port++)
-		if (rte_ring_count(p->rig.to[port]) > WAITING)
+		if (rte_ring_count(p->rig.to[port][0]) > WAITING)
 			return true;
 	return false;
 }
