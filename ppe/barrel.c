@@ -34,6 +34,7 @@ move_backlog(struct ppe_worker *worker)
 	if (unlikely(n > 0 && worker->backlog_head > 0))
 		memmove(worker->backlog, worker->backlog + worker->backlog_head,
 			n * sizeof(worker->backlog[0]));
+	worker->backlog_number += n > 0 ? worker->backlog_head : PPE_BACKLOG;
 	worker->backlog_head = 0;
 	worker->backlog_tail = n;
 }

@@ -69,10 +69,10 @@ peer_empty(struct ppe_peer *peer)
 	unsigned int freed = peer->staged;
 	void *entry;
 
-	rte_pktmbuf_free_bulk(peer->stage, peer->staged);
-	peer->staged = 0;
+	while (peer->staged > 0)
+		rte_pktmbuf_free(crossbar_mbuf(peer->stage[--peer->staged]));
 	while (peer->in != NULL && rte_ring_sc_dequeue(peer->in, &entry) == 0) {
-		rte_pktmbuf_free(entry);
+		rte_pktmbuf_free(crossbar_mbuf(entry));
 		freed++;
 	}
 	return freed;
@@ -142,13 +142,63 @@ receive_returns(struct rte_ring *ring_returns)
 
 /* Another core wrote these lines last: fetch them all at once. */
 static void
-prefetch_arrival(struct rte_mbuf *packet)
+prefetch_arrival(void *entry)
 {
-	const uint8_t *private = pktbuf_priv(packet);
+	struct rte_mbuf *packet = crossbar_mbuf(entry);
 
 	rte_prefetch0(packet);
-	for (unsigned int at = 0; at < sizeof(struct crossbar_hop); at += RTE_CACHE_LINE_SIZE)
-		rte_prefetch0(private + at);
+	for (unsigned int at = 0; !crossbar_is_raw(entry) && at < sizeof(struct crossbar_hop);
+		at += RTE_CACHE_LINE_SIZE)
+		rte_prefetch0((const uint8_t *)pktbuf_priv(packet) + at);
+}
+
+/* Take an entry. false: it is a thread, and must wait: no context is free, or packets before it are in the backlog, which
+ * it must not overtake. */
+static inline bool
+take(struct ppe_worker *worker, void *entry, bool *raw)
+{
+	const struct crossbar_hop *hop;
+
+	if (likely(crossbar_is_raw(entry))) {
+		worker->backlog[worker->backlog_tail++] = crossbar_mbuf(entry);
+		worker->count.worker.hops_in++;
+		*raw = true;
+		return true;
+	}
+	hop = pktbuf_priv(entry);
+	if (hop->segment == NULL) {
+		ppe_output(worker, entry, hop->port, hop->priority);
+		return true;
+	}
+	if (unlikely(*raw || worker->free_count == 0))
+		return false;
+	resume(worker, entry);
+	return true;
+}
+
+/* Take entries of a peer, while the backlog is less than half full. */
+static unsigned int
+take_entries(struct ppe_worker *worker, struct ppe_peer *peer)
+{
+	struct rte_ring *in = peer->in;
+	void *entries[256];
+	unsigned int room = PPE_BACKLOG / 2 - RTE_MIN(PPE_BACKLOG / 2, worker->backlog_tail);
+	unsigned int n = rte_ring_dequeue_burst_start(
+		in, entries, RTE_MIN(room, (unsigned int)RTE_DIM(entries)), NULL);
+	unsigned int taken = 0, before = worker->backlog_tail;
+	/* Some of an earlier turn may still be there. */
+	bool raw = (int32_t)(peer->raw_end - worker->backlog_number) > 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		prefetch_arrival(entries[i]);
+	for (unsigned int i = 0; i < n; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(crossbar_mbuf(entries[i]), void *));
+	while (taken < n && take(worker, entries[taken], &raw))
+		taken++;
+	rte_ring_dequeue_finish(in, taken);
+	if (worker->backlog_tail > before)
+		peer->raw_end = worker->backlog_number + worker->backlog_tail;
+	return taken;
 }
 
 unsigned int
@@ -156,32 +206,11 @@ crossbar_receive(struct ppe_worker *worker)
 {
 	unsigned int total = receive_returns(worker->foreign);
 
-	for (unsigned int p = 0; p < worker->workers; p++) {
-		struct ppe_peer *peer = &worker->peer[p];
-		void *entries[RETURNS_BURST];
-		unsigned int n;
-
-		if (p == worker->id)
-			continue;
-		total += receive_returns(peer->returns_in);
-
-		/* At most the number of free contexts, so that all can start. */
-		n = RTE_MIN(worker->free_count, (unsigned int)RETURNS_BURST);
-		n = rte_ring_sc_dequeue_burst(peer->in, entries, n, NULL);
-		for (unsigned int i = 0; i < n; i++)
-			prefetch_arrival(entries[i]);
-		for (unsigned int i = 0; i < n; i++)
-			rte_prefetch0(rte_pktmbuf_mtod((struct rte_mbuf *)entries[i], void *));
-		for (unsigned int i = 0; i < n; i++) {
-			const struct crossbar_hop *hop = pktbuf_priv(entries[i]);
-
-			if (hop->segment != NULL)
-				resume(worker, entries[i]);
-			else
-				ppe_output(worker, entries[i], hop->port, hop->priority);
+	for (unsigned int p = 0; p < worker->workers; p++)
+		if (p != worker->id) {
+			total += receive_returns(worker->peer[p].returns_in);
+			total += take_entries(worker, &worker->peer[p]);
 		}
-		total += n;
-	}
 	return total;
 }
 
@@ -189,19 +218,19 @@ void
 crossbar_flush(struct ppe_worker *worker, uint16_t to)
 {
 	struct ppe_peer *peer = &worker->peer[to];
-	unsigned int sent = rte_ring_sp_enqueue_burst(
-		peer->out, (void *const *)peer->stage, peer->staged, NULL);
+	unsigned int sent = rte_ring_sp_enqueue_burst(peer->out, peer->stage, peer->staged, NULL);
 	unsigned int kept = 0;
 
 	for (unsigned int i = sent; i < peer->staged; i++) {
-		const struct crossbar_hop *hop = pktbuf_priv(peer->stage[i]);
+		void *entry = peer->stage[i];
 
-		if (hop->certain) {
-			peer->stage[kept++] = peer->stage[i];
+		if (!crossbar_is_raw(entry) &&
+			((const struct crossbar_hop *)pktbuf_priv(entry))->certain) {
+			peer->stage[kept++] = entry;
 			continue;
 		}
 		worker->count.drops[PPE_DROP_CROSSBAR_FULL]++;
-		rte_pktmbuf_free(peer->stage[i]);
+		rte_pktmbuf_free(crossbar_mbuf(entry));
 	}
 	peer->staged = (uint16_t)kept;
 }

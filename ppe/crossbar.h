@@ -2,9 +2,9 @@
 /*
  * The crossbar: how workers reach state of other workers.
  *
- * One single-producer single-consumer ring per ordered pair of workers carries mbufs: either a thread in
- * its packet's private area, to be resumed at a segment, or a finished packet for a port whose queue the
- * other worker owns. Entries are staged per destination and enqueued once per loop turn or burst.
+ * One single-producer single-consumer ring per ordered pair of workers carries mbufs: a thread in its packet's private
+ * area, to be resumed at a segment; a received packet, which joins the other worker's backlog; or a finished packet for
+ * a port whose queue the other worker owns. Entries are staged per destination and enqueued once per loop turn or burst.
  *
  * A hop can't deadlock, because the sender never waits. A thread's state moves from its context to its
  * packet's private area. When the ring is full, the packet is dropped under crossbar_full, which hosts
@@ -17,7 +17,8 @@
  * the number of attach mbufs, so it can't be full. A thread that is not a worker (a capture, a port made
  * of rings) returns payloads through the owner's `foreign` ring, which takes many producers.
  *
- * Cost of a hop: 3 lines written and read (private area), a share of a ring line.
+ * Cost of a thread's hop: 3 lines written and read (private area), a share of a ring line; of a received packet's: the
+ * share.
  */
 #ifndef PPE_CROSSBAR_H
 #define PPE_CROSSBAR_H

@@ -24,12 +24,26 @@ struct crossbar_hop {
 static_assert(sizeof(struct crossbar_hop) <= PKTBUF_PRIV_BYTES, "a hop fits the private area");
 static_assert(offsetof(struct crossbar_hop, head) <= 16, "an output fits a header mbuf's area");
 
+/* An entry is an mbuf with a hop in its private area, or, marked in the lowest bit of its address, one as it was
+ * received, of which the other worker reads nothing but the packet. */
+static inline bool
+crossbar_is_raw(const void *entry)
+{
+	return ((uintptr_t)entry & 1) != 0;
+}
+
+static inline struct rte_mbuf *
+crossbar_mbuf(void *entry)
+{
+	return (struct rte_mbuf *)((uintptr_t)entry & ~(uintptr_t)1);
+}
+
 static inline void
-crossbar_stage(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet)
+crossbar_stage(struct ppe_worker *worker, uint16_t to, void *entry)
 {
 	struct ppe_peer *peer = &worker->peer[to];
 
-	peer->stage[peer->staged++] = packet;
+	peer->stage[peer->staged++] = entry;
 	if (unlikely(peer->staged >= worker->burst))
 		crossbar_flush(worker, to);
 }
@@ -51,6 +65,14 @@ crossbar_send_thread(struct ppe_worker *worker, uint16_t to, struct ppe_thread *
 	thread->packet = NULL;
 	worker->count.worker.hops_out++;
 	crossbar_stage(worker, to, packet);
+}
+
+/* Send a received packet, as if `to` had received it. */
+static inline void
+crossbar_send_raw(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet)
+{
+	worker->count.worker.hops_out++;
+	crossbar_stage(worker, to, (void *)((uintptr_t)packet | 1));
 }
 
 /* Send a finished packet to the worker that owns a queue of its port. */

@@ -255,8 +255,8 @@ struct ppe_port_stats {
 	X(busy_turns, "turns that found work")                                                     \
 	X(threads_started, "packets and timers given to a thread")                                 \
 	X(batched, "packets that batches took, without a thread")                                  \
-	X(hops_out, "threads given to the crossbar")                                               \
-	X(hops_in, "threads taken from the crossbar")                                              \
+	X(hops_out, "packets given to the crossbar")                                               \
+	X(hops_in, "packets taken from the crossbar")                                              \
 	X(segments, "segments of microcode run")                                                   \
 	X(timer_runs, "slices of aging scans run")
 

@@ -11,7 +11,7 @@
  *  2. State lives in the thread's LMEM (ppe_lmem) and in structures that this worker owns. A pointer
  *     into shared state (a record, a buffer) must be checked again in the next segment, because other
  *     threads of this worker ran in between.
- *  3. Only ppe_hop reaches state of another worker. The first PPE_HOP_BYTES of LMEM and the parsed head
+ *  3. Only a hop reaches state of another worker. The first PPE_HOP_BYTES of LMEM and the parsed head
  *     go along.
  *  4. The packet has exactly one end: ppe_send, ppe_consume or ppe_drop; then PPE_END.
  *

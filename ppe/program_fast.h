@@ -93,6 +93,14 @@ ppe_hop(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t to, ppe_s
 	return PPE_END;
 }
 
+/* Give a packet of the backlog to worker `to`, another one, which takes it as if it had received it. For batch segments.
+ * A full ring drops it (crossbar_full). */
+static inline void
+ppe_hop_packet(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet)
+{
+	crossbar_send_raw(worker, to, packet);
+}
+
 /* ppe_hop for a thread that must arrive: it waits for room in the ring. At most one per job. */
 static inline struct ppe_next
 ppe_hop_certain(

@@ -40,10 +40,12 @@ struct ppe_route {
 
 /* Another worker: the rings to and from it, and the packets staged for it. */
 struct ppe_peer {
-	struct rte_ring *in, *out; /* threads and output packets */
+	struct rte_ring *in, *out; /* threads, received packets and output packets */
 	struct rte_ring *returns_in, *returns_out; /* returned payload buffers */
+	uint32_t
+		raw_end; /* one more than the number of the last backlog entry that came as it was received; or more */
 	uint16_t staged;
-	struct rte_mbuf *stage[PPE_STAGE];
+	void *stage[PPE_STAGE]; /* as in the rings: crossbar_fast.h */
 };
 
 struct ppe_timer_state {
@@ -106,6 +108,7 @@ struct ppe_worker {
 	uint64_t reclaim_at; /* TSC of the next pktbuf_outq_reclaim */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;
+	uint32_t backlog_number; /* of backlog[0]; numbers never decrease while an entry waits */
 	bool timers_first; /* in this turn timers get contexts first */
 	bool away; /* long before this turn */
 	bool more; /* a queue returned a full burst in this turn */

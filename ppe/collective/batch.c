@@ -119,21 +119,28 @@ forget_left(struct collective *state)
 /* What becomes of a packet. */
 enum fate {
 	LANE, /* it has one */
-	THREAD, /* a thread takes it to another worker, or all of its job's: no lane depends on it */
+	HOPPED, /* to the worker that owns its residue */
+	THREAD, /* a thread takes all of its job's: no lane depends on it */
 	LEFT, /* a thread takes it, and no later packet of its source may overtake it */
 };
 
-/* It matches, but belongs to another worker, or batches do not take its kind. */
+/* The residue may be another worker's. LANE: it is not. */
 static __rte_noinline enum fate
-other_fate(const struct ppe_worker *worker, const struct job_shard *js, uint32_t residue)
+pass_on(struct ppe_worker *worker, const struct job_shard *js, uint32_t residue,
+	struct rte_mbuf *packet)
 {
-	return js->keys != NULL || !flow_is_home(worker, js, residue) ? THREAD : LEFT;
+	unsigned int owner = ppe_residue_shard(js->job, residue, worker->workers);
+
+	if (owner == worker->id)
+		return LANE;
+	ppe_hop_packet(worker, (uint16_t)owner, packet);
+	return HOPPED;
 }
 
 /* Fill the lane, whose packet this is. */
 static inline enum fate
-recognize(const struct ppe_worker *worker, struct collective *state, struct lane *lane,
-	const struct rte_mbuf *packet)
+recognize(struct ppe_worker *worker, struct collective *state, struct lane *lane,
+	struct rte_mbuf *packet)
 {
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
 	struct job_shard *js;
@@ -154,10 +161,13 @@ recognize(const struct ppe_worker *worker, struct collective *state, struct lane
 		return LEFT;
 	block = flow_block(js, p);
 	residue = block & js->residue_mask;
-	if (unlikely(flow->batched != js->version || !flow_is_home(worker, js, residue)))
-		return other_fate(worker, js, residue);
 	if (unlikely(state->left) && was_left(state, js, source))
 		return LEFT;
+	if (unlikely((residue & js->home_mask) != js->home_bits) &&
+		pass_on(worker, js, residue, packet) == HOPPED)
+		return HOPPED;
+	if (unlikely(flow->batched != js->version))
+		return js->keys != NULL ? THREAD : LEFT;
 	if (unlikely(packet->pool != state->batch_pool) || unlikely(packet->ol_flags >> 61 != 0))
 		state->batch_mixed = true;
 	flow->heard = state->batch_time;
@@ -195,16 +205,34 @@ is_next(const struct job_shard *js, const struct lane *lane)
 		(slot->current == NULL || slot->current->state == BLOCK_DONE);
 }
 
+/* Give the lane's packet to the context for calls that take one. */
+static struct ppe_thread *
+thread_of(struct collective *state, const struct batch *batch, const struct lane *lane)
+{
+	struct ppe_thread *thread = state->batch_thread;
+	struct rte_mbuf *packet = batch->packet[lane - batch->lane];
+
+	thread->packet = packet;
+	thread->port = packet->port;
+	thread->head = lane->flow->head;
+	thread->head.bytes = rte_pktmbuf_mtod(packet, const uint8_t *);
+	return thread;
+}
+
 /* Open the lane's block, if it is the next one. NULL: a thread finds out why not. */
 static __rte_noinline struct block *
-open_next(const struct ppe_worker *worker, struct collective *state, const struct lane *lane)
+open_next(const struct ppe_worker *worker, struct collective *state, const struct batch *batch,
+	const struct lane *lane)
 {
 	struct job_shard *js = job_of(state, lane);
 	struct weir_header h = lane->flow->header;
 	struct hash_probe probe;
 	struct block *b;
 
-	if (unlikely(!is_next(js, lane)))
+	if (unlikely(!is_next(js, lane)) ||
+		(unlikely(state->verifies) &&
+			checksums_verdict(worker, thread_of(state, batch, lane)) !=
+				PKTBUF_CHECKSUM_GOOD))
 		return NULL;
 	h.block_id = lane->block;
 	hash_place(state->blocks, block_key(js->generation, js->job, h.block_id), &probe);
@@ -243,7 +271,7 @@ assign(const struct ppe_worker *worker, struct collective *state, struct batch *
 	if (unlikely(state->left) && mask_test(job_of(state, lane)->left[BY_ASSIGN], lane->source))
 		return false;
 	if (unlikely(b == NULL) || unlikely(b->block_id != lane->block)) {
-		b = open_next(worker, state, lane);
+		b = open_next(worker, state, batch, lane);
 		if (unlikely(b == NULL))
 			return false;
 	}
@@ -272,22 +300,17 @@ fetch(const struct group *g)
 	}
 }
 
-/* Drop the group's packets with wrong checksums, where software verifies them. Their sources have not contributed. */
+/* Drop the group's packets with wrong checksums, where software verifies them. Their sources have not contributed. The
+ * packet that opened the block has been verified. */
 static __rte_noinline void
 verify_group(
 	struct ppe_worker *worker, struct collective *state, struct batch *batch, struct group *g)
 {
-	struct ppe_thread *thread = state->batch_thread;
+	const unsigned int first = g->block->heard_count == 0 ? 1 : 0;
 	struct lane *lane = g->last;
 
-	for (unsigned int i = g->count; i-- > 0; lane = lane->before) {
-		struct rte_mbuf *packet = batch->packet[lane - batch->lane];
-
-		thread->packet = packet;
-		thread->port = packet->port;
-		thread->head = lane->flow->head;
-		thread->head.bytes = rte_pktmbuf_mtod(packet, const uint8_t *);
-		if (likely(checksums_hold(worker, thread)))
+	for (unsigned int i = g->count; i-- > first; lane = lane->before) {
+		if (likely(checksums_hold(worker, thread_of(state, batch, lane))))
 			continue;
 		mask_clear(g->block->heard, lane->source);
 		lane->flow = NULL;
@@ -342,18 +365,27 @@ finish(struct ppe_worker *worker, struct collective *state, struct batch *batch,
 		complete(worker, state, batch, g, since);
 }
 
-/* Free the packets of the lanes but those that have been dropped or left to threads. */
+/* Free the packets of the lanes but those that have been dropped or left to threads: mostly direct ones of one pool. */
 static inline void
 consume(struct ppe_worker *worker, const struct collective *state, struct batch *batch)
 {
-	if (likely(!state->batch_mixed)) {
-		worker->count.consumed += batch->n;
-		rte_mempool_put_bulk(state->batch_pool, (void **)batch->packet, batch->n);
-		return;
+	unsigned int n = batch->n;
+
+	if (unlikely(state->batch_mixed)) {
+		n = 0;
+		for (unsigned int i = 0; i < batch->n; i++) {
+			struct rte_mbuf *packet = batch->packet[i];
+
+			if (batch->lane[i].flow == NULL || batch->lane[i].slot == NULL)
+				continue;
+			if (packet->pool == state->batch_pool && RTE_MBUF_DIRECT(packet))
+				batch->packet[n++] = packet;
+			else
+				ppe_consume_packet(worker, packet);
+		}
 	}
-	for (unsigned int i = 0; i < batch->n; i++)
-		if (batch->lane[i].flow != NULL && batch->lane[i].slot != NULL)
-			ppe_consume_packet(worker, batch->packet[i]);
+	worker->count.consumed += n;
+	rte_mempool_put_bulk(state->batch_pool, (void **)batch->packet, n);
 }
 
 /* Put the lanes into groups. Returns how many packets are left to threads. */
@@ -395,24 +427,23 @@ run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 		if (likely(g->count > 0)) {
 			sum(g);
 			finish(worker, state, batch, g);
-		} else {
-			block_abandon(state, g->js, g->block);
 		}
 		g->block = NULL;
 	}
 	emit_to_all(worker, state, batch->done, batch->nb_done);
-	consume(worker, state, batch);
 	return left;
 }
 
-/* Move what is left of n packets from `packets` to `to`: those without a lane, and lanes left to threads. Returns how
- * many. */
+/* Move what is left of n packets from `packets` to `to`: those that have neither hopped nor a lane, and lanes left to
+ * threads. Returns how many. */
 static unsigned int
 close_up(const struct batch *batch, struct rte_mbuf **packets, unsigned int n, struct rte_mbuf **to)
 {
 	unsigned int i = 0, left = 0;
 
 	for (unsigned int at = 0; at < n; at++) {
+		if (packets[at] == NULL)
+			continue;
 		if (i == batch->n || packets[at] != batch->packet[i])
 			to[left++] = packets[at];
 		else if (batch->lane[i++].slot == NULL)
@@ -421,10 +452,10 @@ close_up(const struct batch *batch, struct rte_mbuf **packets, unsigned int n, s
 	return left;
 }
 
-/* Recognize n packets: those with a lane go to the batch, others stay. */
+/* Recognize n packets: those with a lane go to the batch, too; those that have hopped become NULL. */
 static __rte_noinline void
-recognize_all(const struct ppe_worker *worker, struct collective *state,
-	struct rte_mbuf *const *packets, unsigned int n)
+recognize_all(struct ppe_worker *worker, struct collective *state, struct rte_mbuf **packets,
+	unsigned int n)
 {
 	struct batch *batch = state->batch;
 	struct lane *lane = batch->lane;
@@ -433,7 +464,7 @@ recognize_all(const struct ppe_worker *worker, struct collective *state,
 	state->batch_pool = packets[0]->pool;
 	state->batch_time = heard_now(worker->now);
 	state->batch_mixed = false;
-	for (struct rte_mbuf *const *end = packets + n; packets < end; packets++) {
+	for (struct rte_mbuf **end = packets + n; packets < end; packets++) {
 		enum fate fate = recognize(worker, state, lane, *packets);
 
 		if (likely(fate == LANE)) {
@@ -441,6 +472,8 @@ recognize_all(const struct ppe_worker *worker, struct collective *state,
 			lane++;
 		} else if (fate == LEFT) {
 			leave_unrecognized(worker, state, *packets);
+		} else if (fate == HOPPED) {
+			*packets = NULL;
 		}
 	}
 	batch->n = (unsigned int)(lane - batch->lane);
@@ -458,6 +491,7 @@ collective_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets
 		recognize_all(worker, state, packets + from, size);
 		if (unlikely(run(worker, state, batch) > 0) || unlikely(batch->n < size))
 			left += close_up(batch, packets + from, size, packets + left);
+		consume(worker, state, batch);
 	}
 	if (unlikely(state->left))
 		forget_left(state);

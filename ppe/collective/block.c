@@ -179,21 +179,6 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	return reason;
 }
 
-void
-block_abandon(struct collective *state, struct job_shard *job, struct block *block)
-{
-	struct slot *slot = &job->slot[block->block_id & (job->window - 1u)];
-
-	for (unsigned int i = 0; i < MASK_WORDS; i++)
-		if (block->heard[i] != 0)
-			return;
-	slot->current = slot->previous;
-	slot->previous = NULL;
-	slot->next -= job->window;
-	job->count.blocks_opened--;
-	release(state, block);
-}
-
 static void
 finish_sum(const struct block *block)
 {

@@ -60,9 +60,6 @@ enum ppe_drop block_begin(struct collective *state, struct job_shard *job, struc
 	const struct weir_header *header, uint64_t agreement, struct hash_probe *probe,
 	uint64_t now, struct block **block);
 
-/* Undo block_begin, if the block has no contribution. */
-void block_abandon(struct collective *state, struct job_shard *job, struct block *block);
-
 /* End a block that is complete, timed out or failed, and fix its result. */
 void block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);

@@ -136,18 +136,24 @@ ticks_since(uint32_t tick, uint32_t now)
 }
 
 /*
- * Verify the packet's IPv4 and UDP checksums; false: it has been dropped. Software reads the whole payload for it, so
+ * Verify the packet's IPv4 and UDP checksums. checksums_hold: false: it has been dropped. Software reads the whole payload for it, so
  * call this just before the payload is added, which then reads it from L1, and before anything is changed or
  * answered. Inline, because mostly the device has verified them.
  */
+static __rte_always_inline enum pktbuf_verdict
+checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thread)
+{
+	const struct pktbuf_port *port = worker->port[thread->port];
+
+	return likely(port->rx_checksum == PKTBUF_CHECKSUM_OFF)
+		? PKTBUF_CHECKSUM_GOOD
+		: pktbuf_checksum_verify(port, thread->packet, &thread->head);
+}
+
 static __rte_always_inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	const struct pktbuf_port *port = worker->port[thread->port];
-	enum pktbuf_verdict verdict = PKTBUF_CHECKSUM_GOOD;
-
-	if (port->rx_checksum != PKTBUF_CHECKSUM_OFF)
-		verdict = pktbuf_checksum_verify(port, thread->packet, &thread->head);
+	enum pktbuf_verdict verdict = checksums_verdict(worker, thread);
 
 	if (likely(verdict == PKTBUF_CHECKSUM_GOOD))
 		return true;

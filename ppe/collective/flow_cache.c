@@ -57,7 +57,7 @@ flow_cache_lookup(
 	if (unlikely(!flow_matches(flow, packet, p)))
 		return false;
 	block = flow_block(js, p);
-	home = flow_is_home(worker, js, block & js->residue_mask);
+	home = ppe_residue_shard(js->job, block & js->residue_mask, worker->workers) == worker->id;
 	if (home && unlikely(flow->admitted != js->version))
 		return false;
 	thread->packet = packet;

@@ -80,14 +80,6 @@ flow_block(const struct job_shard *js, const uint8_t *p)
 	return weir_get32(p + FLOW_BLOCK_AT) & js->block_mask;
 }
 
-/* Does the worker own the residue? */
-static inline bool
-flow_is_home(const struct ppe_worker *worker, const struct job_shard *js, uint32_t residue)
-{
-	return likely((residue & js->home_mask) == js->home_bits) ||
-		ppe_residue_shard(js->job, residue, worker->workers) == worker->id;
-}
-
 /* Are the fields where the cache expects them, if this is an aggregation packet? */
 static inline bool
 flow_cache_is_plain(const struct rte_mbuf *packet)

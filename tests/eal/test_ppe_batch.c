@@ -180,21 +180,23 @@ Test(ppe_batch, unusual_frames, .timeout = 90)
 	stop();
 }
 
-/* A damaged payload is not added, and its source may send it again. */
+/* A damaged payload is not added, and its source may send it again; if it would open the block, a thread drops it. */
 Test(ppe_batch, damaged, .timeout = 90)
 {
-	unsigned int bytes;
-
 	start(4);
-	bytes = write_contribution(0, FIRST);
-	frame[bytes - 1] ^= 1;
-	rig_send(&rig, 0, frame, bytes);
-	contribute(1, FIRST);
-	contribute(2, FIRST);
-	cr_assert_eq(turn(), 3);
-	contribute(0, FIRST);
-	cr_assert_eq(turn(), 1);
-	expect_results(FIRST, FIRST + 1);
+	for (unsigned int place = 0; place < SOURCES; place++) {
+		unsigned int bytes;
+
+		for (unsigned int s = 0; s < SOURCES; s++) {
+			bytes = write_contribution(s, FIRST + place);
+			frame[bytes - 1] ^= s == place;
+			rig_send(&rig, s, frame, bytes);
+		}
+		cr_assert_eq(turn(), place == 0 ? SOURCES - 1 : SOURCES);
+		contribute(place, FIRST + place);
+		cr_assert_eq(turn(), 1);
+	}
+	expect_results(FIRST, FIRST + SOURCES);
 	stop();
 }
 

@@ -77,13 +77,13 @@ def a_blocks_diagram_is_the_code():
     for _, _, name in edges:
         assert name in code, 'no such function: %s' % name
     same('what opens a block', to(edges, 'BLOCK_OPEN', '[*]'), who(code, r'\bfill\('))
-    assert who(code, r'->agreement = ') == {'fill'}, 'others than fill() open blocks'
+    assert who(code, r'\bb->agreement = ') == {'fill'}, 'others than fill() open blocks'
     assert who(code, r'->state = BLOCK_DONE\b') == {'block_finish'}, 'others than block_finish()'
     same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_finish\('))
     same('what releases a block', to(edges, '[*]'), who(code, r'(?<!\w)release\('))
     # assign() and sum() are the aggregate() of a batch.
     same('who is heard', {'aggregate', 'assign', 'answer_late', 'mismatched'},
-         who(code, r'\bmask_set\(\w+(\(\w+\))?->heard\b'))
+         who(code, r'\bmask_set\(\w+(\(\w+\))?->heard\b|\*heard \|= bit'))
     same('who has a result', {'acknowledge'}, who(code, r'\bmask_set\(\w+->received\b'))
     inside = {name for begin, end, name in edges if begin == end} | {'mismatched', 'assign'}
     assert who(code, r'\bmask_set\(\w+->heard\b') <= inside, 'not drawn: who is heard'
