@@ -3,6 +3,7 @@
 #
 #   prefix=/usr DESTDIR=/tmp/x   where `make install` puts things
 #   SANITIZE=address,undefined   build with sanitizers, into build-sanitize/
+#   SANITIZE=thread              test SUITE=eal: engines of 2 and 4 workers, in build-thread/
 #   SUITE="unit lint"            run only these test suites
 #   BATCH=1                      test, faults, fuzz: switches with this `workers.batch`
 #   TEST_JOBS=4                  how many tests run at a time (default: two per CPU)
@@ -27,11 +28,12 @@ ifeq ($(SANITIZE),)
 BUILD := build
 SETUP :=
 else
-BUILD := build-sanitize
+BUILD := $(if $(findstring thread,$(SANITIZE)),build-thread,build-sanitize)
 # -O1: the optimizer's warnings and the sanitizers' code do not go together.
 SETUP := -Db_sanitize=$(SANITIZE) -Db_lundef=false -Doptimization=1 \
 	-Dc_args=-fno-sanitize-recover=all
 export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_return=1
+export TSAN_OPTIONS := history_size=7:suppressions=$(CURDIR)/tests/thread/suppressions
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
@@ -62,7 +64,7 @@ help:
 	@echo 'make packages    install the Debian packages that the build needs'
 	@echo 'make keys        rewrite what documents say of configuration keys, and what the Python package knows of weir.h'
 	@echo 'make format      format the C sources'
-	@echo 'make clean       remove build/, build-sanitize/, build-fuzz/, build-deb/ and build-install/'
+	@echo 'make clean       remove build/, build-sanitize/, build-thread/, build-fuzz/, build-deb/ and build-install/'
 
 packages:
 	@.ci/install
@@ -164,7 +166,7 @@ format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-fuzz build-deb build-install
+	rm -rf build build-sanitize build-thread build-fuzz build-deb build-install
 
 # What documents say of keys comes from the lists in the source.
 keys: packages

@@ -15,6 +15,7 @@
 
 #include "ppe/ppe_priv.h"
 #include "tests/random.h"
+#include "tests/thread/handover.h"
 
 const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
 
@@ -94,6 +95,7 @@ rig_start_eal(unsigned int workers)
 	snprintf(prefix, sizeof(prefix), "weir_rig_%d", (int)getpid());
 	if (rte_eal_init((int)RTE_DIM(argv), argv) < 0)
 		FAIL("EAL does not start");
+	handover_pools();
 }
 
 static struct rte_ring *
@@ -195,6 +197,8 @@ rig_build(struct rig *rig, const struct rig_config *config)
 	rig->ppe = ppe_create(&rig->config, ports, rig->ports, &rig->jobs, config->programs);
 	if (rig->pool == NULL || rig->ppe == NULL)
 		FAIL("the switch can't be built");
+	for (unsigned int p = 0; p < rig->ports; p++)
+		handover_port(rig->ppe->port[p].id, (uint16_t)rig->queues);
 }
 
 void
@@ -355,6 +359,7 @@ rig_send(struct rig *rig, unsigned int port, const uint8_t *frame, unsigned int 
 		first->nb_segs++;
 		first->pkt_len += take;
 	} while (bytes > 0);
+	handover_put(first);
 	for (unsigned int ms = 0; rte_ring_enqueue(rig->to[port][queue], first) < 0; ms++) {
 		if (ms > 5000)
 			FAIL("port %u takes nothing", port);
@@ -390,6 +395,7 @@ rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], un
 			return 0;
 		break;
 	}
+	handover_get(m);
 	bytes = m->pkt_len;
 	for (const struct rte_mbuf *s = m; s != NULL; s = s->next) {
 		memcpy(frame + at, rte_pktmbuf_mtod(s, void *), s->data_len);

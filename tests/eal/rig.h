@@ -18,6 +18,13 @@
 #define RIG_FRAME_MAX  9216
 #define RIG_SWITCH_IP  0x0a4d00fe /* 10.77.0.254 */
 
+/* How many times as long an engine takes that ThreadSanitizer watches, for timeouts within which packets have to come. */
+#ifdef __SANITIZE_THREAD__
+#define RIG_SLOW 10
+#else
+#define RIG_SLOW 1
+#endif
+
 /* A test that is one call. */
 #define CASE(suite, name, call)                                                                    \
 	Test(suite, name, .timeout = 90)                                                           \

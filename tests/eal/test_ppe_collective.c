@@ -4,7 +4,6 @@
  * ports, with loss, repeats and any segmentation; every result is compared with the sum.
  */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include <inttypes.h>
 #include <stdlib.h>

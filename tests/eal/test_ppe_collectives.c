@@ -4,7 +4,6 @@
  * asked for again; each source gets its part of each, byte for byte, and nothing else.
  */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include <inttypes.h>
 #include <string.h>
@@ -135,24 +134,9 @@ start(const struct shape *shape)
 	rig_start(&rig, &config);
 }
 
-static const struct shape shapes[] = {
-	{1, 1, {0}, false, false},
-	{1, 2, {0, 1}, false, false},
-	{2, 3, {0, 1, 2}, true, false},
-	{2, 3, {3, 7, 200}, false, false},
-	{1, 5, {0, 1, 2, 3, 4}, true, false},
-	{2, 8, {0, 1, 2, 3, 4, 5, 6, 7}, false, false},
-	{2, 8, {0, 1, 2, 3, 4, 5, 6, 255}, true, false},
-	{1, 5, {0, 1, 2, 3, 4}, false, true},
-};
-
-ParameterizedTestParameters(ppe_collectives, each_gets_its_part)
-{
-	return cr_make_param_array(
-		struct shape, (void *)(uintptr_t)shapes, sizeof(shapes) / sizeof(shapes[0]));
-}
-
-ParameterizedTest(const struct shape *shape, ppe_collectives, each_gets_its_part, .timeout = 120)
+/* Each gets its part, in a switch and job of this shape. */
+static void
+run(const struct shape *shape)
 {
 	uint64_t random = rig_seed();
 	const char *error;
@@ -186,3 +170,19 @@ ParameterizedTest(const struct shape *shape, ppe_collectives, each_gets_its_part
 	error = rig_stop(&rig);
 	cr_expect_null(error, "%s", error);
 }
+
+#define SHAPE(name, ...)                                                                           \
+	Test(ppe_collectives, name, .timeout = 120)                                                \
+	{                                                                                          \
+		run(&(struct shape){__VA_ARGS__});                                                 \
+	}
+
+SHAPE(one_source, .workers = 1, .n = 1)
+SHAPE(two_sources, .workers = 1, .n = 2, .ids = {0, 1})
+SHAPE(three_sources_segmented, .workers = 2, .n = 3, .ids = {0, 1, 2}, .segmented = true)
+SHAPE(any_three_sources, .workers = 2, .n = 3, .ids = {3, 7, 200})
+SHAPE(five_sources_segmented, .workers = 1, .n = 5, .ids = {0, 1, 2, 3, 4}, .segmented = true)
+SHAPE(eight_sources, .workers = 2, .n = 8, .ids = {0, 1, 2, 3, 4, 5, 6, 7})
+SHAPE(any_eight_sources_segmented, .workers = 2, .n = 8, .ids = {0, 1, 2, 3, 4, 5, 6, 255},
+	.segmented = true)
+SHAPE(multicast, .workers = 1, .n = 5, .ids = {0, 1, 2, 3, 4}, .multicast = true)

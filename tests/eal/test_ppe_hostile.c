@@ -365,9 +365,7 @@ start(void)
 		one_block(VICTIM, "before");
 }
 
-TestSuite(ppe_hostile, .timeout = 90);
-
-Test(ppe_hostile, each_ends_under_its_reason)
+Test(ppe_hostile, each_ends_under_its_reason, .timeout = 90)
 {
 	const char *error;
 
@@ -429,12 +427,12 @@ cut(bool base_form)
 	cr_assert_null(error, "%s", error);
 }
 
-Test(ppe_hostile, cut_at_every_byte)
+Test(ppe_hostile, cut_at_every_byte, .timeout = 90)
 {
 	cut(false);
 }
 
-Test(ppe_hostile, cut_at_every_byte_base_form)
+Test(ppe_hostile, cut_at_every_byte_base_form, .timeout = 90)
 {
 	cut(true);
 }

@@ -165,8 +165,8 @@ start(struct play *p, const struct shape *shape, uint8_t policy, uint32_t dead_a
 	config.job[0] = rig_job_of(1, ids, (uint16_t)shape->sources, WINDOW, 2 * ELEMENTS);
 	config.job[0].deterministic = shape->ordered;
 	config.job[0].policy = policy;
-	config.job[0].dead_after_ms = dead_after_ms;
-	config.job[0].timeout_ms = policy == PPE_POLICY_PARTIAL ? 200 : 60000;
+	config.job[0].dead_after_ms = dead_after_ms * RIG_SLOW;
+	config.job[0].timeout_ms = policy == PPE_POLICY_PARTIAL ? 200 * RIG_SLOW : 60000;
 	p->random = rig_seed();
 	p->bytes = ELEMENTS * weir_dtype_bytes(shape->dtype);
 	p->reduction = rmw_reduction_of(RMW_ISA_SCALAR, shape->dtype, shape->op);
