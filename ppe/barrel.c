@@ -165,24 +165,6 @@ barrel_round(struct ppe_worker *worker, const bool traced)
 	worker->live_count = (uint16_t)live;
 }
 
-/* Let the program take what it can of the backlog. First the threads go on that have packets, which others of their
- * sources must not overtake. */
-static __rte_noinline void
-run_batch(struct ppe_worker *worker)
-{
-	struct rte_mbuf **packets = worker->backlog + worker->backlog_head;
-	unsigned int n = backlog(worker), left;
-
-	for (unsigned int rounds = 0; threads_have_packets(worker); rounds++) {
-		if (rounds == ROUNDS)
-			return;
-		barrel_round(worker, false);
-	}
-	left = worker->batched(worker, worker->state[worker->recogniser], packets, n);
-	worker->count.worker.batched += n - left;
-	worker->backlog_tail = (uint16_t)(worker->backlog_head + left);
-}
-
 /* Start threads for the backlog while contexts are free. */
 TWICE void
 fill(struct ppe_worker *worker, const bool traced)
@@ -200,6 +182,53 @@ fill(struct ppe_worker *worker, const bool traced)
 	if (traced) {
 		ppe_trace_starts(worker, before);
 		ppe_trace_step(worker, PPE_EVENT_DISPATCH, 0, worker->live_count - before);
+	}
+}
+
+/* Let threads go on until none has a packet. False: some have one after that many rounds. */
+static bool
+finish_threads(struct ppe_worker *worker)
+{
+	for (unsigned int rounds = 0; threads_have_packets(worker); rounds++) {
+		if (rounds == ROUNDS)
+			return false;
+		barrel_round(worker, false);
+	}
+	return true;
+}
+
+/* Start threads for the first n packets of the backlog. False: contexts are missing. */
+static bool
+fill_first(struct ppe_worker *worker, unsigned int n)
+{
+	uint16_t tail = worker->backlog_tail;
+
+	worker->backlog_tail = (uint16_t)(worker->backlog_head + n);
+	fill(worker, false);
+	n = backlog(worker);
+	worker->backlog_tail = tail;
+	return n == 0;
+}
+
+/*
+ * Let the program take what it can of the backlog. Threads that have packets end first, because others of their sources
+ * must not overtake them; so do those of the packets that it leaves, before it gets the followers.
+ */
+static __rte_noinline void
+run_batch(struct ppe_worker *worker)
+{
+	for (unsigned int pass = 0; pass < ROUNDS && backlog(worker) > 0; pass++) {
+		struct rte_mbuf **packets = worker->backlog + worker->backlog_head;
+		unsigned int n = backlog(worker), left, followers;
+
+		if (!finish_threads(worker))
+			return;
+		left = worker->batched(
+			worker, worker->state[worker->recogniser], packets, n, &followers);
+		worker->count.worker.batched += n - left;
+		worker->backlog_tail = (uint16_t)(worker->backlog_head + left);
+		if (followers == 0 || !fill_first(worker, left - followers))
+			return;
 	}
 }
 

@@ -160,9 +160,17 @@ take(struct ppe_worker *worker, void *entry, bool *raw)
 	const struct crossbar_hop *hop;
 
 	if (likely(crossbar_is_raw(entry))) {
-		worker->backlog[worker->backlog_tail++] = crossbar_mbuf(entry);
+		struct rte_mbuf *packet = crossbar_mbuf(entry);
+
 		worker->count.worker.hops_in++;
 		*raw = true;
+		if (unlikely(!worker->hopped(
+			    worker->state[worker->recogniser], packet, packet->hash.usr))) {
+			worker->count.drops[PPE_DROP_UNKNOWN_JOB]++;
+			rte_pktmbuf_free(packet);
+			return true;
+		}
+		worker->backlog[worker->backlog_tail++] = packet;
 		return true;
 	}
 	hop = pktbuf_priv(entry);

@@ -67,10 +67,11 @@ crossbar_send_thread(struct ppe_worker *worker, uint16_t to, struct ppe_thread *
 	crossbar_stage(worker, to, packet);
 }
 
-/* Send a received packet, as if `to` had received it. */
+/* Send a received packet, as if `to` had received it. job: its serial. */
 static inline void
-crossbar_send_raw(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet)
+crossbar_send_raw(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet, uint32_t job)
 {
+	packet->hash.usr = job;
 	worker->count.worker.hops_out++;
 	crossbar_stage(worker, to, (void *)((uintptr_t)packet | 1));
 }

@@ -156,12 +156,15 @@ struct ppe_program {
 		struct rte_mbuf *packet);
 	/*
 	 * Batch segments: take the usual packets of a turn's backlog through one step after the other, without threads.
-	 * packets: n, at least 1, in order of arrival. Those that it does not take stay at the front of the array, in their order,
-	 * and are dispatched; returns how many. It must give the same result as threads would. Only the first program of the
+	 * packets: n, at least 1, in order of arrival. Returns how many it does not take, which it leaves at the front
+	 * of the array: first those that are dispatched, then *followers, which must not overtake them, and come
+	 * back when their threads have ended. It must give the same result as threads would. Only the first program of the
 	 * list may have one, and only if it is not ordered. No thread has a packet meanwhile.
 	 */
-	unsigned int (*batch)(
-		struct ppe_worker *worker, void *state, struct rte_mbuf **packets, unsigned int n);
+	unsigned int (*batch)(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
+		unsigned int n, unsigned int *followers);
+	/* Does a packet that another worker's batch gave to this one belong to the job of this serial here? With `batch`. */
+	bool (*hopped)(const void *state, const struct rte_mbuf *packet, uint32_t job);
 	/* Make this worker's state, and register matches with ppe_match_add and timers with
 	 * ppe_timer_add. Control thread, before start. 0 or -errno. */
 	int (*create)(const struct ppe_setup *setup, void **state);

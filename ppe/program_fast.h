@@ -93,12 +93,12 @@ ppe_hop(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t to, ppe_s
 	return PPE_END;
 }
 
-/* Give a packet of the backlog to worker `to`, another one, which takes it as if it had received it. For batch segments.
- * A full ring drops it (crossbar_full). */
+/* Give a packet of the backlog to worker `to`, another one, which takes it as if it had received it, if it has the same
+ * job: see `hopped` in struct ppe_program. For batch segments. A full ring drops it (crossbar_full). */
 static inline void
-ppe_hop_packet(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet)
+ppe_hop_packet(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet, uint32_t job)
 {
-	crossbar_send_raw(worker, to, packet);
+	crossbar_send_raw(worker, to, packet, job);
 }
 
 /* ppe_hop for a thread that must arrive: it waits for room in the ring. At most one per job. */

@@ -233,6 +233,7 @@ create_programs(
 			if (p == 0 && !w->ordered[p] && ppe->program[p]->recognise != NULL) {
 				w->recognise = ppe->program[p]->recognise;
 				w->recogniser = (uint8_t)p;
+				w->hopped = ppe->program[p]->hopped;
 				if (w->batch > 1)
 					w->batched = ppe->program[p]->batch;
 			}

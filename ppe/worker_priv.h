@@ -91,7 +91,8 @@ struct ppe_worker {
 		struct rte_mbuf *packet);
 	uint16_t batch; /* packets that go through a step of `batched` at once; 1: only threads */
 	unsigned int (*batched)(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
-		unsigned int n); /* NULL: the recogniser has no batches */
+		unsigned int n, unsigned int *followers); /* NULL: the recogniser has no batches */
+	bool (*hopped)(const void *state, const struct rte_mbuf *packet, uint32_t job);
 	struct ppe_match match[PPE_MATCHES_MAX];
 	ppe_segment first[PPE_PROGRAMS_MAX];
 	bool ordered[PPE_PROGRAMS_MAX];

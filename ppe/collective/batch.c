@@ -12,8 +12,8 @@
  *   - A packet that any step does not take goes to a thread, which does what the segments in collective.c do. Nothing was
  *     changed for it. So this file answers nobody. It drops packets with wrong checksums, and those of a block for which
  *     there is no memory.
- *   - Nothing overtakes what its source has left behind: after a packet for a thread, all packets of this source in this
- *     turn go to threads (leave()), and the engine calls here only if no thread has a packet (barrel.c).
+ *   - Nothing overtakes what its source has left behind: after a packet for a thread, all packets of this source wait
+ *     (leave()) until that thread has ended: the engine calls here only if no thread has a packet (barrel.c).
  *   - The block of a residue is slot->current: only the residue's owner opens blocks, in order. The hash table is used to
  *     open; threads find the same records in it.
  *   - Admission is that of the flow cache: the same version, which jobs with a rate never have. recognize() leaves tagged
@@ -32,16 +32,28 @@
 
 #define LANES           256
 #define SUMMED_TOGETHER 8
+#define A_FOLLOWER      ((uintptr_t)1) /* marks its pointer */
+
+/* What becomes of a packet. */
+enum fate {
+	LANE, /* it has one */
+	DROPPED,
+	HOPPED, /* to the worker that owns its residue */
+	THREAD, /* a thread takes all of its job's: no lane depends on it */
+	LEFT, /* a thread takes it */
+	FOLLOWER, /* of such a packet: it waits, so that it does not overtake it */
+};
 
 /* A packet on its way through the steps. */
 struct lane {
 	const uint8_t *payload;
-	const struct flow *flow; /* NULL: the packet has been dropped */
-	struct slot *slot; /* of its block's residue; NULL: the packet has been left to a thread */
+	const struct flow *flow;
+	struct slot *slot; /* of its block's residue */
 	uint64_t agreement; /* of its block */
 	struct lane *before; /* of the same group; once it is in one */
 	uint32_t block;
 	uint8_t source;
+	uint8_t fate; /* enum fate */
 };
 
 /* Contributions to one block that are added together, in order of arrival. */
@@ -61,14 +73,17 @@ struct batch {
 	struct lane lane[LANES];
 	struct group group[LANES];
 	struct block *done[LANES]; /* whose results are to be sent */
+	unsigned int nb_followers;
+	struct rte_mbuf *
+		follower[PPE_BACKLOG]; /* packets that wait for a thread with one of their source */
 };
 
 /* ---- order ---- */
 
-/* Who left a packet to a thread, in this turn: recognize(), which knows of all earlier packets, or assign(). */
+/* Who left a packet to a thread: recognize(), which knows of all earlier packets, or assign(). */
 enum { BY_RECOGNIZE, BY_ASSIGN };
 
-/* The packet goes to a thread, and what its source sends after it, too. */
+/* The packet goes to a thread, and what its source sends after it follows later. */
 static __rte_noinline void
 leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 {
@@ -84,9 +99,14 @@ leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 		return;
 	mask_set(js->left[by], p[FLOW_SOURCE_AT]);
 	state->left = true;
+	state->lane_left |= by == BY_ASSIGN;
+	if (!js->has_left) {
+		js->has_left = true;
+		state->left_job[state->nb_left_jobs++] = js;
+	}
 }
 
-/* Has the source left a packet of this turn to a thread? */
+/* Has the source left a packet to a thread? */
 static inline bool
 was_left(const struct collective *state, const struct job_shard *js, uint8_t source)
 {
@@ -94,35 +114,62 @@ was_left(const struct collective *state, const struct job_shard *js, uint8_t sou
 		mask_test(js->left[BY_ASSIGN], source);
 }
 
-/* The same, of a packet that may be for another address, and no source's. */
-static __rte_noinline void
+/* May the source of a packet, if it is one of this switch, have left an earlier one? */
+static bool
+may_follow(const struct collective *state, const struct rte_mbuf *packet)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
+	const struct job_shard *js;
+
+	if (!state->left || state->all_left || !flow_cache_is_plain(packet))
+		return state->left;
+	js = state->job[p[FLOW_JOB_AT]];
+	return js != NULL && was_left(state, js, p[FLOW_SOURCE_AT]);
+}
+
+/* The same, of a packet that recognize() left, and of one that assign() left since. */
+static bool
+may_follow_lane(const struct collective *state, const struct rte_mbuf *packet)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
+	const struct job_shard *js;
+
+	if (!state->lane_left || !flow_cache_is_plain(packet))
+		return state->lane_left;
+	js = state->job[p[FLOW_JOB_AT]];
+	return js != NULL && mask_test(js->left[BY_ASSIGN], p[FLOW_SOURCE_AT]);
+}
+
+/* A packet that is not recognized: it may be for another address, and no source's. */
+static __rte_noinline enum fate
 leave_unrecognized(
 	const struct ppe_worker *worker, struct collective *state, const struct rte_mbuf *packet)
 {
-	if (packet->data_len < RTE_ETHER_ADDR_LEN ||
-		memcmp(rte_pktmbuf_mtod(packet, const uint8_t *), worker->identity->mac,
-			RTE_ETHER_ADDR_LEN) == 0)
-		leave(state, packet, BY_RECOGNIZE);
+	enum fate fate;
+
+	if (packet->data_len < RTE_ETHER_ADDR_LEN)
+		state->unknown_left = true;
+	else if (memcmp(rte_pktmbuf_mtod(packet, const uint8_t *), worker->identity->mac,
+			 RTE_ETHER_ADDR_LEN) != 0)
+		return state->unknown_left ? FOLLOWER : LEFT;
+	fate = may_follow(state, packet) ? FOLLOWER : LEFT;
+	leave(state, packet, BY_RECOGNIZE);
+	return fate;
 }
 
 static __rte_noinline void
 forget_left(struct collective *state)
 {
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		if (state->job[id] != NULL)
-			memset(state->job[id]->left, 0, sizeof(state->job[id]->left));
-	state->left = state->all_left = false;
+	while (state->nb_left_jobs > 0) {
+		struct job_shard *js = state->left_job[--state->nb_left_jobs];
+
+		memset(js->left, 0, sizeof(js->left));
+		js->has_left = false;
+	}
+	state->left = state->lane_left = state->all_left = state->unknown_left = false;
 }
 
 /* ---- steps ---- */
-
-/* What becomes of a packet. */
-enum fate {
-	LANE, /* it has one */
-	HOPPED, /* to the worker that owns its residue */
-	THREAD, /* a thread takes all of its job's: no lane depends on it */
-	LEFT, /* a thread takes it, and no later packet of its source may overtake it */
-};
 
 /* The residue may be another worker's. LANE: it is not. */
 static __rte_noinline enum fate
@@ -133,7 +180,7 @@ pass_on(struct ppe_worker *worker, const struct job_shard *js, uint32_t residue,
 
 	if (owner == worker->id)
 		return LANE;
-	ppe_hop_packet(worker, (uint16_t)owner, packet);
+	ppe_hop_packet(worker, (uint16_t)owner, packet, js->serial);
 	return HOPPED;
 }
 
@@ -162,7 +209,7 @@ recognize(struct ppe_worker *worker, struct collective *state, struct lane *lane
 	block = flow_block(js, p);
 	residue = block & js->residue_mask;
 	if (unlikely(state->left) && was_left(state, js, source))
-		return LEFT;
+		return FOLLOWER;
 	if (unlikely((residue & js->home_mask) != js->home_bits) &&
 		pass_on(worker, js, residue, packet) == HOPPED)
 		return HOPPED;
@@ -177,6 +224,7 @@ recognize(struct ppe_worker *worker, struct collective *state, struct lane *lane
 	lane->agreement = flow->agreement[p[FLOW_FLAGS_AT] / WEIR_FINAL % 2];
 	lane->block = block;
 	lane->source = source;
+	lane->fate = LANE;
 	rte_prefetch0(lane->slot);
 	return LANE;
 }
@@ -260,8 +308,8 @@ join_group(const struct collective *state, struct batch *batch, struct lane *lan
 	g->payload[g->count++] = lane->payload;
 }
 
-/* Put a lane into its block's group. false: it is for a thread, and nothing was changed. */
-static inline bool
+/* Put a lane into its block's group. Otherwise nothing was changed. */
+static inline enum fate
 assign(const struct ppe_worker *worker, struct collective *state, struct batch *batch,
 	struct lane *lane)
 {
@@ -269,18 +317,18 @@ assign(const struct ppe_worker *worker, struct collective *state, struct batch *
 	uint64_t *heard, bit = UINT64_C(1) << lane->source % 64;
 
 	if (unlikely(state->left) && mask_test(job_of(state, lane)->left[BY_ASSIGN], lane->source))
-		return false;
+		return FOLLOWER;
 	if (unlikely(b == NULL) || unlikely(b->block_id != lane->block)) {
 		b = open_next(worker, state, batch, lane);
 		if (unlikely(b == NULL))
-			return false;
+			return LEFT;
 	}
 	heard = &b->heard[lane->source / 64];
 	if (unlikely(b->agreement != lane->agreement) || unlikely((*heard & bit) != 0))
-		return false;
+		return LEFT;
 	*heard |= bit;
 	join_group(state, batch, lane, b);
-	return true;
+	return LANE;
 }
 
 /* ---- groups ---- */
@@ -313,7 +361,7 @@ verify_group(
 		if (likely(checksums_hold(worker, thread_of(state, batch, lane))))
 			continue;
 		mask_clear(g->block->heard, lane->source);
-		lane->flow = NULL;
+		lane->fate = DROPPED;
 		state->batch_mixed = true;
 		memmove(&g->payload[i], &g->payload[i + 1],
 			(--g->count - i) * sizeof(g->payload[0]));
@@ -376,7 +424,7 @@ consume(struct ppe_worker *worker, const struct collective *state, struct batch 
 		for (unsigned int i = 0; i < batch->n; i++) {
 			struct rte_mbuf *packet = batch->packet[i];
 
-			if (batch->lane[i].flow == NULL || batch->lane[i].slot == NULL)
+			if (batch->lane[i].fate != LANE)
 				continue;
 			if (packet->pool == state->batch_pool && RTE_MBUF_DIRECT(packet))
 				batch->packet[n++] = packet;
@@ -388,7 +436,7 @@ consume(struct ppe_worker *worker, const struct collective *state, struct batch 
 	rte_mempool_put_bulk(state->batch_pool, (void **)batch->packet, n);
 }
 
-/* Put the lanes into groups. Returns how many packets are left to threads. */
+/* Put the lanes into groups. Returns how many packets are left. */
 static __rte_noinline unsigned int
 assign_all(const struct ppe_worker *worker, struct collective *state, struct batch *batch)
 {
@@ -396,17 +444,20 @@ assign_all(const struct ppe_worker *worker, struct collective *state, struct bat
 	unsigned int left = 0;
 
 	for (struct lane *lane = batch->lane; lane < end; lane++) {
-		if (likely(assign(worker, state, batch, lane)))
+		enum fate fate = assign(worker, state, batch, lane);
+
+		if (likely(fate == LANE))
 			continue;
-		leave(state, batch->packet[lane - batch->lane], BY_ASSIGN);
-		lane->slot = NULL;
+		lane->fate = (uint8_t)fate;
+		if (fate == LEFT)
+			leave(state, batch->packet[lane - batch->lane], BY_ASSIGN);
 		state->batch_mixed = true;
 		left++;
 	}
 	return left;
 }
 
-/* Take the lanes through the other steps. Returns how many packets are left to threads. */
+/* Take the lanes through the other steps. Returns how many packets are left. */
 static inline unsigned int
 run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 {
@@ -434,25 +485,36 @@ run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 	return left;
 }
 
-/* Move what is left of n packets from `packets` to `to`: those that have neither hopped nor a lane, and lanes left to
- * threads. Returns how many. */
+/* Move what is left of n packets from `packets` to `to`, and followers to the batch. Returns how many it moved to `to`. */
 static unsigned int
-close_up(const struct batch *batch, struct rte_mbuf **packets, unsigned int n, struct rte_mbuf **to)
+close_up(const struct collective *state, struct rte_mbuf **packets, unsigned int n,
+	struct rte_mbuf **to)
 {
+	struct batch *batch = state->batch;
 	unsigned int i = 0, left = 0;
 
 	for (unsigned int at = 0; at < n; at++) {
-		if (packets[at] == NULL)
+		struct rte_mbuf *packet = (struct rte_mbuf *)((uintptr_t)packets[at] & ~A_FOLLOWER);
+		enum fate fate;
+
+		if (packet == NULL)
 			continue;
-		if (i == batch->n || packets[at] != batch->packet[i])
-			to[left++] = packets[at];
-		else if (batch->lane[i++].slot == NULL)
-			to[left++] = packets[at];
+		if (packet != packets[at])
+			fate = FOLLOWER;
+		else if (i < batch->n && packet == batch->packet[i])
+			fate = (enum fate)batch->lane[i++].fate;
+		else
+			fate = may_follow_lane(state, packet) ? FOLLOWER : LEFT;
+		if (fate == LEFT)
+			to[left++] = packet;
+		else if (fate == FOLLOWER)
+			batch->follower[batch->nb_followers++] = packet;
 	}
 	return left;
 }
 
-/* Recognize n packets: those with a lane go to the batch, too; those that have hopped become NULL. */
+/* Recognize n packets: those with a lane go to the batch, too; those that have hopped become NULL, and followers are
+ * marked. */
 static __rte_noinline void
 recognize_all(struct ppe_worker *worker, struct collective *state, struct rte_mbuf **packets,
 	unsigned int n)
@@ -470,32 +532,50 @@ recognize_all(struct ppe_worker *worker, struct collective *state, struct rte_mb
 		if (likely(fate == LANE)) {
 			*to++ = *packets;
 			lane++;
-		} else if (fate == LEFT) {
-			leave_unrecognized(worker, state, *packets);
-		} else if (fate == HOPPED) {
+			continue;
+		}
+		if (fate == LEFT)
+			fate = leave_unrecognized(worker, state, *packets);
+		if (fate == HOPPED) {
 			*packets = NULL;
+		} else if (fate == FOLLOWER) {
+			*packets = (struct rte_mbuf *)((uintptr_t)*packets | A_FOLLOWER);
 		}
 	}
 	batch->n = (unsigned int)(lane - batch->lane);
 }
 
+bool
+collective_hopped(const void *arg, const struct rte_mbuf *packet, uint32_t job)
+{
+	const struct collective *state = arg;
+	const struct job_shard *js =
+		state->job[rte_pktmbuf_mtod(packet, const uint8_t *)[FLOW_JOB_AT]];
+
+	return js != NULL && js->serial == job;
+}
+
 unsigned int
-collective_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets, unsigned int n)
+collective_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets, unsigned int n,
+	unsigned int *followers)
 {
 	struct collective *state = arg;
 	struct batch *batch = state->batch;
 	unsigned int left = 0;
 
+	batch->nb_followers = 0;
 	for (unsigned int from = 0, size; from < n; from += size) {
 		size = RTE_MIN(RTE_MIN(worker->batch, LANES), n - from);
 		recognize_all(worker, state, packets + from, size);
 		if (unlikely(run(worker, state, batch) > 0) || unlikely(batch->n < size))
-			left += close_up(batch, packets + from, size, packets + left);
+			left += close_up(state, packets + from, size, packets + left);
 		consume(worker, state, batch);
 	}
 	if (unlikely(state->left))
 		forget_left(state);
-	return left;
+	memcpy(packets + left, batch->follower, batch->nb_followers * sizeof(packets[0]));
+	*followers = batch->nb_followers;
+	return left + batch->nb_followers;
 }
 
 int

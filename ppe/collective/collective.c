@@ -358,6 +358,7 @@ const struct ppe_program collective_program = {
 	.first = parse,
 	.recognise = flow_cache_lookup,
 	.batch = collective_batch,
+	.hopped = collective_hopped,
 	.create = create,
 	.destroy = collective_state_destroy,
 	.stats = collective_stats,

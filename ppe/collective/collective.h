@@ -26,9 +26,10 @@ void flow_cache_learn(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct contribution *contribution);
 void flow_cache_admit(struct job_shard *job, const struct contribution *contribution);
 
-/* batch.c: struct ppe_program's `batch`, and its memory. -ENOMEM leaves what destroy frees. */
-unsigned int collective_batch(
-	struct ppe_worker *worker, void *state, struct rte_mbuf **packets, unsigned int n);
+/* batch.c: struct ppe_program's `batch` and `hopped`, and their memory. -ENOMEM leaves what destroy frees. */
+bool collective_hopped(const void *state, const struct rte_mbuf *packet, uint32_t job);
+unsigned int collective_batch(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
+	unsigned int n, unsigned int *followers);
 int collective_batch_create(struct collective *state, int socket);
 void collective_batch_destroy(struct collective *state);
 

@@ -167,6 +167,7 @@ struct job_shard {
 	uint64_t bound
 		[MASK_WORDS]; /* sources whose endpoints are bound to their ports: ppe/guard.h */
 	uint64_t left[2][MASK_WORDS]; /* sources of which a batch has left a packet to a thread */
+	bool has_left; /* some bit is set */
 	struct destinations to; /* of results for all sources */
 	struct own_keys *own; /* not NULL when joins are proved */
 };
@@ -282,8 +283,12 @@ struct collective {
 	bool batch_mixed; /* but not of all, or some are not direct */
 	uint32_t batch_time; /* heard_now() */
 	struct ppe_thread *batch_thread; /* a context for calls that take one */
-	bool left; /* job_shard.left of some job is not 0 */
-	bool all_left; /* all packets are for threads, until the turn ends */
+	bool left; /* a batch has left packets to threads */
+	bool lane_left; /* and some of them had a lane */
+	bool all_left; /* it is not known of which source: all packets for the switch follow */
+	bool unknown_left; /* not even whether for the switch: all packets follow */
+	unsigned int nb_left_jobs; /* whose job_shard.left is not 0 */
+	struct job_shard *left_job[WEIR_JOBS_MAX];
 };
 
 /* Results in progress that differ by receiver: each is a part of the payload with an end of its own; the state of the
