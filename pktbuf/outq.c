@@ -63,18 +63,19 @@ burst(struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, unsigned int *sent)
 	/* Few results: send the first alone, so that it does not wait for the copies of the others. */
 	bool alone = fifo == &outq->fifo[0] && *sent == 0 && waiting <= FEW;
 	uint32_t n = alone ? 1 : RTE_MIN(waiting, outq->depth - at);
-	uint32_t lengths[BURST];
+	uint64_t bytes = 0;
 	uint16_t taken;
 
 	n = RTE_MIN(n, (uint32_t)BURST);
 	if (waiting == 0)
 		return false;
-	/* Read lengths first: the device may free a packet. */
+	/* Read lengths first: the device may free a packet that it takes. */
 	for (uint32_t i = 0; i < n; i++)
-		lengths[i] = fifo->ring[at + i]->pkt_len;
+		bytes += fifo->ring[at + i]->pkt_len;
 	taken = rte_eth_tx_burst(outq->port->id, outq->queue, &fifo->ring[at], (uint16_t)n);
-	for (uint16_t i = 0; i < taken; i++)
-		fifo->bytes += lengths[i];
+	for (uint32_t i = taken; i < n; i++)
+		bytes -= fifo->ring[at + i]->pkt_len;
+	fifo->bytes += bytes;
 	fifo->packets += taken;
 	fifo->head += taken;
 	*sent += taken;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pktbuf/result_fast.h"
+#include "pktbuf/result.h"
 
 #include <errno.h>
 
 #include "pktbuf/checksum.h"
-#include "pktbuf/sum_priv.h"
+#include "pktbuf/result_fast.h"
 
 void
 pktbuf_header_template_write(struct pktbuf_header_template *out,

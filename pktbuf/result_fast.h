@@ -52,9 +52,12 @@ static inline void
 pktbuf_mbuf_init(
 	struct rte_mbuf *m, uint16_t data_off, uint16_t segments, uint32_t bytes, uint32_t all)
 {
-	const uint16_t rearm[4] = {data_off, 1, segments, RTE_MBUF_PORT_INVALID};
+	const struct rte_mbuf fresh = {.data_off = data_off,
+		.refcnt = 1,
+		.nb_segs = segments,
+		.port = RTE_MBUF_PORT_INVALID};
 
-	memcpy(&m->rearm_data, rearm, sizeof(rearm));
+	memcpy(&m->rearm_data, &fresh.rearm_data, sizeof(uint64_t));
 	m->ol_flags = 0;
 	m->packet_type = 0;
 	m->pkt_len = all;
@@ -88,24 +91,23 @@ pktbuf_frame_checksums(struct rte_mbuf *packet, struct pktbuf_frame *f, enum pkt
 }
 
 /* Write the headers and, if it is copied, the payload. */
-static inline void
+static __rte_always_inline void
 pktbuf_frame_write(struct rte_mbuf *packet, const struct pktbuf_port *port,
 	const struct pktbuf_header_template *to, const struct pktbuf_shared_header *shared,
-	const struct pktbuf_payload *payload)
+	const struct pktbuf_payload *payload, const bool referred)
 {
 	uint32_t own = (uint32_t)offsetof(struct pktbuf_frame, header) + shared->header_bytes;
-	bool copied = !pktbuf_payload_referred(payload);
+	uint32_t all = own + payload->bytes;
 	struct pktbuf_frame *f;
 
-	pktbuf_mbuf_init(packet, RTE_PKTMBUF_HEADROOM, copied ? 1 : 2,
-		copied ? own + payload->bytes : own, own + payload->bytes);
+	pktbuf_mbuf_init(packet, RTE_PKTMBUF_HEADROOM, referred ? 2 : 1, referred ? own : all, all);
 	f = rte_pktmbuf_mtod(packet, struct pktbuf_frame *);
 	memcpy(f, to->frame, sizeof(to->frame));
 	f->ip.total_length = shared->ip_length;
 	f->udp.dgram_len = shared->udp_length;
 	memcpy(f->header, shared->header, sizeof(shared->header));
 	f->header[offsetof(struct weir_base, src_id)] = to->source;
-	if (copied && payload->bytes > 0)
+	if (!referred)
 		memcpy(f->header + shared->header_bytes, payload->data, payload->bytes);
 	pktbuf_frame_checksums(packet, f, port->tx_checksum, to, shared);
 }
@@ -153,19 +155,20 @@ pktbuf_supply_take(struct pktbuf_supply *supply)
 
 /*
  * Build the result for a destination: to->extended chooses between shared[0] (base form) and shared[1] (extended); the
- * mode of port[to->port] chooses how checksums are computed. NULL: a pool is empty. It is the caller's, and takes a
- * reference to a referred payload. Worker.
+ * mode of port[to->port] chooses how checksums are computed. referred: pktbuf_payload_referred(payload). NULL: a pool is
+ * empty. It is the caller's, and takes a reference to a referred payload. Worker.
  * Cost: 3 lines written and the copied payload, or 6 lines when it is referred to.
  */
-static inline struct rte_mbuf *
-pktbuf_result_build(struct pktbuf_results *results, const struct pktbuf_shared_header shared[2],
-	const struct pktbuf_payload *payload, const struct pktbuf_header_template *to)
+static __rte_always_inline struct rte_mbuf *
+pktbuf_result_build_as(struct pktbuf_results *results, const struct pktbuf_shared_header shared[2],
+	const struct pktbuf_payload *payload, const struct pktbuf_header_template *to,
+	const bool referred)
 {
 	struct rte_mbuf *packet = pktbuf_supply_take(&results->headers), *attach;
 
 	if (unlikely(packet == NULL))
 		return NULL;
-	if (pktbuf_payload_referred(payload)) {
+	if (referred) {
 		attach = pktbuf_supply_take(&results->attaches);
 		if (unlikely(attach == NULL)) {
 			rte_mempool_put(results->headers.pool, packet);
@@ -173,8 +176,18 @@ pktbuf_result_build(struct pktbuf_results *results, const struct pktbuf_shared_h
 		}
 		pktbuf_refer(packet, attach, payload);
 	}
-	pktbuf_frame_write(packet, results->port[to->port], to, &shared[to->extended], payload);
+	pktbuf_frame_write(
+		packet, results->port[to->port], to, &shared[to->extended], payload, referred);
 	return packet;
+}
+
+static inline struct rte_mbuf *
+pktbuf_result_build(struct pktbuf_results *results, const struct pktbuf_shared_header shared[2],
+	const struct pktbuf_payload *payload, const struct pktbuf_header_template *to)
+{
+	return pktbuf_payload_referred(payload)
+		? pktbuf_result_build_as(results, shared, payload, to, true)
+		: pktbuf_result_build_as(results, shared, payload, to, false);
 }
 
 /* Give back what has not been used. */

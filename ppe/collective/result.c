@@ -246,23 +246,42 @@ collect_destinations(const struct ppe_worker *worker, struct job_shard *js)
 	}
 }
 
+/* Send a result to n destinations. */
+static __rte_always_inline void
+send_as(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *results,
+	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
+	const struct pktbuf_header_template *const *to, unsigned int n, const bool referred)
+{
+	struct rte_mbuf *packet;
+	unsigned int built = 0;
+	uint32_t bytes = 0;
+
+	js->count.results += n;
+	worker->count.created += n;
+	for (unsigned int i = 0; i < n; i++) {
+		packet = pktbuf_result_build_as(results, shared, payload, to[i], referred);
+		if (unlikely(packet == NULL))
+			continue;
+		built++;
+		bytes = packet->pkt_len;
+		if (referred)
+			rmw_hold(payload->opaque, 1);
+		ppe_output(worker, packet, to[i]->port, PKTBUF_PRIO_RESULT);
+	}
+	if (unlikely(built < n))
+		worker->count.drops[PPE_DROP_NO_MBUF] += n - built;
+	charge(worker, js, built, bytes);
+}
+
 static inline void
 send_to(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *results,
 	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
-	const struct pktbuf_header_template *to)
+	const struct pktbuf_header_template *const *to, unsigned int n)
 {
-	struct rte_mbuf *packet = pktbuf_result_build(results, shared, payload, to);
-
-	js->count.results++;
-	worker->count.created++;
-	if (unlikely(packet == NULL)) {
-		worker->count.drops[PPE_DROP_NO_MBUF]++;
-		return;
-	}
 	if (pktbuf_payload_referred(payload))
-		rmw_hold(payload->opaque, 1);
-	charge(worker, js, 1, packet->pkt_len);
-	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
+		send_as(worker, js, results, shared, payload, to, n, true);
+	else
+		send_as(worker, js, results, shared, payload, to, n, false);
 }
 
 /* The shared headers of a result, in the forms that are needed. */
@@ -301,8 +320,7 @@ send_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block 
 			? block->agreement
 			: 0;
 	}
-	for (unsigned int i = 0; i < to->n; i++)
-		send_to(worker, js, results, to->shared, &payload, to->headers[i]);
+	send_to(worker, js, results, to->shared, &payload, to->headers, to->n);
 }
 
 void
@@ -339,7 +357,7 @@ emit_to_one(struct ppe_worker *worker, struct job_shard *js, const struct block 
 
 	write_shared(shared, form, &header, &payload);
 	pktbuf_results_begin(&results, worker->pools, worker->port, 1);
-	send_to(worker, js, &results, shared, &payload, to);
+	send_to(worker, js, &results, shared, &payload, &to, 1);
 	pktbuf_results_end(&results);
 }
 
