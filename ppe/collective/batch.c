@@ -409,7 +409,8 @@ finish(struct ppe_worker *worker, struct collective *state, struct batch *batch,
 
 	b->progress = worker->now;
 	g->js->count.contributions += g->count;
-	if (block_is_full(g->js, b))
+	/* The sources of its later groups are in b->heard already, so only its last one can tell. */
+	if (block_is_full(g->js, b) && g == &batch->group[b->group])
 		complete(worker, state, batch, g, since);
 }
 

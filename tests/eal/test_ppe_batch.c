@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ppe/collective/collective_fast.h"
 #include "ppe/ppe_priv.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/turned.h"
@@ -39,7 +40,7 @@ write_contribution(unsigned int source, uint32_t block)
 static void
 contribute(unsigned int source, uint32_t block)
 {
-	rig_send(&rig, source, frame, write_contribution(source, block));
+	rig_send(&rig, source % SOURCES, frame, write_contribution(source, block));
 }
 
 /* A turn, and how many packets its batches took. */
@@ -82,20 +83,27 @@ expect_results(uint32_t from, uint32_t to)
 
 /* A job whose sources' headers are known. */
 static void
-start(uint16_t threads)
+start_with(uint16_t sources, uint16_t threads)
 {
 	struct rig_config config = {.workers = 1, .threads = threads, .ports = SOURCES, .jobs = 1};
 
-	config.job[0] = rig_job(1, SOURCES, WINDOW, ELEMENTS);
+	config.job[0] = rig_job(1, sources, WINDOW, ELEMENTS);
 	config.job[0].fixed_generation = GEN;
 	setenv("WEIR_BATCH", "256", 1);
 	turned_start(&rig, &config);
 	/* The first packet tells the source's endpoint, the second one its headers. */
 	for (uint32_t block = 0; block < FIRST; block++) {
-		for (unsigned int s = 0; s < SOURCES; s++)
+		for (unsigned int s = 0; s < sources; s++)
 			contribute(s, block);
 		cr_assert_eq(turn(), 0);
 	}
+	turned_rest(&rig);
+}
+
+static void
+start(uint16_t threads)
+{
+	start_with(SOURCES, threads);
 	expect_results(0, FIRST);
 }
 
@@ -197,6 +205,28 @@ Test(ppe_batch, damaged, .timeout = 90)
 		cr_assert_eq(turn(), 1);
 	}
 	expect_results(FIRST, FIRST + SOURCES);
+	stop();
+}
+
+/* A block that has a contribution of an expelled source is full when all others are added, not those of one group. */
+Test(ppe_batch, expelled_after_its_contribution, .timeout = 90)
+{
+	const unsigned int sources = 10, last = sources - 1;
+	struct ppe_job_stats job;
+	struct job_shard *js;
+
+	start_with(sources, 16);
+	js = ((struct collective *)rig.ppe->worker[0]->state[0])->job[1];
+	contribute(last, FIRST);
+	cr_assert_eq(turn(), 1);
+	mask_set(js->expelled, last);
+	js->target--;
+	for (unsigned int s = 0; s < last; s++)
+		contribute(s, FIRST);
+	cr_assert_eq(turn(), last);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &job), 0);
+	cr_assert_eq(job.blocks_complete, FIRST + 1);
+	cr_assert_eq(job.blocks_partial, 0);
 	stop();
 }
 
