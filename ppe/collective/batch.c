@@ -114,6 +114,15 @@ was_left(const struct collective *state, const struct job_shard *js, uint8_t sou
 		mask_test(js->left[BY_ASSIGN], source);
 }
 
+/* Is the frame for another address? Then no source of this switch sent it. */
+static bool
+is_for_another(const struct ppe_worker *worker, const struct rte_mbuf *packet)
+{
+	return packet->data_len >= RTE_ETHER_ADDR_LEN &&
+		memcmp(rte_pktmbuf_mtod(packet, const uint8_t *), worker->identity->mac,
+			RTE_ETHER_ADDR_LEN) != 0;
+}
+
 /* May the source of a packet, if it is one of this switch, have left an earlier one? */
 static bool
 may_follow(const struct collective *state, const struct rte_mbuf *packet)
@@ -129,13 +138,16 @@ may_follow(const struct collective *state, const struct rte_mbuf *packet)
 
 /* The same, of a packet that recognize() left, and of one that assign() left since. */
 static bool
-may_follow_lane(const struct collective *state, const struct rte_mbuf *packet)
+may_follow_lane(const struct ppe_worker *worker, const struct collective *state,
+	const struct rte_mbuf *packet)
 {
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
 	const struct job_shard *js;
 
-	if (!state->lane_left || !flow_cache_is_plain(packet))
-		return state->lane_left;
+	if (!state->lane_left || is_for_another(worker, packet))
+		return false;
+	if (!flow_cache_is_plain(packet))
+		return true;
 	js = state->job[p[FLOW_JOB_AT]];
 	return js != NULL && mask_test(js->left[BY_ASSIGN], p[FLOW_SOURCE_AT]);
 }
@@ -147,11 +159,9 @@ leave_unrecognized(
 {
 	enum fate fate;
 
-	if (packet->data_len < RTE_ETHER_ADDR_LEN)
-		state->unknown_left = true;
-	else if (memcmp(rte_pktmbuf_mtod(packet, const uint8_t *), worker->identity->mac,
-			 RTE_ETHER_ADDR_LEN) != 0)
+	if (is_for_another(worker, packet))
 		return state->unknown_left ? FOLLOWER : LEFT;
+	state->unknown_left |= packet->data_len < RTE_ETHER_ADDR_LEN;
 	fate = may_follow(state, packet) ? FOLLOWER : LEFT;
 	leave(state, packet, BY_RECOGNIZE);
 	return fate;
@@ -488,8 +498,8 @@ run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 
 /* Move what is left of n packets from `packets` to `to`, and followers to the batch. Returns how many it moved to `to`. */
 static unsigned int
-close_up(const struct collective *state, struct rte_mbuf **packets, unsigned int n,
-	struct rte_mbuf **to)
+close_up(const struct ppe_worker *worker, const struct collective *state, struct rte_mbuf **packets,
+	unsigned int n, struct rte_mbuf **to)
 {
 	struct batch *batch = state->batch;
 	unsigned int i = 0, left = 0;
@@ -505,7 +515,7 @@ close_up(const struct collective *state, struct rte_mbuf **packets, unsigned int
 		else if (i < batch->n && packet == batch->packet[i])
 			fate = (enum fate)batch->lane[i++].fate;
 		else
-			fate = may_follow_lane(state, packet) ? FOLLOWER : LEFT;
+			fate = may_follow_lane(worker, state, packet) ? FOLLOWER : LEFT;
 		if (fate == LEFT)
 			to[left++] = packet;
 		else if (fate == FOLLOWER)
@@ -569,7 +579,7 @@ collective_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets
 		size = RTE_MIN(RTE_MIN(worker->batch, LANES), n - from);
 		recognize_all(worker, state, packets + from, size);
 		if (unlikely(run(worker, state, batch) > 0) || unlikely(batch->n < size))
-			left += close_up(state, packets + from, size, packets + left);
+			left += close_up(worker, state, packets + from, size, packets + left);
 		consume(worker, state, batch);
 	}
 	if (unlikely(state->left))

@@ -230,6 +230,34 @@ Test(ppe_batch, expelled_after_its_contribution, .timeout = 90)
 	stop();
 }
 
+/* A frame from one host to another, which the switch does not know: the protocol, and the byte where a job would be. */
+static void
+forwarded(uint8_t protocol, uint8_t byte)
+{
+	unsigned int bytes = write_contribution(1, 0);
+
+	rig_source_mac(2, frame);
+	frame[23] = protocol;
+	frame[42] = byte;
+	rig_send(&rig, 1, frame, bytes);
+}
+
+/* What is forwarded keeps its order when a batch leaves a packet to a thread. */
+Test(ppe_batch, forwarded_frames_do_not_follow, .timeout = 90)
+{
+	start(4);
+	contribute(0, FIRST);
+	contribute(0, FIRST); /* a duplicate, which has a lane */
+	forwarded(6, 1); /* whose it would be, cannot be told */
+	forwarded(17, 99);
+	turned_rest(&rig);
+	cr_assert_gt(rig_receive(&rig, 2, frame, 0), 0);
+	cr_assert_eq(frame[42], 1);
+	cr_assert_gt(rig_receive(&rig, 2, frame, 0), 0);
+	cr_assert_eq(frame[42], 99);
+	stop();
+}
+
 /* ---- the same packets with 1 and with 256: in processes of their own, where Criterion is not ---- */
 
 #define JOBS       3
