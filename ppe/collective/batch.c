@@ -10,8 +10,7 @@
  *
  * What this relies on, and what sees to it:
  *   - A packet that any step does not take goes to a thread, which does what the segments in collective.c do. Nothing was
- *     changed for it. So this file answers nobody. It drops packets with wrong checksums, and those of a block for which
- *     there is no memory.
+ *     changed for it. So this file answers nobody. It drops only packets with wrong checksums.
  *   - Nothing overtakes what its source has left behind: after a packet for a thread, all packets of this source wait
  *     (leave()) until that thread has ended: the engine calls here only if no thread has a packet (barrel.c).
  *   - The block of a residue is slot->current: only the residue's owner opens blocks, in order. The hash table is used to
@@ -224,7 +223,7 @@ recognize(struct ppe_worker *worker, struct collective *state, struct lane *lane
 		pass_on(worker, js, residue, packet) == HOPPED)
 		return HOPPED;
 	if (unlikely(flow->batched != js->version))
-		return js->keys != NULL ? THREAD : LEFT;
+		return js->keys != NULL || js->ordered || js->rate_mbit != 0 ? THREAD : LEFT;
 	if (unlikely(packet->pool != state->batch_pool) || unlikely(packet->ol_flags >> 61 != 0))
 		state->batch_mixed = true;
 	flow->heard = state->batch_time;
