@@ -173,7 +173,9 @@ pktbuf_port_steer(struct pktbuf_port *port, uint32_t ip, uint16_t udp, uint16_t 
 	};
 	struct rte_flow_error error;
 
-	return rte_flow_create(port->id, &attr, pattern, actions, &error) != NULL ? 0 : -rte_errno;
+	if (rte_flow_create(port->id, &attr, pattern, actions, &error) != NULL)
+		return 0;
+	return rte_errno != 0 ? -rte_errno : -EIO;
 }
 
 void

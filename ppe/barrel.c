@@ -25,20 +25,6 @@ backlog(const struct ppe_worker *worker)
 	return (unsigned int)worker->backlog_tail - worker->backlog_head;
 }
 
-/* Make room behind the backlog. */
-static inline void
-move_backlog(struct ppe_worker *worker)
-{
-	uint16_t n = (uint16_t)backlog(worker);
-
-	if (unlikely(n > 0 && worker->backlog_head > 0))
-		memmove(worker->backlog, worker->backlog + worker->backlog_head,
-			n * sizeof(worker->backlog[0]));
-	worker->backlog_number += n > 0 ? worker->backlog_head : PPE_BACKLOG;
-	worker->backlog_head = 0;
-	worker->backlog_tail = n;
-}
-
 /* Poll each port queue of this worker once, as far as the backlog has room. */
 TWICE unsigned int
 poll_queues(struct ppe_worker *worker, const bool traced)
@@ -219,15 +205,17 @@ run_batch(struct ppe_worker *worker)
 {
 	for (unsigned int pass = 0; pass < ROUNDS && backlog(worker) > 0; pass++) {
 		struct rte_mbuf **packets = worker->backlog + worker->backlog_head;
+		const uint64_t hops = worker->count.worker.hops_out;
 		unsigned int n = backlog(worker), left, followers;
 
 		if (!finish_threads(worker))
 			return;
 		left = worker->batched(
 			worker, worker->state[worker->recogniser], packets, n, &followers);
-		worker->count.worker.batched += n - left;
+		worker->count.worker.batched += n - left - (worker->count.worker.hops_out - hops);
 		worker->backlog_tail = (uint16_t)(worker->backlog_head + left);
-		if (followers == 0 || !fill_first(worker, left - followers))
+		if (followers == 0 || (pass > 0 && left == n) ||
+			!fill_first(worker, left - followers))
 			return;
 	}
 }
@@ -372,7 +360,8 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 
 	if (unlikely(first) && likely(running))
 		timers = launch_timers(worker, traced);
-	move_backlog(worker);
+	/* Each turn ends with an empty backlog. */
+	worker->backlog_head = worker->backlog_tail = 0;
 	work += cross(worker, traced);
 	if (likely(running)) {
 		if (likely(!first))

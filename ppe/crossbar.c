@@ -184,18 +184,16 @@ take(struct ppe_worker *worker, void *entry, bool *raw)
 	return true;
 }
 
-/* Take entries of a peer, while the backlog is less than half full. */
+/* Take entries of a ring, while the backlog is less than half full. */
 static unsigned int
-take_entries(struct ppe_worker *worker, struct ppe_peer *peer)
+take_entries(struct ppe_worker *worker, struct rte_ring *in)
 {
-	struct rte_ring *in = peer->in;
 	void *entries[256];
 	unsigned int room = PPE_BACKLOG / 2 - RTE_MIN(PPE_BACKLOG / 2, worker->backlog_tail);
 	unsigned int n = rte_ring_dequeue_burst_start(
 		in, entries, RTE_MIN(room, (unsigned int)RTE_DIM(entries)), NULL);
-	unsigned int taken = 0, before = worker->backlog_tail;
-	/* Some of an earlier turn may still be there. */
-	bool raw = (int32_t)(peer->raw_end - worker->backlog_number) > 0;
+	unsigned int taken = 0;
+	bool raw = false;
 
 	for (unsigned int i = 0; i < n; i++)
 		prefetch_arrival(entries[i]);
@@ -204,8 +202,6 @@ take_entries(struct ppe_worker *worker, struct ppe_peer *peer)
 	while (taken < n && take(worker, entries[taken], &raw))
 		taken++;
 	rte_ring_dequeue_finish(in, taken);
-	if (worker->backlog_tail > before)
-		peer->raw_end = worker->backlog_number + worker->backlog_tail;
 	return taken;
 }
 
@@ -217,7 +213,7 @@ crossbar_receive(struct ppe_worker *worker)
 	for (unsigned int p = 0; p < worker->workers; p++)
 		if (p != worker->id) {
 			total += receive_returns(worker->peer[p].returns_in);
-			total += take_entries(worker, &worker->peer[p]);
+			total += take_entries(worker, worker->peer[p].in);
 		}
 	return total;
 }

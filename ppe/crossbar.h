@@ -41,8 +41,8 @@ unsigned int crossbar_destroy(struct ppe *ppe);
 /* Bytes that crossbar_create allocates. */
 uint64_t crossbar_bytes(unsigned int workers, uint32_t depth, uint32_t returns);
 
-/* Receive from other workers: start threads, queue outputs, take back holds. Own worker only. Returns
- * the number of entries. */
+/* Receive from other workers: start threads, append received packets to the backlog, queue outputs, take back holds. Own
+ * worker only. Returns the number of entries. */
 unsigned int crossbar_receive(struct ppe_worker *worker);
 
 /* Enqueue the entries staged for worker `to`. Own worker only. */

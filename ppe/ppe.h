@@ -72,7 +72,7 @@ struct ppe_program;
 struct ppe_config {
 	uint16_t workers; /* [1, 16] worker lcores: the first `workers` EAL worker lcores */
 	uint16_t threads; /* [1, 64] contexts per worker */
-	uint16_t burst; /* [1, 256] packets per poll of a port queue or of the crossbar */
+	uint16_t burst; /* [1, 256] packets per poll of a port queue */
 	uint16_t batch; /* [1, 256] packets that batch segments take at once; 1: only threads */
 	enum ppe_idle idle;
 	uint32_t idle_sleep_us; /* [1, 10000] */

@@ -529,7 +529,8 @@ steer_or_say(struct ppe *ppe, struct pktbuf_port *port)
 	if (port->rx_queues == 1 || ppe->config.identity.ports == 1)
 		return;
 	rc = steer(ppe, port);
-	port->steers = rc == 0;
+	/* A worker without a queue of the port gets its packets from others. */
+	port->steers = rc == 0 && port->rx_queues >= ppe->config.identity.ports;
 	if (rc == 0)
 		return;
 	pktbuf_port_unsteer(port);

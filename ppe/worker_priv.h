@@ -109,10 +109,9 @@ struct ppe_worker {
 	uint64_t reclaim_at; /* TSC of the next pktbuf_outq_reclaim */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;
-	uint32_t backlog_number; /* of backlog[0]; numbers never decrease while an entry waits */
 	bool timers_first; /* in this turn timers get contexts first */
 	bool away; /* long before this turn */
-	bool more; /* a queue returned a full burst in this turn */
+	bool more; /* a queue returned a full burst when it was polled last */
 	bool gave_up; /* was behind for too long and has not caught up since */
 	struct ppe_fault_store *faults; /* NULL: no faults, and no held packets */
 	struct ppe_fault_set *fault_set; /* the faults that this worker has taken */

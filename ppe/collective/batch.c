@@ -38,7 +38,7 @@ enum fate {
 	LANE, /* it has one */
 	DROPPED,
 	HOPPED, /* to the worker that owns its residue */
-	THREAD, /* a thread takes all of its job's: no lane depends on it */
+	THREAD, /* a thread takes it, and all of its job: authenticated, deterministic, or with a rate */
 	LEFT, /* a thread takes it */
 	FOLLOWER, /* of such a packet: it waits, so that it does not overtake it */
 };
@@ -135,7 +135,7 @@ may_follow(const struct collective *state, const struct rte_mbuf *packet)
 	return js != NULL && was_left(state, js, p[FLOW_SOURCE_AT]);
 }
 
-/* The same, of a packet that recognize() left, and of one that assign() left since. */
+/* May the source of a packet that recognize() left have an earlier one that assign() has left since? */
 static bool
 may_follow_lane(const struct ppe_worker *worker, const struct collective *state,
 	const struct rte_mbuf *packet)

@@ -136,9 +136,9 @@ ticks_since(uint32_t tick, uint32_t now)
 }
 
 /*
- * Verify the packet's IPv4 and UDP checksums. checksums_hold: false: it has been dropped. Software reads the whole payload for it, so
- * call this just before the payload is added, which then reads it from L1, and before anything is changed or
- * answered. Inline, because mostly the device has verified them.
+ * Verify the packet's IPv4 and UDP checksums. Software reads the whole payload for it, so call this just before the
+ * payload is added, which then reads it from L1, and before anything is changed or answered. Inline, because mostly the
+ * device has verified them.
  */
 static __rte_always_inline enum pktbuf_verdict
 checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thread)
@@ -150,6 +150,7 @@ checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thre
 		: pktbuf_checksum_verify(port, thread->packet, &thread->head);
 }
 
+/* The same; a packet with wrong ones is dropped, and false returned. */
 static __rte_always_inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Results and replies: one header mbuf per destination; a small payload is copied behind the headers, a larger one is the
- * aggregation buffer, attached by reference. The emission and each packet hold the buffer until the driver has sent it.
+ * aggregation buffer, attached by reference. Each packet holds the buffer until the driver has sent it; so does the emission
+ * of results that differ by receiver, until its end.
  */
 #include "pktbuf/checksum.h"
 #include "pktbuf/cursor.h"
