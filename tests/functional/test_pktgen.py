@@ -166,8 +166,11 @@ def the_next_loop_repairs_a_loss():
         # Residue 6 has blocks 6, 70, 134 and 198: the first loop completes 6, the second 70 and
         # what follows, and asks again for 6; the third has all four.
         check(stats['jobs'][0]['blocks_complete'] == 3 * 252 + 1 + 3 + 4, '%s', stats['jobs'])
+        # Source 0 repeats 70 just before source 1 completes it. Batches keep each source's order, not
+        # that of both: the repetition may be answered.
         for source in range(2):
-            check(results.count((source, 70)) == 2, 'block 70: %d', results.count((source, 70)))
+            check(results.count((source, 70)) - 2 in range(2 - source), 'block 70: %d',
+                  results.count((source, 70)))
             check(results.count((source, 6)) == 3, 'block 6: %d', results.count((source, 6)))
 
 
