@@ -107,7 +107,7 @@ pktbuf_frame_write(struct rte_mbuf *packet, const struct pktbuf_port *port,
 	f->udp.dgram_len = shared->udp_length;
 	memcpy(f->header, shared->header, sizeof(shared->header));
 	f->header[offsetof(struct weir_base, src_id)] = to->source;
-	if (!referred)
+	if (!referred && payload->bytes > 0)
 		memcpy(f->header + shared->header_bytes, payload->data, payload->bytes);
 	pktbuf_frame_checksums(packet, f, port->tx_checksum, to, shared);
 }
