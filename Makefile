@@ -115,6 +115,7 @@ faults: build
 
 model: packages-test
 	@tests/spin/check.py --large
+	@tests/spin/check.py --tree --large
 
 # The tests play what it found and was kept in tests/fuzz/corpus.
 fuzz: packages-test

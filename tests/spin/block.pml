@@ -169,6 +169,28 @@ byte number[EPOCHS + 1], last_number;
 #define EACH_RESIDUE(what) (what(0) && what(1))
 #endif
 
+/* What switch.pml and source.pml leave open. */
+#define SHARD(b) ((b) % WINDOW)
+#define TO(r, s) (s)
+#define VALUE(s) (1 << (s))
+#define LIES false
+#define ADDED(r, s) skip
+#define PLACE(e, s) (((e) - 1) * SOURCES + (s))
+#define CLAIM(rec) rec.heard
+#define BUSY(rec) (rec.state == open)
+#define BUFFERS(r) buffers
+#define EVERYBODY ALL
+#define OPERATION(s, e, b) PAIR(e, b)
+#define LIVES_NOW LIVES
+#ifdef ADVERSARY
+#define DOES_BOTH(s, b) true
+#else
+#define DOES_BOTH(s, b) false
+#endif
+#ifdef AWAY
+#define IS_AWAY(s, b) ((s) == 0 && (b) < AWAY)
+#endif
+
 #ifdef ADVERSARY
 #define KEEPS true
 #else

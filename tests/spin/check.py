@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check the life of a block (block.pml) with spin. Prints TAP.
+"""Check the life of a block (block.pml), and of one in a tree of switches (tree.pml), with spin. Prints TAP.
 
-    check.py [--large] [NAME...]
+    check.py [--large] [--tree] [NAME...]
 
 Each case is a configuration of the model that must hold, or one with a fault planted that must be
-found, for the right reason. --large: configurations that take minutes, instead (make model). NAME:
+found, for the right reason. --large: configurations that take minutes, instead (make model). --tree: those
+of tree.pml, instead. NAME:
 only the cases whose name has this in it. A trail of what went wrong is kept, and named.
 """
 import os
@@ -18,7 +19,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODEL = ['block.pml', 'switch.pml', 'join.pml', 'source.pml']
+MODEL = ['block.pml', 'tree.pml', 'switch.pml', 'join.pml', 'source.pml']
 MEMORY_MB = 1000  # what one search may use
 SECONDS = 100  # that one search may take; on a machine that is busy, too
 LARGE_SECONDS = 1800
@@ -125,6 +126,57 @@ FAULTS = [
 ]
 
 
+PARTIAL = 'POLICY=PARTIAL '
+REJOIN = 'EPOCHS=3 LIVES=3 BLOCKS=1 '
+RACK_AWAY = PARTIAL + 'AWAY=3 SLOW=0 SLOW_LEAVES=1'
+
+TREE_HOLDS = [
+    ('wait', 'BLOCKS=3 SLOW=0'),
+    ('a straggler, and a leaf is late', PARTIAL + 'SLOW_LEAVES=1'),
+    ('a host is dead', PARTIAL + 'DEAD=1'),
+    ('a host is away, and acknowledges', PARTIAL + 'AWAY=1'),
+    ('a rack is away, and acknowledges', RACK_AWAY),
+    ('a leaf restarts, and a leaf is late', REJOIN + PARTIAL + 'RESTARTS=1 SLOW_LEAVES=1'),
+    ('a host crashes, and comes back', REJOIN + 'CRASHES=1'),
+]
+TREE_LARGE = [
+    ('a straggler, and three blocks', PARTIAL + 'BLOCKS=3'),
+    ('any leaf loses patience with any host', PARTIAL + 'SLOW=15'),
+    ('a straggler in each rack, any leaf is late', PARTIAL + 'SLOW=5 SLOW_LEAVES=3'),
+    ('a host is away, and three blocks', PARTIAL + 'AWAY=1 SLOW=0 BLOCKS=3'),
+    ('a rack is away, and any of its hosts is late', PARTIAL + 'AWAY=3 SLOW=3 SLOW_LEAVES=1'),
+    ('a leaf restarts, and two blocks', 'RESTARTS=1 EPOCHS=3 SPARE=2 LIVES=3'),
+    ('a leaf restarts, and a host crashes', 'RESTARTS=1 CRASHES=1 EPOCHS=4 SPARE=2 LIVES=4 BLOCKS=1'),
+]
+
+# What spin says when it finds it.
+TREE_HANG = r'assertion violated .*\(excused&& !'
+MIXED = r'assertion violated .*came_from\['
+RACK_LATE = r'assertion violated +\( !\(.*heard!=0'
+OVERWRITTEN = r'assertion violated .*lived!='
+UNKNOWN_ABOVE = r'assertion violated +!\(+current\[r\]'
+
+TREE_FAULTS = [
+    ('ACKNOWLEDGED_ABOVE_EARLY', PARTIAL + 'SLOW=0 SLOW_LEAVES=1', UNKNOWN_ABOVE),
+    ('RELEASED_BEFORE_HOSTS', PARTIAL + 'BLOCKS=3', REFUSED),
+    ('WAITS_FOR_HOSTS', PARTIAL + 'DEAD=1', RACK_LATE),
+    ('SUM_DROPPED', 'SLOW=0', WRONG),
+    ('NO_BITMAP_ABOVE', PARTIAL, WRONG),
+    ('LATE_ADDED_ABOVE', PARTIAL, WRONG),
+    ('LATE_INCLUDED', PARTIAL, PART),
+    ('ANSWERED_BELOW', PARTIAL, OVERWRITTEN),
+    ('NOT_REPEATED_ABOVE', 'SLOW=0', TREE_HANG),
+    ('NOT_ACKNOWLEDGED_ABOVE', RACK_AWAY, TREE_HANG),
+    ('UNASKED_DROPPED', RACK_AWAY, TREE_HANG),
+    ('TIMEOUTS_NOT_NESTED', PARTIAL + 'AWAY=1', RACK_LATE),
+    ('RESTART_KEEPS_NONCE', REJOIN + 'RESTARTS=1', MIXED),
+    ('NONCE_USED_AGAIN', REJOIN + 'CRASHES=1', MIXED),
+    ('BEGUN_BEFORE_ABOVE', REJOIN + 'RESTARTS=1', TREE_HANG),
+    ('STALE_NOT_PASSED', REJOIN + 'RESTARTS=1', TREE_HANG),
+    ('ABOVE_OF_ANY_GENERATION', REJOIN + 'RESTARTS=1', OVERWRITTEN),
+]
+
+
 def limit():
     resource.setrlimit(resource.RLIMIT_AS, ((MEMORY_MB + 100) << 20,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -141,12 +193,12 @@ def run(folder, seconds, *argv):
     return done.returncode, done.stdout
 
 
-def search(folder, definitions, optimise, seconds):
-    """Search the model's states. Returns (output of the search, what went wrong before it or None)."""
+def search(folder, model, definitions, optimise, seconds):
+    """Search the states of a model. Returns (output of the search, what went wrong before it or None)."""
     for name in MODEL:
         shutil.copy(os.path.join(HERE, name), folder)
     options = ['-D' + word for word in definitions.split()]
-    status, text = run(folder, 60, 'spin', *options, '-a', 'block.pml')
+    status, text = run(folder, 60, 'spin', *options, '-a', model)
     if status != 0 or 'rror' in text:
         return text, 'spin does not take the model'
     status, text = run(folder, 120, 'gcc', '-w', optimise, '-DSAFETY', '-DNOFAIR',
@@ -192,12 +244,12 @@ def judge_fault(text, wanted):
     return None if re.match(wanted, found.group(1)) else 'found is: ' + found.group(1)
 
 
-def check(definitions, wanted, seconds):
+def check(model, definitions, wanted, seconds):
     """One case. Returns (what is wrong or None, [lines to print])."""
     folder = tempfile.mkdtemp(prefix='weir-spin-')
     began = time.monotonic()
     # A fault is found after a few states: that takes less time than to optimise.
-    text, wrong = search(folder, definitions, '-O0' if wanted else '-Og', seconds)
+    text, wrong = search(folder, model, definitions, '-O0' if wanted else '-Og', seconds)
     if wrong is None:
         wrong = judge_holds(text) if wanted is None else judge_fault(text, wanted)
     lines = ['%s: %s, %.1f s' % (definitions, figures(text), time.monotonic() - began)]
@@ -205,21 +257,23 @@ def check(definitions, wanted, seconds):
         shutil.rmtree(folder)
         return None, lines
     lines += [wrong] + text.splitlines()[-20:]
-    lines.append('to replay: cd %s && spin %s -t -p -g block.pml' % (
-        folder, ' '.join('-D' + word for word in definitions.split())))
+    lines.append('to replay: cd %s && spin %s -t -p -g %s' % (
+        folder, ' '.join('-D' + word for word in definitions.split()), model))
     return wrong, lines
 
 
 def main():
     words = sys.argv[1:]
-    large = '--large' in words
-    words = [word for word in words if word != '--large']
+    large, tree = '--large' in words, '--tree' in words
+    words = [word for word in words if word not in ('--large', '--tree')]
     if any(word.startswith('-') for word in words):
         sys.exit(__doc__)
-    cases = [(name, definitions, None) for name, definitions in (LARGE if large else HOLDS)]
+    model = 'tree.pml' if tree else 'block.pml'
+    holds = (TREE_LARGE if tree else LARGE) if large else TREE_HOLDS if tree else HOLDS
+    cases = [(name, definitions, None) for name, definitions in holds]
     if not large:
         cases += [('a fault is found: ' + fault, 'BUG_%s %s' % (fault, definitions), wanted)
-                  for fault, definitions, wanted in FAULTS]
+                  for fault, definitions, wanted in (TREE_FAULTS if tree else FAULTS)]
     cases = [case for case in cases if not words or any(word in case[0] for word in words)]
     failed = 0
     print('1..%d%s' % (len(cases), '' if cases else ' # no such case'), flush=True)
@@ -228,7 +282,7 @@ def main():
             print('ok %d - %s # SKIP no spin (Debian package spin)' % (number, case[0]))
         return 0
     for number, (name, definitions, wanted) in enumerate(cases, 1):
-        wrong, lines = check(definitions, wanted, LARGE_SECONDS if large else SECONDS)
+        wrong, lines = check(model, definitions, wanted, LARGE_SECONDS if large else SECONDS)
         failed += wrong is not None
         print('%sok %d - %s' % ('not ' if wrong else '', number, name))
         for line in lines:

@@ -60,7 +60,7 @@ inline join(s, nonce, from)
 				do
 				:: i == SOURCES -> break
 				:: else ->
-					began_with[(epochs - 1) * SOURCES + i] = pending_nonce[i];
+					began_with[PLACE(epochs, i)] = pending_nonce[i];
 					i++
 				od;
 #ifdef BUG_NUMBER_REUSED

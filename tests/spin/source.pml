@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sources: included by block.pml. */
+/* The sources: included by block.pml and tree.pml. They define:
+ *   EVERYBODY           what a complete result says
+ *   OPERATION(s, e, b)  the index in `told` of what source s calls block b of epoch e
+ *   PLACE(e, s)         the index in `began_with` of source s in epoch e
+ *   LIVES_NOW           how often an application opens a handle
+ *   IS_AWAY(s, b)       the source acknowledges the block instead of contributing to it
+ *   DOES_BOTH(s, b)     it may do either
+ */
 
 /* ---- apps/libweir/ ---- */
 
@@ -40,7 +47,7 @@ inline fail(s)
 	:: else -> flying[s * WINDOW + i] = 0; i++
 	od;
 	if
-	:: life[s] + 1 < LIVES ->
+	:: life[s] + 1 < LIVES_NOW ->
 		life[s] = life[s] + 1;
 		phase[s] = joining;
 		send_join(s)
@@ -71,13 +78,12 @@ inline flush(s, r)
 	if
 	:: flying[s * WINDOW + r] >= BLOCKS -> skip
 #ifdef AWAY
-#ifdef ADVERSARY
-	:: flying[s * WINDOW + r] < BLOCKS ->
+	:: flying[s * WINDOW + r] < BLOCKS && DOES_BOTH(s, flying[s * WINDOW + r]) ->
 		weir_unexpected_flush(s, flying[s * WINDOW + r]);
 		up = up | (1 << (s * PAIRS + PAIR(epoch[s], flying[s * WINDOW + r])))
-#else
-	:: s == 0 && flying[s * WINDOW + r] < AWAY -> weir_unexpected_flush(s, flying[s * WINDOW + r])
-#endif
+	:: flying[s * WINDOW + r] < BLOCKS && !DOES_BOTH(s, flying[s * WINDOW + r]) &&
+		IS_AWAY(s, flying[s * WINDOW + r]) ->
+		weir_unexpected_flush(s, flying[s * WINDOW + r])
 #endif
 	:: else -> up = up | (1 << (s * PAIRS + PAIR(epoch[s], flying[s * WINDOW + r])))
 	fi
@@ -119,9 +125,9 @@ inline check_result(s, e, b, says)
 {
 	assert(says != SAYS_WRONG); /* a wrong sum delivered as right */
 	assert(e == epoch[s]); /* a result of other times */
-	assert(says == ALL || POLICY != WAIT_FOR_ALL); /* a partial sum, for whom nobody asked */
-	assert(told[PAIR(e, b)] == 0 || told[PAIR(e, b)] == says + 1); /* replicas part */
-	told[PAIR(e, b)] = says + 1
+	assert(says == EVERYBODY || POLICY != WAIT_FOR_ALL); /* a partial sum, for whom nobody asked */
+	assert(told[OPERATION(s, e, b)] == 0 || told[OPERATION(s, e, b)] == says + 1); /* replicas part */
+	told[OPERATION(s, e, b)] = says + 1
 }
 
 inline take(s, e, b, says)
@@ -131,7 +137,7 @@ inline take(s, e, b, says)
 	:: phase[s] != running || flying[s * WINDOW + r] != b || !OURS(s, e) -> skip
 	:: else ->
 		if
-		:: says <= ALL ->
+		:: says <= EVERYBODY ->
 			check_result(s, e, b, says);
 			block_answered(s, r)
 		:: says == SAYS_ERROR ->
@@ -148,7 +154,7 @@ inline take_reply(s, nonce, e)
 {
 	if
 	:: phase[s] == joining && life[s] + 1 == nonce ->
-		assert(began_with[(e - 1) * SOURCES + s] == nonce); /* or it is another's place */
+		assert(began_with[PLACE(e, s)] == nonce); /* or it is another's place */
 		epoch[s] = e;
 		phase[s] = running;
 		vain = 0;
@@ -157,6 +163,7 @@ inline take_reply(s, nonce, e)
 	fi
 }
 
+#ifndef PARENT
 proctype Source(byte s)
 {
 	byte p, c, r, i;
@@ -211,3 +218,4 @@ proctype Source(byte s)
 	od;
 	assert(phase[s] == finished || excused || POLICY == ERROR)
 }
+#endif

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The switch: included by block.pml. */
+/* A switch: included by block.pml and tree.pml. They define:
+ *   SHARD(b)    the index of a block's residue in `current`, `previous`, `next` and `generation`
+ *   TO(r, s)    who is told what concerns source s of that residue's switch
+ *   VALUE(s)    the values that the contribution at hand carries: a set
+ *   LIES        it carries others
+ *   ADDED(r, s) what the checker notes when it is added
+ *   CLAIM(rec)  the values that a result of the record claims to have
+ *   BUSY(rec)   the record's block is not done
+ *   BUFFERS(r)  counts the buffers of the switch
+ */
 
 /* ---- block.c ---- */
 
@@ -12,7 +21,7 @@ inline release(r)
 	previous[r].sum = 0;
 	previous[r].spoilt = false;
 	previous[r].says = 0;
-	buffers--
+	BUFFERS(r)--
 }
 
 /* Who is known to have the result of `previous`. */
@@ -39,7 +48,7 @@ inline emit_block(r, rec, only)
 	:: else ->
 		if
 		:: ((only) == NONE || (only) == i) && REACHES(r, i) ->
-			tell(i, PAIR(generation[r], rec.block), rec.says)
+			tell(TO(r, i), PAIR(generation[r], rec.block), rec.says)
 		:: else -> skip
 		fi;
 		i++
@@ -59,7 +68,7 @@ inline block_finish(r, rec, newest, status)
 	block_release_previous(r, newest)
 }
 
-inline fill(rec, b)
+inline fill(r, rec, b)
 {
 	rec.state = open;
 	rec.block = b;
@@ -68,8 +77,8 @@ inline fill(rec, b)
 	rec.sum = 0;
 	rec.spoilt = false;
 	rec.says = 0;
-	buffers++;
-	assert(buffers <= 2 * WINDOW)
+	BUFFERS(r)++;
+	assert(BUFFERS(r) <= 2 * WINDOW)
 }
 
 inline open_next(r, b)
@@ -84,7 +93,7 @@ inline open_next(r, b)
 	:: else -> skip
 	fi;
 	next[r] = next[r] + WINDOW;
-	fill(current[r], b)
+	fill(r, current[r], b)
 }
 
 /* The source has the result of this block. */
@@ -106,18 +115,18 @@ inline block_begin(r, s, e, b)
 	if
 #ifdef BUG_FRESH_RECORD
 	:: b < next[r] ->
-		fill(fresh, b);
+		fill(r, fresh, b);
 		aggregate(r, fresh, false, s, e)
 #else
 	:: b < next[r] ->
 #ifdef ORDERED
 		assert(b >= next[r]); /* something has overtaken it */
 #endif
-		tell(s, PAIR(e, b), SAYS_EXPIRED)
+		tell(TO(r, s), PAIR(e, b), SAYS_EXPIRED)
 #endif
-	:: b > next[r] || (b == next[r] && current[r].state == open) ->
-		tell(s, PAIR(e, b), SAYS_WINDOW)
-	:: b == next[r] && current[r].state != open ->
+	:: b > next[r] || (b == next[r] && BUSY(current[r])) ->
+		tell(TO(r, s), PAIR(e, b), SAYS_WINDOW)
+	:: b == next[r] && !BUSY(current[r]) ->
 		if
 		/* Who sends it has the result of the one before, whatever has become of what it sent. */
 		:: previous[r].state != nothing -> acknowledge(r, current[r], s)
@@ -145,6 +154,12 @@ inline answer_late(r, rec, newest, s)
 	:: else -> skip
 	fi;
 #endif
+#ifdef BUG_LATE_INCLUDED
+	if
+	:: PARENT(r) -> rec.says = rec.says | (1 << TO(r, s))
+	:: else -> skip
+	fi;
+#endif
 	rec.heard = rec.heard | (1 << s);
 	block_release_previous(r, newest);
 #ifndef BUG_NOT_ANSWERED
@@ -155,16 +170,36 @@ inline answer_late(r, rec, newest, s)
 inline add_payload(r, rec, s, e)
 {
 	if
-	:: HAS(rec.sum, s) || e != generation[r] -> rec.spoilt = true
+	:: (rec.sum & VALUE(s)) || e != generation[r] || LIES -> rec.spoilt = true
 	:: else -> skip
 	fi;
-	rec.sum = rec.sum | (1 << s)
+	rec.sum = rec.sum | VALUE(s);
+	ADDED(r, s)
+}
+
+inline complete(r, rec, newest)
+{
+#ifdef PARENT
+	if
+	:: PARENT(r) -> send_up(r, rec)
+	:: else -> block_finish(r, rec, newest, CLAIM(rec)); emit_block(r, rec, NONE)
+	fi
+#elif defined(BUG_EXPELLED_IN_RESULT)
+	block_finish(r, rec, newest, ALL);
+	emit_block(r, rec, NONE)
+#else
+	block_finish(r, rec, newest, CLAIM(rec));
+	emit_block(r, rec, NONE)
+#endif
 }
 
 inline aggregate(r, rec, newest, s, e)
 {
 	if
 	:: rec.state == done -> answer_late(r, rec, newest, s)
+#ifdef PARENT
+	:: rec.state == above -> late_above(r, rec, s)
+#endif
 #ifdef BUG_DUPLICATE_ADDED
 	:: rec.state == open && HAS(rec.heard, s) -> add_payload(r, rec, s, e)
 #else
@@ -177,13 +212,7 @@ inline aggregate(r, rec, newest, s, e)
 		block_release_previous(r, newest);
 #endif
 		if
-		:: (rec.heard | EXPELLED(r)) == ALL -> /* complete() */
-#ifdef BUG_EXPELLED_IN_RESULT
-			block_finish(r, rec, newest, ALL);
-#else
-			block_finish(r, rec, newest, rec.heard);
-#endif
-			emit_block(r, rec, NONE)
+		:: (rec.heard | EXPELLED(r)) == ALL -> complete(r, rec, newest)
 		:: else -> skip
 		fi
 	fi
@@ -231,17 +260,17 @@ inline acknowledged(r, s, e, b)
 
 inline admit(s, e, b, acknowledges)
 {
-	r = b % WINDOW;
+	r = SHARD(b);
 	if
 #ifdef BUG_ANY_GENERATION
-	:: generation[r] == 0 -> tell(s, PAIR(e, b), SAYS_STALE)
+	:: generation[r] == 0 -> tell(TO(r, s), PAIR(e, b), SAYS_STALE)
 #else
 	:: generation[r] == 0 || NUMBER(e) != NUMBER(generation[r]) || REVOKED(r) ->
-		tell(s, PAIR(e, b), SAYS_STALE)
+		tell(TO(r, s), PAIR(e, b), SAYS_STALE)
 #endif
 #ifdef DEAD_AFTER
 	:: generation[r] != 0 && NUMBER(e) == NUMBER(generation[r]) && HAS(expelled[r], s) ->
-		tell(s, PAIR(e, b), SAYS_EXPIRED)
+		tell(TO(r, s), PAIR(e, b), SAYS_EXPIRED)
 #endif
 #ifdef AWAY
 	:: generation[r] != 0 && NUMBER(e) == NUMBER(generation[r]) && !HAS(EXPELLED(r), s) &&
@@ -258,6 +287,7 @@ inline admit(s, e, b, acknowledges)
 	fi
 }
 
+#ifndef PARENT
 /* ---- timeout.c ---- */
 
 #define STRAGGLES(r) (POLICY != WAIT_FOR_ALL && current[r].state == open)
@@ -444,3 +474,4 @@ end:
 	:: d_step { restarts > 0 -> restarts--; restart(); r = 0; i = 0 }
 	od;
 }
+#endif
