@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The states and transitions of a block have one name each: in the code, in docs/protocol.md and in
-block.pml. Prints TAP.
+block.pml. The code knows no trees yet: docs/tree.md is compared with tree.pml. Prints TAP.
 
     test_names.py ROOT
 """
@@ -116,6 +116,15 @@ def the_model_names_functions():
             assert re.search(r'\b%s\(' % name, model), 'not in the model: %s' % name
 
 
+def a_trees_diagram_is_the_model():
+    inlines = set(re.findall(r'^inline (\w+)\(', read_model() + read('tests/spin/tree.pml'), re.M))
+    drawn = {name for _, _, name in diagram(0, 'docs/tree.md', 1)}
+    assert drawn <= inlines, 'not in the model: %s' % sorted(drawn - inlines)
+    section = re.search(r'^## A block at a leaf\n(.*?)(?=^##)', read('docs/tree.md'), re.M | re.S).group(1)
+    rows = {name for row in re.findall(r'^\| ([a-z_, ]+) \|', section, re.M) for name in row.split(', ')}
+    same('rows', rows - {'transition'}, drawn)
+
+
 def the_checker_knows_the_faults():
     planted = set(re.findall(r'BUG_(\w+)', read_model() + read('tests/spin/tree.pml')))
     tried = set(re.findall(r"^    \('([A-Z_]+)', (?:'|[A-Z])", read('tests/spin/check.py'), re.M))
@@ -123,7 +132,7 @@ def the_checker_knows_the_faults():
 
 
 CASES = [a_blocks_diagram_is_the_code, a_slots_diagram_is_the_code, each_transition_is_explained,
-         the_model_names_functions, the_checker_knows_the_faults]
+         the_model_names_functions, a_trees_diagram_is_the_model, the_checker_knows_the_faults]
 
 
 def main():
