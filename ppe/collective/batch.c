@@ -2,17 +2,22 @@
 /*
  * The usual contributions of a turn, all at once, top to bottom:
  *
- *   recognize  each packet equals its source's last one (flow_cache.c); prefetch the slot of its block
+ *   recognize  each packet equals its source's last one (flow_cache.c); prefetch the slot of its block, or give the
+ *              packet to the worker that owns it
  *   locate     read the slot; prefetch the block's record
  *   assign     block and contribution agree; the first one opens the block; group the packets by block
+ *   verify     checksums of a group, where software must
  *   sum        add a group in one pass over the block's buffer, while the next group is fetched
- *   finish     the group that completes a block fixes and sends its result
+ *   finish     the group that completes a block fixes its result
+ *   emit       send all results (result.c)
+ *   consume    free the packets
  *
  * What this relies on, and what sees to it:
  *   - A packet that any step does not take goes to a thread, which does what the segments in collective.c do. Nothing was
  *     changed for it. So this file answers nobody. It drops only packets with wrong checksums.
- *   - Nothing overtakes what its source has left behind: after a packet for a thread, all packets of this source wait
- *     (leave()) until that thread has ended: the engine calls here only if no thread has a packet (barrel.c).
+ *   - Nothing overtakes what its source has left behind: after a packet for a thread, the packets of its source are
+ *     followers (leave()). The engine gives them back when that thread has ended, and calls here only if no thread has
+ *     a packet (barrel.c).
  *   - The block of a residue is slot->current: only the residue's owner opens blocks, in order. The hash table is used to
  *     open; threads find the same records in it.
  *   - Admission is that of the flow cache: the same version, which jobs with a rate never have. recognize() leaves tagged
@@ -358,7 +363,7 @@ fetch(const struct group *g)
 }
 
 /* Drop the group's packets with wrong checksums, where software verifies them. Their sources have not contributed. The
- * packet that opened the block has been verified. */
+ * packet that opened the block has been verified. g->last may be dropped; then the block is not complete. */
 static __rte_noinline void
 verify_group(
 	struct ppe_worker *worker, struct collective *state, struct batch *batch, struct group *g)
