@@ -25,6 +25,8 @@
 		"the job has no generation, because its sources have not all joined")              \
 	X(NOT_A_CONTRIBUTION, "not_a_contribution",                                                \
 		"a result, or a packet with reserved values, sent to the switch")                  \
+	X(NOT_FROM_PARENT, "not_from_parent",                                                      \
+		"packet to the upward port that no parent of a job can have sent")                 \
 	X(UNSUPPORTED, "unsupported", "unsupported collective, type or operation")                 \
 	X(DUPLICATE, "duplicate", "the block already has this source's contribution")              \
 	X(ACKNOWLEDGED, "acknowledged", "acknowledgement of a result, without a contribution")     \

@@ -91,7 +91,11 @@ same_job(const struct ppe_job *a, const struct ppe_job *b)
 		ppe_job_source_end(b) <= ppe_job_source_end(a) &&
 		a->fixed_generation == b->fixed_generation &&
 		a->deterministic == b->deterministic && a->proved == b->proved &&
-		a->authenticated == b->authenticated && memcmp(a->key, b->key, sizeof(a->key)) == 0;
+		a->authenticated == b->authenticated && a->narrow == b->narrow &&
+		a->nb_parents == b->nb_parents && a->first_rank == b->first_rank &&
+		a->tree_ranks == b->tree_ranks && memcmp(a->key, b->key, sizeof(a->key)) == 0 &&
+		memcmp(a->ranks, b->ranks, sizeof(a->ranks)) == 0 &&
+		memcmp(a->parent, b->parent, sizeof(a->parent)) == 0;
 }
 
 static struct ppe_job_table *
@@ -486,6 +490,23 @@ ppe_source_stats_read(
 	/* A process that joins again contributes no more; allow for packets in flight. */
 	stats->contested |= stats->joining && stats->heard &&
 		stats->silent_us + CONTESTED_US < stats->joining_us;
+	return 0;
+}
+
+int
+ppe_parent_stats_read(
+	const struct ppe *ppe, uint8_t job, unsigned int parent, struct ppe_parent_stats *stats)
+{
+	const struct ppe_job_shards *shards = ppe->table->shards[job];
+
+	memset(stats, 0, sizeof(*stats));
+	stats->silent_us = UINT64_MAX;
+	if (shards == NULL || parent >= shards->job.nb_parents)
+		return -ENOENT;
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		for (unsigned int p = 0; p < ppe->nb_programs; p++)
+			if (shards->of[w][p] != NULL && ppe->program[p]->job_parent != NULL)
+				ppe->program[p]->job_parent(shards->of[w][p], parent, stats);
 	return 0;
 }
 

@@ -43,6 +43,20 @@ ppe_policy_sends_partial(enum ppe_policy policy)
 			;
 }
 
+#define PPE_PARENTS_MAX 8
+
+/* A parent of a job: a switch to which this one contributes as a source. docs/tree.md */
+struct ppe_parent {
+	char name[PPE_JOB_NAME_MAX]; /* for people; unique in the job */
+	uint32_t address; /* host order */
+	uint8_t mac[6]; /* of the parent, or of a router on the way to it */
+	uint16_t port; /* of this switch, by index */
+	uint16_t udp; /* the parent's port of the extended form */
+	uint8_t job; /* the id of the job there */
+	bool keyed; /* joins there need a proof */
+	uint8_t key[WEIR_KEY_BYTES]; /* this source's there; if keyed */
+};
+
 /* A job, as configured. ppe: ro, ctrl: wo before publication. */
 struct ppe_job {
 	char name[PPE_JOB_NAME_MAX]; /* for people; unique */
@@ -76,6 +90,17 @@ struct ppe_job {
 	uint64_t epoch
 		[WEIR_SOURCES_MAX]; /* of the sources that are in it: another for each membership,
 					     or 0 for sources that keep their key */
+	/*
+	 * Trees, docs/tree.md. Ids of sources are ranks of the tree: a host's own, a switch's first one. The sources
+	 * of a job of a tree cover the ranks [first_rank, first_rank + ppe_job_ranks()).
+	 */
+	bool children; /* the sources are switches */
+	bool narrow; /* narrow types travel upward as they are, not as 4 bytes; equal in all jobs of a tree */
+	uint8_t nb_parents; /* [0, PPE_PARENTS_MAX] */
+	uint16_t first_rank; /* 0 without parents */
+	uint16_t tree_ranks; /* in the whole tree, [1, 256]; 0 without parents */
+	uint16_t ranks[WEIR_SOURCES_MAX]; /* that a source covers, if the sources are switches */
+	struct ppe_parent parent[PPE_PARENTS_MAX];
 };
 
 /* All jobs by id; NULL where there is none. */
@@ -102,7 +127,29 @@ ppe_job_source_end(const struct ppe_job *job)
 	for (unsigned int i = 0; i < WEIR_SOURCES_MAX / 64; i++)
 		if (job->members[i] != 0)
 			end = 64 * i + 64 - (unsigned int)__builtin_clzll(job->members[i]);
-	return (uint16_t)(end > job->nb_sources ? end : job->nb_sources);
+	return (uint16_t)(end > job->first_rank + job->nb_sources
+			? end
+			: job->first_rank + job->nb_sources);
+}
+
+/* How many ranks the job's sources cover, [1, 256]. */
+static inline uint16_t
+ppe_job_ranks(const struct ppe_job *job)
+{
+	uint16_t n = 0;
+
+	if (!job->children)
+		return job->nb_sources;
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		n = (uint16_t)(n + job->ranks[s]);
+	return n;
+}
+
+/* How many ranks the whole tree has: for hosts, the size of the job. */
+static inline uint16_t
+ppe_job_tree_ranks(const struct ppe_job *job)
+{
+	return job->nb_parents != 0 ? job->tree_ranks : ppe_job_ranks(job);
 }
 
 /* A block's number in the job: its id without the ignored high bits. */

@@ -282,7 +282,10 @@ struct ppe_port_stats {
 	X(results, "result and reply packets built")                                               \
 	X(joins, "join packets taken")                                                             \
 	X(generations, "generations begun")                                                        \
-	X(revokes, "generations ended because a source joined again")
+	X(revokes, "generations ended because a source joined again")                              \
+	X(upward, "contributions and acknowledgements sent to a parent")                           \
+	X(upward_repeats, "those of them that were repeated because a host repeated")               \
+	X(answers, "results taken from a parent")
 
 /* Times by powers of two: bucket 0 counts those under 1 us, bucket i those under 2^i us, the last
  * one all others. */
@@ -373,12 +376,29 @@ struct ppe_source_stats {
 int ppe_source_stats_read(
 	const struct ppe *ppe, uint8_t job, uint8_t source, struct ppe_source_stats *stats);
 
+/* A parent of a job, as known from its packets. */
+struct ppe_parent_stats {
+	uint16_t generation; /* of the parent's job, in which this switch takes part; 0: none */
+	bool serves; /* blocks go to it: false while the other parents serve without it */
+	bool heard; /* a packet came from it */
+	uint64_t silent_us; /* since its last packet, to a few ms; if heard */
+	bool joining; /* this switch asks it for the next generation */
+	uint64_t joining_us; /* since it first asked; if joining */
+	uint64_t joined[WEIR_SOURCES_MAX / 64]; /* bit r: rank r has joined there, as it said last; if joining */
+};
+
+/* A parent of a job. 0, or -ENOENT when there is no such job or parent. Costs a line per worker. Control thread. */
+int ppe_parent_stats_read(const struct ppe *ppe, uint8_t job, unsigned int parent,
+	struct ppe_parent_stats *stats);
+
 /* A block in the switch. */
 struct ppe_block_info {
 	uint32_t block;
 	uint16_t generation;
 	uint8_t job;
 	bool open; /* false: its result was sent, and is kept for repetitions */
+	bool up; /* open: its sum was sent to a parent, whose result is missing */
+	uint8_t parent; /* index of that parent; if up */
 	uint16_t heard_count;
 	uint64_t heard[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in it */
 	uint64_t opened_us; /* time of the first contribution, since the machine started */

@@ -191,6 +191,7 @@ struct ppe_program {
 	 *   job_destroy control thread: free it, and report leaks
 	 *   job_stats   control thread, any time: add up its counters
 	 *   job_source  likewise, those of a source
+	 *   job_parent  likewise, those of a parent: [0, nb_parents)
 	 *   job_blocks  likewise, list blocks as ppe_blocks_read does
 	 *
 	 * A program has job_create, job_idle and job_destroy, or none of them. A thread from another worker
@@ -206,6 +207,7 @@ struct ppe_program {
 	void (*job_destroy)(void *shard, struct ppe_program_leaks *leaks);
 	void (*job_stats)(const void *shard, struct ppe_job_stats *stats);
 	void (*job_source)(const void *shard, uint8_t source, struct ppe_source_stats *stats);
+	void (*job_parent)(const void *shard, unsigned int parent, struct ppe_parent_stats *stats);
 	unsigned int (*job_blocks)(const void *shard, bool open, uint64_t idle_us,
 		struct ppe_block_info *blocks, unsigned int max);
 };

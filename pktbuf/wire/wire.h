@@ -27,6 +27,7 @@
 #define WEIR_PORT_BASE    12000 /* default UDP port of the base form */
 #define WEIR_PORT_EXT     12001 /* default UDP port of the extended form */
 #define WEIR_PORTS_MAX    16 /* UDP ports of a form */
+#define WEIR_PORT_UP      12033 /* default UDP port of a leaf for its parents: above all ports of both forms */
 #define WEIR_JOBS_MAX     256 /* job ids are [0, 256) */
 #define WEIR_ELEMENTS_MAX 4095 /* grad_cnt has 12 bits */
 #define WEIR_BASE_BYTES   12
@@ -60,6 +61,7 @@ enum weir_status {
 /* ext.flags */
 #define WEIR_FLAG_BASE_RESULTS  0x1 /* in a join: results in the base form are wanted */
 #define WEIR_FLAG_AUTHENTICATED 0x2 /* a tag ends the packet */
+#define WEIR_FLAG_UP            0x4 /* from a switch to its parent: docs/tree.md */
 
 /* The base header. All multi-byte fields big-endian. */
 struct weir_base {
@@ -99,6 +101,7 @@ struct weir_join_reply {
 static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 #define WEIR_JOIN_MULTICAST     0x1 /* results come by multicast */
 #define WEIR_JOIN_AUTHENTICATED 0x2 /* all packets of the job have tags */
+#define WEIR_JOIN_NARROW        0x4 /* narrow types travel upward as they are */
 #define WEIR_JOIN_PORTS_SHIFT   4
 
 /*

@@ -371,5 +371,6 @@ const struct ppe_program collective_program = {
 	.job_destroy = collective_job_destroy,
 	.job_stats = collective_job_stats,
 	.job_source = collective_job_source,
+	.job_parent = collective_job_parent,
 	.job_blocks = collective_job_blocks,
 };

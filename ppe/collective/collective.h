@@ -261,6 +261,11 @@ uint8_t tag_reply(struct collective *state, const struct job_shard *job,
 	const struct weir_header *header, uint64_t epoch, const uint8_t answered[WEIR_TAG_BYTES],
 	void *payload, uint8_t bytes);
 
+/* up.c: the way up of a job with parents, in one shard; NULL: no memory. up_destroy: NULL is fine. Control thread. */
+size_t up_bytes(const struct ppe_job *job);
+struct up *up_create(const struct ppe_setup *setup, const struct ppe_job *job);
+void up_destroy(struct up *up);
+
 /* jobs.c and statistics.c: the hooks of struct ppe_program. ppe/program.h names their threads. */
 int collective_state_create(const struct ppe_setup *setup, void **state);
 void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);
@@ -273,6 +278,8 @@ bool collective_job_idle(const void *shard);
 void collective_job_destroy(void *shard, struct ppe_program_leaks *leaks);
 void collective_job_stats(const void *shard, struct ppe_job_stats *stats);
 void collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats *stats);
+void collective_job_parent(
+	const void *shard, unsigned int parent, struct ppe_parent_stats *stats);
 unsigned int collective_job_blocks(const void *shard, bool open, uint64_t idle_us,
 	struct ppe_block_info *blocks, unsigned int max);
 

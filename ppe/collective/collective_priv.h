@@ -19,6 +19,7 @@
 
 enum block_state {
 	BLOCK_OPEN, /* collecting contributions; 0 in struct block.agreement */
+	BLOCK_UP, /* the sum is sent to the parent, and kept to repeat it; only in jobs with parents */
 	BLOCK_DONE, /* the result is sent, and kept for sources that ask again */
 };
 
@@ -68,6 +69,27 @@ static_assert(sizeof(struct block) == 192 && offsetof(struct block, buffer) == 6
 		offsetof(struct block, in) == 128,
 	"three cache lines");
 
+/*
+ * The way to the parents, in one shard of a job that has parents; up.c and up_join.c, docs/tree.md.
+ */
+struct parent {
+	uint16_t generation; /* of its job, in which this switch takes part; 0: none */
+	uint32_t heard; /* heard_now() of its last packet here; 0: none yet */
+	struct pktbuf_header_template header; /* of what goes to it */
+	struct pktbuf_shared_header shared; /* of the last contribution to it */
+	struct parent_keys *keys; /* not NULL when packets on this hop have tags */
+};
+
+struct up {
+	struct pktbuf_identity self; /* with the upward port in place of the extended one */
+	uint8_t nb_parents;
+	uint8_t nb_serving; /* parents to which blocks go; 0: this switch takes part nowhere */
+	uint8_t serving
+		[PPE_PARENTS_MAX]; /* block b goes to serving[(b mod window) mod nb_serving] */
+	struct up_home *home; /* joins upward; not NULL in the job's home shard */
+	struct parent parent[PPE_PARENTS_MAX];
+};
+
 /* The blocks of one residue modulo the window. */
 struct slot {
 	uint64_t next; /* number of the block that may be opened next, without wrapping; its low 32
@@ -76,6 +98,7 @@ struct slot {
 	struct block *previous; /* the one before, done and not yet released, or NULL */
 	uint64_t held_since; /* TSC: since when contributions are held back until `previous` is
 				released; 0: none is */
+	uint64_t asked; /* TSC: when something of this residue last went to a parent */
 };
 
 /*
@@ -152,6 +175,10 @@ struct job_shard {
 	struct rmw_policer sent; /* of results and replies; a debt stops contributions */
 	struct job_home *home; /* not NULL in the job's home shard */
 	struct job_keys *keys; /* not NULL when the job is authenticated: its packets have tags */
+	struct up *up; /* not NULL when the job has parents */
+	uint16_t nb_ranks; /* of the tree: nb_sources in a job without a tree */
+	uint16_t first_rank, own_ranks; /* the sources cover [first_rank, first_rank + own_ranks) */
+	bool children; /* the sources are switches */
 	struct order *order; /* not NULL when the job is deterministic and a residue is here */
 	struct ppe_job_stats count; /* gauges unused */
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];

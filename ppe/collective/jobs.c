@@ -222,7 +222,7 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 	bool home = job->fixed_generation == 0 && ppe_job_shard(job, 0, shards) == shard;
 
 	memory->block_tables += sizeof(struct job_shard) + job->window * sizeof(struct slot) +
-		(home ? sizeof(struct job_home) : 0) + job_keys_bytes(job);
+		(home ? sizeof(struct job_home) : 0) + job_keys_bytes(job) + up_bytes(job);
 	if (residues > 0)
 		memory->data_memory +=
 			rmw_pool_bytes(ppe_job_buffer_bytes(job), 2 * residues, DEVICE_PAGE);
@@ -274,6 +274,10 @@ describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_j
 	js->serial = setup->serial;
 	js->nb_sources = job->nb_sources;
 	js->target = job->nb_sources;
+	js->nb_ranks = ppe_job_tree_ranks(job);
+	js->first_rank = job->first_rank;
+	js->own_ranks = ppe_job_ranks(job);
+	js->children = job->children;
 	js->window = job->window;
 	js->block_shift = job->block_shift;
 	js->generation = job->fixed_generation;
@@ -329,6 +333,10 @@ collective_job_create(
 								       : JOIN_FORGOTTEN_S);
 		if (rc == 0 && js->own != NULL)
 			rc = job_challenges_create(js->home);
+	}
+	if (rc == 0 && job->nb_parents != 0) {
+		js->up = up_create(setup, job);
+		rc = js->up == NULL ? -ENOMEM : 0;
 	}
 	if (rc == 0 && residues > 0)
 		rc = create_pool(js, setup, ppe_job_buffer_bytes(job), 2 * residues);
@@ -406,7 +414,9 @@ rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
 	js->ranks = 0;
 	for (unsigned int s = 0; s < js->source_end; s++)
 		if (mask_test(sources, (uint8_t)s)) {
-			js->rank[s] = (uint8_t)js->ranks;
+			/* In a tree, ids are ranks. */
+			js->rank[s] =
+				js->children || js->up != NULL ? (uint8_t)s : (uint8_t)js->ranks;
 			js->ranked[js->ranks++] = (uint8_t)s;
 		}
 	js->version++;
@@ -522,5 +532,6 @@ collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
 	rte_free(js->home);
 	rte_free(js->keys);
 	rte_free(js->own);
+	up_destroy(js->up);
 	rte_free(js);
 }

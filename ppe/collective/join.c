@@ -30,12 +30,13 @@ join_reply(const struct ppe_worker *worker, const struct ppe_job *j)
 		.dtype_op = (uint8_t)(j->dtype << 4 | j->op),
 		.flags = (uint8_t)((j->group != 0 ? WEIR_JOIN_MULTICAST : 0) |
 			(j->authenticated ? WEIR_JOIN_AUTHENTICATED : 0) |
+			(j->narrow ? WEIR_JOIN_NARROW : 0) |
 			(worker->identity->ports - 1) << WEIR_JOIN_PORTS_SHIFT),
 	};
 
 	weir_put16(reply.window, j->window);
 	weir_put16(reply.elements, j->elements);
-	weir_put16(reply.sources, j->nb_sources);
+	weir_put16(reply.sources, ppe_job_tree_ranks(j));
 	weir_put32(reply.timeout_ms, j->timeout_ms);
 	weir_put32(reply.group, j->group);
 	return reply;

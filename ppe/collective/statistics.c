@@ -82,7 +82,7 @@ collective_job_stats(const void *shard, struct ppe_job_stats *stats)
 		const struct block *current =
 			__atomic_load_n(&js->slot[r].current, __ATOMIC_RELAXED);
 
-		stats->blocks_in_flight += current != NULL && current->state == BLOCK_OPEN;
+		stats->blocks_in_flight += current != NULL && current->state != BLOCK_DONE;
 	}
 }
 
@@ -107,6 +107,23 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 	stats->port = endpoint->port;
 	stats->udp = endpoint->udp;
 	memcpy(stats->mac, endpoint->mac, sizeof(stats->mac));
+}
+
+void
+collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_stats *stats)
+{
+	const struct job_shard *js = shard;
+	const struct parent *known = &js->up->parent[parent];
+	uint32_t heard = known->heard;
+
+	stats->generation = known->generation;
+	for (unsigned int i = 0; i < js->up->nb_serving; i++)
+		stats->serves |= js->up->serving[i] == parent;
+	if (heard == 0)
+		return;
+	stats->heard = true;
+	stats->silent_us =
+		RTE_MIN(stats->silent_us, ticks_us(heard, rte_rdtsc(), rte_get_tsc_hz()));
 }
 
 /* Copy a block. false: it is becoming another one. */
@@ -158,7 +175,7 @@ collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe
 		struct block copy;
 
 		if (block == NULL || block == listed || !copy_block(block, &copy) ||
-			copy.job != js->job || (open && copy.state != BLOCK_OPEN) ||
+			copy.job != js->job || (open && copy.state == BLOCK_DONE) ||
 			us_since(copy.progress, now, hz) < idle_us)
 			continue;
 		listed = block;
@@ -166,7 +183,8 @@ collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe
 			blocks[n] = (struct ppe_block_info){.block = copy.block_id,
 				.generation = (uint16_t)(copy.hash.key >> 40),
 				.job = copy.job,
-				.open = copy.state == BLOCK_OPEN,
+				.open = copy.state != BLOCK_DONE,
+				.up = copy.state == BLOCK_UP,
 				.heard_count = (uint16_t)heard_in(&copy),
 				.opened_us = us_since(0, copy.opened, hz),
 				.age_us = us_since(copy.opened, now, hz),
