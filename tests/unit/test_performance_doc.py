@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/performance.md against the programs: keys, counters, benches and options that it names exist.
+"""docs/performance.md against the programs: keys, counters, benches and options that it names exist; its plans, and
+those of docs/tree.md, are what weir-bench prints.
 
 usage: test_performance_doc.py ROOT weir-switch weir-bench weir-perf
 """
@@ -107,6 +108,16 @@ def commands_exist():
     assert named >= COMMANDS, 'only %d commands were found' % named
 
 
-for case in (keys_exist, counters_exist, commands_exist):
+def plans_are_as_printed():
+    """What pages show of `weir-bench plan` is what it prints."""
+    for page, least in (('docs/performance.md', 1), ('docs/tree.md', 1)):
+        shown = re.findall(r'^<!-- weir-bench plan -->\n```\nbuild/apps/bench/weir-bench (.*)\n((?:.*\n)*?)```', read(page), re.M)
+        assert len(shown) >= least, '%s shows no plan' % page
+        for command, lines in shown:
+            now = '\n'.join(line.rstrip() for line in output(BENCH, *command.split()).splitlines()) + '\n'
+            assert lines == now, '%s: %s prints now:\n%s' % (page, command, now)
+
+
+for case in (keys_exist, counters_exist, commands_exist, plans_are_as_printed):
     case()
     print('ok', case.__name__, flush=True)
