@@ -15,7 +15,8 @@
  *
  * The reference of a result is computed from the data of the sources in it, functions of seed, source and step
  * (apps/perf/data.h). --results names a file with a line for each operation, so that results can be compared between
- * hosts: generation, step, hash of elements and bitmaps. With error feedback a host sends more than it contributes; the
+ * hosts: meeting, step, hash of elements and bitmaps. Generations have other numbers at each switch of a tree, so a meeting
+ * is a number that the hosts of a generation draw together. With error feedback a host sends more than it contributes; the
  * last line then has the sums of what was contributed and delivered, after all hosts have met.
  */
 #include <arpa/inet.h>
@@ -41,6 +42,7 @@
 #define TELL_ALL   2000 /* operations with a line each */
 #define TELL_NS    UINT64_C(5000000) /* between two lines `at` of later ones */
 #define AGREE      100 /* attempts */
+#define MEETINGS   (1 << 22) /* their sum over all sources fits */
 #define BURST      32 /* packets of a flood */
 #define BLOCKS     128 /* of a flood: two windows of the usual size, some open, some over */
 #define BYTES_MOST 1400
@@ -109,6 +111,7 @@ static struct {
 	void *send, *recv;
 	uint64_t done, wrong, partial, rejoins, told_ns, began_ns, longest_ns;
 	uint32_t given, got;
+	int32_t meeting;
 } me;
 
 static uint64_t
@@ -176,7 +179,7 @@ check(unsigned int step, int code)
 	if (done < 0)
 		return done;
 	if (me.results != NULL && collective_same(me.what.collective))
-		fprintf(me.results, "%u %u %016" PRIx64 "\n", weir_generation(me.weir), step, h);
+		fprintf(me.results, "%" PRId32 " %u %016" PRIx64 "\n", me.meeting, step, h);
 	if (options.error_feedback || wrong == 0)
 		return 0;
 	me.wrong += wrong;
@@ -185,11 +188,12 @@ check(unsigned int step, int code)
 	return 0;
 }
 
-/* Agree on the step to continue with: the lowest of any host that has one. */
+/* Agree on the step to continue with, the lowest of any host that has one, and on a number for the meeting. */
 static int
 agree(unsigned int *step)
 {
-	static int32_t steps[SOURCES];
+	static int32_t steps[SOURCES + 1];
+	const unsigned int n = weir_sources(me.weir);
 	int code = WEIR_PARTIAL;
 
 	for (int k = 0; k < AGREE && code == WEIR_PARTIAL; k++) {
@@ -197,14 +201,15 @@ agree(unsigned int *step)
 
 		memset(steps, 0, sizeof(steps));
 		steps[options.source] = options.newcomer ? NOBODY : (int32_t)*step;
-		code = weir_allreduce(me.weir, steps, steps, weir_sources(me.weir),
-			WEIR_DTYPE_INT32, WEIR_OP_SUM);
+		steps[n] = (int32_t)(now_ns() % MEETINGS);
+		code = weir_allreduce(me.weir, steps, steps, n + 1, WEIR_DTYPE_INT32, WEIR_OP_SUM);
 		weir_error_feedback_forget(me.weir, steps);
-		for (unsigned int s = 0; code == 0 && s < weir_sources(me.weir); s++)
+		for (unsigned int s = 0; code == 0 && s < n; s++)
 			least = steps[s] < least ? steps[s] : least;
 		if (code == 0) {
 			*step = least == NOBODY ? 0 : (unsigned int)least;
 			options.newcomer = 0;
+			me.meeting = steps[n];
 		}
 	}
 	return code == WEIR_PARTIAL ? -EAGAIN : code;

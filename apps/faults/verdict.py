@@ -48,13 +48,13 @@ class Outcome:
                     lines = [line.split() for line in file if line.endswith('\n')]
             except FileNotFoundError:
                 continue
-            for generation, step, value in lines:
-                found[host.job, generation, step][value].append(host)
-        for (job, generation, step), values in found.items():
+            for meeting, step, value in lines:
+                found[host.job, meeting, step][value].append(host)
+        for (job, meeting, step), values in found.items():
             if len(values) > 1:
                 self.wrong += 1
-                self.problems.append('job %d, generation %s, operation %s: hosts have %d different results' % (
-                    job, generation, step, len(values)))
+                self.problems.append('job %d, meeting %s, operation %s: hosts have %d different results' % (
+                    job, meeting, step, len(values)))
 
     def compare_fed_back(self, reports):
         """With error feedback, each host gets all that was contributed. Not checked if a host repeated an operation that

@@ -116,7 +116,7 @@ def results_that_differ_among_hosts_are_wrong():
         check(made.wrong == 0, '%s', made.problems)
         made = outcome(hosts + [Said(3, folder, (7, 1, 'dd'))])
         made.compare_results()
-        check(made.wrong == 1 and 'generation 7, operation 1' in made.problems[0], '%s', made.problems)
+        check(made.wrong == 1 and 'meeting 7, operation 1' in made.problems[0], '%s', made.problems)
 
 
 @case
