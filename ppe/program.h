@@ -33,6 +33,7 @@ struct ppe;
 struct ppe_config;
 struct ppe_block_info;
 struct ppe_job_stats;
+struct ppe_parent_stats;
 struct ppe_source_stats;
 struct ppe_stats;
 struct ppe_worker;

@@ -136,7 +136,9 @@ served(const struct collective *state, const struct job_shard *js, const struct 
 		return true;
 	if (likely(row->contribution == CONTRIBUTION_REDUCE))
 		return state->reduction[h->dtype][h->op] != NULL;
-	return h->op == 0 && state->dtype_bytes[h->dtype] != 0;
+	/* Rows do not go up yet. */
+	return h->op == 0 && state->dtype_bytes[h->dtype] != 0 &&
+		(js->up == NULL || row->contribution != CONTRIBUTION_ROW);
 }
 
 static __rte_noinline struct ppe_next

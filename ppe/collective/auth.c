@@ -264,6 +264,27 @@ authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 	return forged(worker, thread, js);
 }
 
+/*
+ * The hop to a parent, on which this switch is a source.
+ */
+
+uint32_t
+up_tag(const struct job_shard *js __rte_unused, const struct parent *parent __rte_unused,
+	const struct weir_header *header __rte_unused, const void *payload __rte_unused,
+	uint32_t bytes __rte_unused, void *end __rte_unused, uint32_t end_bytes __rte_unused)
+{
+	return 0; /* the hop has no keys */
+}
+
+bool
+from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	struct parent *parent)
+{
+	if (likely(js->keys == NULL && parent->keys == NULL))
+		return true;
+	return forged(worker, thread, js);
+}
+
 /* The HMAC tag of up to 112 bytes under a label and a source's key. */
 static bool
 short_tag(const struct collective *state, const struct job_shard *js, uint8_t source,

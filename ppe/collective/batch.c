@@ -127,6 +127,15 @@ is_for_another(const struct ppe_worker *worker, const struct rte_mbuf *packet)
 			RTE_ETHER_ADDR_LEN) != 0;
 }
 
+/* Is it for the upward port? Then no source sent it. */
+static bool
+is_from_above(const struct rte_mbuf *packet)
+{
+	return flow_cache_is_plain(packet) &&
+		weir_get16(rte_pktmbuf_mtod(packet, const uint8_t *) + FLOW_JOB_AT - 6) ==
+		WEIR_PORT_UP;
+}
+
 /* May the source of a packet, if it is one of this switch, have left an earlier one? */
 static bool
 may_follow(const struct collective *state, const struct rte_mbuf *packet)
@@ -148,7 +157,7 @@ may_follow_lane(const struct ppe_worker *worker, const struct collective *state,
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
 	const struct job_shard *js;
 
-	if (!state->lane_left || is_for_another(worker, packet))
+	if (!state->lane_left || is_for_another(worker, packet) || is_from_above(packet))
 		return false;
 	if (!flow_cache_is_plain(packet))
 		return true;
@@ -163,7 +172,7 @@ leave_unrecognized(
 {
 	enum fate fate;
 
-	if (is_for_another(worker, packet))
+	if (is_for_another(worker, packet) || is_from_above(packet))
 		return state->unknown_left ? FOLLOWER : LEFT;
 	state->unknown_left |= packet->data_len < RTE_ETHER_ADDR_LEN;
 	fate = may_follow(state, packet) ? FOLLOWER : LEFT;
@@ -402,8 +411,10 @@ complete(struct ppe_worker *worker, struct collective *state, struct batch *batc
 	struct ppe_next next;
 
 	source_was_last(&js->late[g->last->source], since, worker->now);
-	block_finish(state, js, b,
-		likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK : WEIR_STATUS_PARTIAL);
+	if (!block_end(state, js, b,
+		    likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK
+							     : WEIR_STATUS_PARTIAL))
+		return;
 	if (likely(!block_result_differs(b))) {
 		batch->done[batch->nb_done++] = b;
 		return;

@@ -63,8 +63,7 @@ acknowledge(struct collective *state, struct job_shard *job, struct slot *slot, 
 	return true;
 }
 
-/* The distance of the block from the residue's next one. */
-static int32_t
+int32_t
 block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block)
 {
 	/* Shifted up, numbers of fewer bits wrap where those of 32 do. */
@@ -89,7 +88,7 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 		*status = WEIR_STATUS_EXPIRED;
 		return PPE_DROP_EXPIRED;
 	}
-	if (ahead > 0 || (slot->current != NULL && slot->current->state == BLOCK_OPEN)) {
+	if (ahead > 0 || (slot->current != NULL && slot->current->state != BLOCK_DONE)) {
 		*status = WEIR_STATUS_WINDOW;
 		return PPE_DROP_WINDOW;
 	}
@@ -103,6 +102,8 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 		expel(state, job, slot, now);
 	if (slot->previous != NULL) {
 		job->count.held_back++;
+		if (job->up != NULL)
+			ask_above(state, job, h->block_id);
 		return PPE_DROP_HELD_BACK;
 	}
 	return PPE_DROP_COUNT;
@@ -188,18 +189,19 @@ finish_sum(const struct block *block)
 		reduction->finish(rmw_buffer_data(block->buffer), block->grad_cnt, block->in_count);
 }
 
-/* Fix the result's payload, bitmap and, if some port needs it, checksum. */
-static void
+/* Fix the result's payload, bitmap and, if some port needs it, checksum. summed: here, not above. */
+static __rte_always_inline void
 fix_payload(const struct collective *state, const struct job_shard *job, struct block *block,
-	enum weir_status status)
+	enum weir_status status, const bool summed)
 {
 	uint8_t *data;
 
 	block->payload_bytes = block->grad_cnt * weir_dtype_bytes(block->dtype);
 	if (block->buffer == NULL)
 		return;
-	finish_sum(block);
-	if (status == WEIR_STATUS_PARTIAL)
+	if (summed)
+		finish_sum(block);
+	if (summed && status == WEIR_STATUS_PARTIAL)
 		clear_missing(job, block);
 	if (block_result_differs(block))
 		return; /* each receiver's result gets its own end */
@@ -246,25 +248,51 @@ count_end(struct ppe_job_stats *count, enum weir_status status)
 	count->blocks_mismatch += status == WEIR_STATUS_MISMATCH;
 }
 
+static __rte_always_inline void
+set_done(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status, const bool summed)
+{
+	block->state = BLOCK_DONE;
+	block->status = (uint8_t)status;
+	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
+		fix_payload(state, job, block, status, summed);
+	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_DONE, block->hash.key);
+	count_time(state, &job->count.latency, age_of(state, block));
+	count_time(state, &job->count.spread, block->progress - block->opened);
+	count_end(&job->count, status);
+	block_release_previous(state, job, block);
+}
+
+void
+block_done(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status)
+{
+	set_done(state, job, block, status, false);
+}
+
 void
 block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status)
 {
 	if (unlikely(status == WEIR_STATUS_PARTIAL) && root_is_missing(job, block))
 		status = WEIR_STATUS_ERROR;
-	if (unlikely(job->ordered))
-		order_end(job, block, status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL);
-	block->state = BLOCK_DONE;
-	block->status = (uint8_t)status;
 	block->in_count = block->heard_count;
 	memcpy(block->in, block->heard, sizeof(block->in));
-	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
-		fix_payload(state, job, block, status);
-	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_DONE, block->hash.key);
-	count_time(state, &job->count.latency, age_of(state, block));
-	count_time(state, &job->count.spread, block->progress - block->opened);
-	count_end(&job->count, status);
-	block_release_previous(state, job, block);
+	set_done(state, job, block, status, true);
+}
+
+bool
+block_end_special(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status)
+{
+	if (job->ordered)
+		order_end(job, block, status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL);
+	if (job->up != NULL) {
+		send_up(state, job, block, status);
+		return false;
+	}
+	block_finish(state, job, block, status);
+	return true;
 }
 
 void
@@ -285,12 +313,12 @@ job_shard_clear(struct collective *state, struct job_shard *job, bool count_on)
 
 /* Does the block depend on the sources that left? */
 static bool
-is_of_former(const struct block *b, const uint64_t left[MASK_WORDS])
+is_of_former(const struct job_shard *job, const struct block *b, const uint64_t left[MASK_WORDS])
 {
 	uint64_t heard = 0;
 
-	if (b->per_receiver || (b->state == BLOCK_OPEN && b->copied))
-		return true; /* its layout depends on ranks */
+	if (job->up == NULL && (b->per_receiver || (b->state == BLOCK_OPEN && b->copied)))
+		return true; /* its layout depends on ranks, which are fixed in a tree */
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		heard |= b->heard[i] & left[i];
 	return b->state == BLOCK_OPEN && heard != 0;
@@ -302,7 +330,7 @@ job_shard_regroup(struct collective *state, struct job_shard *job, const uint64_
 	for (unsigned int residue = 0; residue < job->window; residue++) {
 		struct slot *slot = &job->slot[residue];
 
-		while (slot->current != NULL && is_of_former(slot->current, left)) {
+		while (slot->current != NULL && is_of_former(job, slot->current, left)) {
 			if (slot->current->state == BLOCK_OPEN) {
 				if (job->ordered)
 					order_end(job, slot->current, false);
@@ -311,7 +339,7 @@ job_shard_regroup(struct collective *state, struct job_shard *job, const uint64_
 			release(state, slot->current);
 			*slot = (struct slot){.next = slot->next, .current = slot->previous};
 		}
-		if (slot->previous != NULL && is_of_former(slot->previous, left)) {
+		if (slot->previous != NULL && is_of_former(job, slot->previous, left)) {
 			release(state, slot->previous);
 			slot->previous = NULL;
 			slot->held_since = 0;
@@ -405,6 +433,8 @@ acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 		return PPE_END;
 	}
 	lost = lost_by(slot, h->block_id, h->src_id);
+	if (js->up != NULL)
+		ask_above(state, js, h->block_id);
 	if (b != NULL && acknowledge(state, js, slot, b, h->src_id)) {
 		js->count.acknowledged++;
 		reason = PPE_DROP_ACKNOWLEDGED;
@@ -492,8 +522,9 @@ mismatched(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	weir_put16(b->mismatch.offered, offers);
 	mask_set(b->heard, lmem(thread)->c.header.src_id);
 	b->heard_count++;
-	block_finish(state, js, b, WEIR_STATUS_MISMATCH);
-	next = emit_block(worker, thread, b, -1, NULL);
+	next = block_end(state, js, b, WEIR_STATUS_MISMATCH)
+		? emit_block(worker, thread, b, -1, NULL)
+		: PPE_END;
 	ppe_drop(worker, thread, PPE_DROP_MISMATCH);
 	return next;
 }

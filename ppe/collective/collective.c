@@ -21,7 +21,8 @@
  * (admit.c) takes acknowledgements and other unusual packets, whose tags it verifies itself.
  *
  * Files: block.c the life of a block; reduce.c payloads; result.c results; timeout.c stragglers; join.c generations;
- * auth.c keys and tags; jobs.c jobs in a shard; statistics.c what the control thread reads.
+ * up.c the way to a parent and back; up_join.c generations there; auth.c keys and tags; jobs.c jobs in a shard;
+ * statistics.c what the control thread reads.
  */
 #include "ppe/collective/collective.h"
 
@@ -42,6 +43,14 @@ to_extended(const struct ppe_worker *worker, const struct pktbuf_head *head)
 	return pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_ext);
 }
 
+/* The forms' own ports may be any: they come first. */
+static inline bool
+is_from_above(const struct ppe_worker *worker, const struct pktbuf_head *head)
+{
+	return head->udp_dst == WEIR_PORT_UP && !to_extended(worker, head) &&
+		!pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_base);
+}
+
 static struct ppe_next
 parse(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -53,6 +62,8 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 		return end_dropped(worker, thread, PPE_DROP_IP_FRAGMENT);
 	if (unlikely((head->flags & PKTBUF_HEAD_OPTIONS) != 0))
 		return end_dropped(worker, thread, PPE_DROP_IP_OPTIONS);
+	if (unlikely(is_from_above(worker, head)))
+		return from_above(worker, thread);
 	c->header = (struct weir_header){
 		.extended = to_extended(worker, head),
 	};
@@ -242,8 +253,10 @@ static __rte_noinline struct ppe_next
 complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective *state,
 	struct job_shard *js, struct block *b)
 {
-	block_finish(state, js, b,
-		likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK : WEIR_STATUS_PARTIAL);
+	if (!block_end(state, js, b,
+		    likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK
+							     : WEIR_STATUS_PARTIAL))
+		return PPE_END;
 	return emit_block(worker, thread, b, -1, NULL);
 }
 
@@ -274,8 +287,9 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_RUN(find_block); /* released while we slept */
 	if (!c->verified && unlikely(!checksums_hold(worker, thread)))
 		return PPE_END;
-	if (unlikely(b->state == BLOCK_DONE))
-		return answer_late(worker, thread, b);
+	if (unlikely(b->state != BLOCK_OPEN))
+		return b->state == BLOCK_DONE ? answer_late(worker, thread, b)
+					      : late_above(worker, thread, b);
 	if (unlikely(mask_test(b->heard, h->src_id)))
 		return duplicate(worker, thread, b);
 	if (unlikely(b->agreement != agreement_of(h, h->final))) {
@@ -306,21 +320,27 @@ create(const struct ppe_setup *setup, void **state)
 {
 	const struct pktbuf_identity *identity = &setup->config->identity;
 	const uint16_t here = PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP;
+	const uint16_t forms = identity->port_base ^ identity->port_ext;
+	/* Mostly the forms' ports differ in one bit: then one match takes both. */
+	const bool alike = rte_is_power_of_2(forms);
 	const struct ppe_match matches[] = {
 		{.conditions = here | PPE_MATCH_UDP_PORT,
 			.udp_port = identity->port_base,
-			.udp_any = identity->port_any},
-		{.conditions = here | PPE_MATCH_UDP_PORT,
-			.udp_port = identity->port_ext,
-			.udp_any = identity->port_any},
+			.udp_any = identity->port_any | (alike ? forms : 0)},
+		{.conditions = here | PPE_MATCH_UDP_PORT, .udp_port = WEIR_PORT_UP},
 		/* A fragment may be an aggregation packet, and no other program wants it. */
 		{.conditions = here | PPE_MATCH_IP_PROTO | PPE_MATCH_FRAGMENT,
 			.ip_proto = IPPROTO_UDP},
 	};
+	const struct ppe_match extended = {.conditions = here | PPE_MATCH_UDP_PORT,
+		.udp_port = identity->port_ext,
+		.udp_any = identity->port_any};
 	int rc = collective_state_create(setup, state);
 
 	for (unsigned int i = 0; rc == 0 && i < RTE_DIM(matches); i++)
 		rc = ppe_match_add(setup, &matches[i]);
+	if (rc == 0 && !alike)
+		rc = ppe_match_add(setup, &extended);
 	return rc;
 }
 
@@ -328,15 +348,17 @@ static uint64_t
 identify(const struct ppe_worker *worker, const struct ppe_thread *thread)
 {
 	const struct pktbuf_head *head = &thread->head;
-	struct weir_header h = {.extended = to_extended(worker, head)};
+	bool above = is_from_above(worker, head);
+	struct weir_header h = {.extended = above || to_extended(worker, head)};
 	const struct ppe_job *j;
+	uint8_t parent;
 
 	if ((head->flags & (PKTBUF_HEAD_FRAGMENT | PKTBUF_HEAD_OPTIONS)) != 0 ||
 		head->payload_length < weir_header_bytes(h.extended))
 		return 0;
 	weir_header_read(&h, head->bytes + head->payload);
-	j = worker->jobs->by_id[h.job_id];
-	return ppe_trace_id(h.src_id, h.gen_id, h.job_id,
+	j = above ? find_above(worker, thread, &h, &parent) : worker->jobs->by_id[h.job_id];
+	return ppe_trace_id(h.src_id, h.gen_id, above && j != NULL ? j->id : h.job_id,
 		j == NULL ? h.block_id : ppe_job_block(j, h.block_id));
 }
 
@@ -362,7 +384,7 @@ const struct ppe_program collective_program = {
 	.create = create,
 	.destroy = collective_state_destroy,
 	.stats = collective_stats,
-	.segments = {segments, timeout_segments, join_segments},
+	.segments = {segments, timeout_segments, join_segments, up_segments},
 	.identify = identify,
 	.job_create = collective_job_create,
 	.job_take = collective_job_take,

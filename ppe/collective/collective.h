@@ -61,9 +61,21 @@ enum ppe_drop block_begin(struct collective *state, struct job_shard *job, struc
 	const struct weir_header *header, uint64_t agreement, struct hash_probe *probe,
 	uint64_t now, struct block **block);
 
-/* End a block that is complete, timed out or failed, and fix its result. */
+/* End a block that is complete, timed out or failed, and fix its result. block_end() is for callers. */
 void block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
+
+/* block_end() of a job that is `special`. */
+bool block_end_special(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status);
+
+/* The result of an open block has come from above: its payload is in the buffer, in_count and `in` are set. Fix what hosts
+ * get. */
+void block_done(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status);
+
+/* The distance of the block from the residue's next one. */
+int32_t block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block);
 
 /* Release the block before this one, which is done, when every source is known to have its result. */
 void block_release_previous(struct collective *state, struct job_shard *job, struct block *block);
@@ -266,6 +278,49 @@ size_t up_bytes(const struct ppe_job *job);
 struct up *up_create(const struct ppe_setup *setup, const struct ppe_job *job);
 void up_destroy(struct up *up);
 
+/* Bind the parents' addresses to their ports, or release them. */
+void up_bind(struct ppe_worker *worker, struct job_shard *job);
+void up_unbind(struct ppe_worker *worker, struct job_shard *job);
+
+/* The parent, by index, to which the block goes; PPE_PARENTS_MAX: to none. Any thread. */
+unsigned int up_parent_of(const struct job_shard *job, uint32_t block);
+
+/* What was collected of an open block goes to the parent, and does not change any more. The buffer keeps it. */
+void send_up(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status);
+
+/* A host has said something about a block whose result this switch does not have: repeat to the parent, at most once per
+ * millisecond and residue, what it lacks. */
+void ask_above(struct collective *state, struct job_shard *job, uint32_t block);
+
+/* A contribution to a block that has been sent to the parent. Ends the packet. */
+struct ppe_next late_above(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
+
+/* The segment for a packet to the upward port, on the worker that received it. */
+struct ppe_next from_above(struct ppe_worker *worker, struct ppe_thread *thread);
+extern const struct ppe_segment_name up_segments[];
+
+/* The job, and its parent, from which this packet to the upward port comes; NULL: from none. Any worker. */
+const struct ppe_job *find_above(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct weir_header *header, uint8_t *parent);
+
+/* up_join.c: segments at the job's home shard, for a parent's answer to a join, and for a packet that says that the
+ * parent's generation is over. They end the packet. Checksums and tag: joined_above verifies the tag itself. */
+struct ppe_next joined_above(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next revoked_above(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* auth.c, for the hop to a parent: write the tag of a contribution or an acknowledgement, which is payload, then end, behind
+ * the end; returns its bytes, 0 if this hop has no keys. */
+uint32_t up_tag(const struct job_shard *job, const struct parent *parent,
+	const struct weir_header *header, const void *payload, uint32_t bytes, void *end,
+	uint32_t end_bytes);
+
+/* Verify the tag of a packet from a parent other than the answer to a join; its payload then ends before the tag. false: the
+ * packet has been dropped. */
+bool from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
+	struct parent *parent);
+
 /* jobs.c and statistics.c: the hooks of struct ppe_program. ppe/program.h names their threads. */
 int collective_state_create(const struct ppe_setup *setup, void **state);
 void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);
@@ -278,8 +333,7 @@ bool collective_job_idle(const void *shard);
 void collective_job_destroy(void *shard, struct ppe_program_leaks *leaks);
 void collective_job_stats(const void *shard, struct ppe_job_stats *stats);
 void collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats *stats);
-void collective_job_parent(
-	const void *shard, unsigned int parent, struct ppe_parent_stats *stats);
+void collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_stats *stats);
 unsigned int collective_job_blocks(const void *shard, bool open, uint64_t idle_us,
 	struct ppe_block_info *blocks, unsigned int max);
 

@@ -88,6 +88,18 @@ block_is_full(const struct job_shard *job, const struct block *block)
 	return count >= job->nb_sources;
 }
 
+/* A block that is complete, timed out or failed ends here. True: its result is to be sent. In a job with parents what was
+ * collected goes up, and there is no result yet. */
+static inline bool
+block_end(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status)
+{
+	if (unlikely(job->special))
+		return block_end_special(state, job, block, status);
+	block_finish(state, job, block, status);
+	return true;
+}
+
 /* Is the packet's Ethernet source a group address? An answer to it would be flooded. */
 static inline bool
 from_group(const struct ppe_thread *thread)

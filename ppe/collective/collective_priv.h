@@ -49,19 +49,22 @@ struct block {
 	const struct rmw_reduction *reduction; /* of the payloads; NULL: they are not reduced */
 	uint64_t opened; /* TSC */
 	uint64_t progress; /* TSC of the last new contribution */
-	uint32_t payload_sum; /* ones-complement sum of the result's payload, once done */
+	uint32_t payload_sum; /* ones-complement sum of the payload of the same */
 	uint32_t payload_bytes;
-	uint16_t in_count; /* sources in the result, once done */
-	uint8_t status; /* enum weir_status of the result, once done */
+	uint16_t in_count; /* ranks in what was sent: to the parent, or, once done, as the result */
+	uint8_t status; /* enum weir_status of the same */
 	uint8_t first_source;
 	uint8_t overdue; /* counted as waiting */
 	uint8_t copied; /* by its collective's row: payloads are copied, not reduced */
 	uint8_t per_receiver; /* by its row: receivers get different results */
 	uint8_t on_arrival; /* payloads are reduced as they arrive */
 	struct weir_mismatch mismatch;
-	uint8_t spare[8];
+	uint8_t above_says; /* up: what hosts that repeat are told, enum weir_status; 0: nothing */
+	uint8_t spare[7];
 
-	uint64_t in[MASK_WORDS]; /* sources in a degraded result */
+	uint64_t in
+		[MASK_WORDS]; /* up: ranks whose contributions were sent; done: those in a degraded
+				    result */
 	uint64_t received[MASK_WORDS]; /* sources that acknowledged the result other than by a
 					  contribution to the next block */
 };
@@ -75,8 +78,9 @@ static_assert(sizeof(struct block) == 192 && offsetof(struct block, buffer) == 6
 struct parent {
 	uint16_t generation; /* of its job, in which this switch takes part; 0: none */
 	uint32_t heard; /* heard_now() of its last packet here; 0: none yet */
+	struct pktbuf_endpoint at;
+	uint8_t job; /* the id of the job there */
 	struct pktbuf_header_template header; /* of what goes to it */
-	struct pktbuf_shared_header shared; /* of the last contribution to it */
 	struct parent_keys *keys; /* not NULL when packets on this hop have tags */
 };
 
@@ -86,7 +90,10 @@ struct up {
 	uint8_t nb_serving; /* parents to which blocks go; 0: this switch takes part nowhere */
 	uint8_t serving
 		[PPE_PARENTS_MAX]; /* block b goes to serving[(b mod window) mod nb_serving] */
+	uint8_t bound; /* bit p: the addresses of parent p are bound to its port: ppe/guard.h */
 	struct up_home *home; /* joins upward; not NULL in the job's home shard */
+	uint64_t (*known)
+		[MASK_WORDS]; /* by residue: the ranks that the parent said are in the block */
 	struct parent parent[PPE_PARENTS_MAX];
 };
 
@@ -98,7 +105,9 @@ struct slot {
 	struct block *previous; /* the one before, done and not yet released, or NULL */
 	uint64_t held_since; /* TSC: since when contributions are held back until `previous` is
 				released; 0: none is */
-	uint64_t asked; /* TSC: when something of this residue last went to a parent */
+	uint64_t
+		asked; /* TSC: when something about the block that the parent has not answered last went up; 0:
+			   nothing has */
 };
 
 /*
@@ -162,6 +171,7 @@ struct job_shard {
 	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
 	bool pinned; /* endpoints come from joins; otherwise from the last contribution */
 	bool ordered; /* contributions are added in order: `order` is there */
+	bool special; /* the end of a block is not block_finish() alone: ordered, or with parents */
 	bool revoked; /* the generation is over and its packets are stale, until the next one begins */
 	struct rmw_pool *pool; /* 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;
@@ -179,6 +189,7 @@ struct job_shard {
 	uint16_t nb_ranks; /* of the tree: nb_sources in a job without a tree */
 	uint16_t first_rank, own_ranks; /* the sources cover [first_rank, first_rank + own_ranks) */
 	bool children; /* the sources are switches */
+	bool narrow; /* narrow types travel upward as they are */
 	struct order *order; /* not NULL when the job is deterministic and a residue is here */
 	struct ppe_job_stats count; /* gauges unused */
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
@@ -294,6 +305,8 @@ struct collective {
 	struct block *records;
 	struct hash_deadlines *deadlines; /* of open blocks */
 	struct job_shard *job[WEIR_JOBS_MAX];
+	uint8_t above
+		[WEIR_JOBS_MAX]; /* by the parent's job id: a job here to which a packet of it belonged */
 	const struct rmw_reduction *reduction[16][16]; /* by dtype and op; NULL: not served */
 	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
 	bool verifies; /* some port's packets come with checksums that software or the device verifies */
@@ -350,6 +363,7 @@ struct contribution {
 	uint64_t epoch; /* whose key verified its tag, and will make that of an answer */
 	bool verified; /* its checksums are right; otherwise not verified yet */
 	bool learned; /* its source's flow cache entry comes from this packet */
+	uint8_t parent; /* from above: which one sent it */
 };
 
 /* The announcement of a generation, or of a source's new endpoint, to all shards; travels in a hop. */

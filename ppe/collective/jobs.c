@@ -188,6 +188,10 @@ collective_heard(const struct ppe_worker *worker, uint32_t address, uint32_t sec
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		const struct ppe_job *job = worker->jobs->by_id[id];
 
+		/* Where a parent is, the configuration says. */
+		for (unsigned int p = 0; job != NULL && p < job->nb_parents; p++)
+			if (job->parent[p].address == address)
+				return true;
 		for (unsigned int s = 0; job != NULL && s < ppe_job_source_end(job); s++)
 			if (ppe_job_has(job, (uint8_t)s) && job->address[s] == address &&
 				source_heard(worker, (uint8_t)id, (uint8_t)s, seconds))
@@ -278,6 +282,7 @@ describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_j
 	js->first_rank = job->first_rank;
 	js->own_ranks = ppe_job_ranks(job);
 	js->children = job->children;
+	js->narrow = job->narrow;
 	js->window = job->window;
 	js->block_shift = job->block_shift;
 	js->generation = job->fixed_generation;
@@ -343,6 +348,7 @@ collective_job_create(
 	if (rc == 0 && residues > 0 && ppe_job_kept(job) > 0)
 		rc = order_create(js, job, residues, (uint16_t)setup->worker_id, setup->socket);
 	if (rc == 0) {
+		js->special = js->ordered || js->up != NULL;
 		*shard = js;
 	} else {
 		struct ppe_program_leaks none = {0};
@@ -363,7 +369,11 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 		job_shard_clear(state, former, false);
 	for (unsigned int s = 0; former != NULL && s < former->source_end; s++)
 		source_unbind(state->worker, former, (uint8_t)s);
+	if (former != NULL && former->up != NULL)
+		up_unbind(state->worker, former);
 	state->job[id] = js;
+	if (js != NULL && js->up != NULL)
+		up_bind(state->worker, js);
 	if (js != NULL && js->keys != NULL && js->generation != 0)
 		job_keys_begin(state, js, js->generation, zeros, NULL);
 }

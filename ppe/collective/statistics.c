@@ -185,6 +185,9 @@ collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe
 				.job = copy.job,
 				.open = copy.state != BLOCK_DONE,
 				.up = copy.state == BLOCK_UP,
+				.parent = copy.state == BLOCK_UP
+					? (uint8_t)up_parent_of(js, copy.block_id)
+					: 0,
 				.heard_count = (uint16_t)heard_in(&copy),
 				.opened_us = us_since(0, copy.opened, hz),
 				.age_us = us_since(copy.opened, now, hz),

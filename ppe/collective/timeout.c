@@ -78,10 +78,10 @@ straggler(struct ppe_worker *worker, struct ppe_thread *thread)
 				deadline_of(js, b));
 			continue;
 		}
-		block_finish(state, js, b,
-			ppe_policy_sends_partial(js->policy) ? WEIR_STATUS_PARTIAL
-							     : WEIR_STATUS_ERROR);
-		return emit_block(worker, thread, b, -1, straggler);
+		if (block_end(state, js, b,
+			    ppe_policy_sends_partial(js->policy) ? WEIR_STATUS_PARTIAL
+								 : WEIR_STATUS_ERROR))
+			return emit_block(worker, thread, b, -1, straggler);
 	}
 	return go_on(state, found);
 }

@@ -62,6 +62,7 @@ struct model_counters {
 	uint64_t contributions, duplicates, late, asked_again;
 	uint64_t blocks_opened, blocks_complete, blocks_partial, blocks_error, blocks_mismatch;
 	uint64_t blocks_waiting, held_back, policed, expired, stale, results, joins, generations;
+	uint64_t upward, upward_repeats, answers; /* 0: the model is the root of its tree */
 	uint64_t acknowledged;
 	uint64_t forged; /* 0: the model knows no keys */
 	uint64_t expelled; /* 0: the model expels nobody */

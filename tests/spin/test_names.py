@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The states and transitions of a block have one name each: in the code, in docs/protocol.md and in
-block.pml. The code knows no trees yet: docs/tree.md is compared with tree.pml. Prints TAP.
+block.pml; those of a leaf in docs/tree.md and tree.pml. Prints TAP.
 
     test_names.py ROOT
 """
@@ -73,19 +73,26 @@ def same(what, drawn, written):
 
 def a_blocks_diagram_is_the_code():
     edges, code = diagram(0), functions(SWITCH)
-    same('states', states(edges), enumerated('ppe/collective/collective_priv.h', 'block_state'))
-    for _, _, name in edges:
+    above = diagram(0, 'docs/tree.md', 1)
+    same('states', states(edges) | states(above), enumerated('ppe/collective/collective_priv.h', 'block_state'))
+    for _, _, name in edges + above:
         assert name in code, 'no such function: %s' % name
     same('what opens a block', to(edges, 'BLOCK_OPEN', '[*]'), who(code, r'\bfill\('))
-    assert who(code, r'\bb->agreement = ') == {'fill'}, 'others than fill() open blocks'
-    assert who(code, r'->state = BLOCK_DONE\b') == {'block_finish'}, 'others than block_finish()'
-    same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_finish\('))
+    # adopt() takes the parent's word for what the block is.
+    assert who(code, r'\bb->agreement = ') == {'fill', 'adopt'}, 'others than fill() open blocks'
+    assert who(code, r'->state = BLOCK_DONE\b') == {'set_done'}, 'others than set_done()'
+    assert who(code, r'\bset_done\(') == {'block_finish', 'block_done'}, 'others than block_finish() and block_done()'
+    assert who(code, r'\bblock_finish\(') == {'block_end', 'block_end_special'}, 'others than block_end()'
+    same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_end\('))
+    same('what finishes a block of a leaf', to(above, 'BLOCK_DONE', 'BLOCK_OPEN', 'BLOCK_UP', '[*]'), who(code, r'\bblock_done\('))
+    same('what sends a block up', to(above, 'BLOCK_UP', 'BLOCK_OPEN'), who(code, r'->state = BLOCK_UP\b'))
+    assert who(code, r'\bsend_up\(') == {'block_end_special'}, 'others than block_end()'
     same('what releases a block', to(edges, '[*]'), who(code, r'(?<!\w)release\('))
     # assign() and sum() are the aggregate() of a batch.
-    same('who is heard', {'aggregate', 'assign', 'answer_late', 'mismatched'},
+    same('who is heard', {'aggregate', 'assign', 'answer_late', 'late_above', 'mismatched'},
          who(code, r'\bmask_set\(\w+(\(\w+\))?->heard\b|\*heard \|= bit'))
     same('who has a result', {'acknowledge'}, who(code, r'\bmask_set\(\w+->received\b'))
-    inside = {name for begin, end, name in edges if begin == end} | {'mismatched', 'assign'}
+    inside = {name for begin, end, name in edges + above if begin == end} | {'mismatched', 'assign'}
     assert who(code, r'\bmask_set\(\w+->heard\b') <= inside, 'not drawn: who is heard'
 
 
@@ -120,6 +127,9 @@ def a_trees_diagram_is_the_model():
     inlines = set(re.findall(r'^inline (\w+)\(', read_model() + read('tests/spin/tree.pml'), re.M))
     drawn = {name for _, _, name in diagram(0, 'docs/tree.md', 1)}
     assert drawn <= inlines, 'not in the model: %s' % sorted(drawn - inlines)
+    way_up = {name for name in inlines if re.search('_above$|^send_up$|^answered$', name)}
+    code = set(functions('ppe/collective/up*.c'))
+    assert way_up <= code and len(way_up) > 5, 'not in the code: %s' % sorted(way_up - code)
     section = re.search(r'^## A block at a leaf\n(.*?)(?=^##)', read('docs/tree.md'), re.M | re.S).group(1)
     rows = {name for row in re.findall(r'^\| ([a-z_, ]+) \|', section, re.M) for name in row.split(', ')}
     same('rows', rows - {'transition'}, drawn)
