@@ -13,8 +13,6 @@
 #include "apps/ctl/get.h"
 #include "ctrl/api/units.h"
 
-#define BODY_MAX ((size_t)8 << 20) /* bytes of an answer, but for a trace */
-
 /* Of the environment; NULL: it is not set, or to nothing. */
 static const char *
 variable(const char *name)
@@ -158,7 +156,9 @@ ctl_connect(struct ctl *ctl)
 	}
 	ctl->address = config.address;
 	/* The same variables as libweir's, in the same order. */
-	if (file == NULL && (config.token = variable("WEIR_TOKEN")) != NULL)
+	if (o->no_token)
+		file = NULL;
+	else if (file == NULL && (config.token = variable("WEIR_TOKEN")) != NULL)
 		ctl->token_from = "WEIR_TOKEN";
 	else if (file == NULL)
 		file = variable("WEIR_TOKEN_FILE");
@@ -172,6 +172,16 @@ ctl_connect(struct ctl *ctl)
 	token = ctl->token_from != NULL && strncmp(why, "the token", 9) == 0;
 	ctl_say("%s%s%s", token ? ctl->token_from : "", token ? ": " : "", why);
 	return CTL_USAGE;
+}
+
+int
+ctl_connect_to(struct ctl *ctl, const struct ctl *like, const char *name, const char *address)
+{
+	*ctl = (struct ctl){.options = like->options, .name = name, .width = like->width};
+	ctl->options.address = address;
+	ctl->options.config = NULL;
+	ctl->options.json = false;
+	return ctl_connect(ctl);
 }
 
 void
@@ -324,8 +334,9 @@ ctl_refused(const struct ctl *ctl, const struct ctl_answer *answer)
 		ctl_say("%s answers with HTTP status %ld, but not as a switch does", ctl->address,
 			answer->status);
 	} else {
-		ctl_say("%s%s%s (%s)", key[0] == '-' ? "" : key, key[0] == '-' ? "" : ": ",
-			get_text(error, "message"), code);
+		ctl_say("%s%s%s%s%s (%s)", ctl->name == NULL ? "" : ctl->name,
+			ctl->name == NULL ? "" : ": ", key[0] == '-' ? "" : key,
+			key[0] == '-' ? "" : ": ", get_text(error, "message"), code);
 		say_amounts(error, "needed");
 		say_amounts(error, "free");
 	}
@@ -384,7 +395,7 @@ ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, jso
 
 	*answer = NULL;
 	json_decref(body);
-	answered = ctl_request(ctl, method, path, text, 0, BODY_MAX, &raw);
+	answered = ctl_request(ctl, method, path, text, 0, CTL_BODY_MAX, &raw);
 	free(text);
 	if (!answered)
 		return false;
@@ -411,7 +422,7 @@ ctl_get(struct ctl *ctl, const char *path, json_t **answer)
 	bool missing = false;
 
 	*answer = NULL;
-	if (!ctl_request(ctl, "GET", path, NULL, 0, BODY_MAX, &raw))
+	if (!ctl_request(ctl, "GET", path, NULL, 0, CTL_BODY_MAX, &raw))
 		return false;
 	ctl->status = CTL_REFUSED;
 	if (raw.status == 404)

@@ -11,7 +11,9 @@
 #include "apps/libweir/http.h"
 
 #define CTL_FOLDER    "/run/weir" /* where a switch's socket is */
+#define CTL_PORT      "8080" /* of the control API, where only a name is given */
 #define CTL_RANKS_MAX 256u
+#define CTL_BODY_MAX  ((size_t)8 << 20) /* bytes of an answer, but for a trace */
 
 /* The exit status. */
 enum {
@@ -36,6 +38,9 @@ struct ctl_options {
 	json_t *fields; /* of a job: the body of create and set; of a fault: a rule, and the seed */
 	const char *words[2]; /* the command's arguments */
 	const char *space, *preload; /* of run */
+	const char *switches, *sizes, *plan, *save; /* of trees */
+	bool dry_run;
+	bool no_token; /* the switch is not to get it */
 	char **command; /* that run runs */
 };
 
@@ -43,6 +48,7 @@ struct ctl {
 	struct ctl_options options;
 	struct weir_http *http;
 	const char *address; /* of the switch */
+	const char *name; /* of the switch, in refusals; NULL: there is no other */
 	char found[1024]; /* one that was not given */
 	const char *token_from; /* where the token is from, for people; NULL: there is none */
 	char token[4096];
@@ -53,6 +59,9 @@ struct ctl {
 /* Open the client of these options; says why not. Returns the exit status. */
 int ctl_connect(struct ctl *ctl);
 void ctl_close(struct ctl *ctl);
+
+/* The same for another switch, with the options of `like`. name and address must live as long as `ctl`. */
+int ctl_connect_to(struct ctl *ctl, const struct ctl *like, const char *name, const char *address);
 
 struct ctl_answer {
 	long status; /* of HTTP */
@@ -181,6 +190,14 @@ int command_reload(struct ctl *ctl);
 int command_faults_set(struct ctl *ctl);
 int command_faults_add(struct ctl *ctl);
 int command_faults_clear(struct ctl *ctl);
-int command_run(struct ctl *ctl); /* connects by itself */
+
+/* These connect by themselves. */
+int command_run(struct ctl *ctl);
+int command_tree_create(struct ctl *ctl);
+int command_tree_delete(struct ctl *ctl);
+int command_tree_show(struct ctl *ctl);
+
+/* What is stuck, in the switch's words; of what waits for another switch of a tree, the reason found there. */
+void view_stuck(struct ctl *ctl, json_t *answer);
 
 #endif

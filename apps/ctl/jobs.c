@@ -272,24 +272,6 @@ view_blocks(json_t *answer, FILE *out, unsigned int width)
 	VIEW_TABLE(columns, get(answer, "blocks"), "no blocks", out, width);
 }
 
-/* What is stuck, in the switch's words. */
-static void
-view_stuck(json_t *answer, FILE *out, unsigned int width)
-{
-	json_t *list = get(answer, "stuck");
-
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		json_t *entry = json_array_get(list, i);
-
-		text_printf(out, 2, width, "job %s: %s", get_text(entry, "job"),
-			get_text(entry, "text"));
-		if (json_is_string(get(entry, "detail")))
-			text_printf(out, 2, width, "  %s", get_text(entry, "detail"));
-	}
-	if (json_array_size(list) == 0)
-		fputs("nothing is stuck\n", out);
-}
-
 int
 command_blocks(struct ctl *ctl)
 {
@@ -306,8 +288,10 @@ command_blocks(struct ctl *ctl)
 	if (ctl_ask(ctl, "GET", path, NULL, &answer)) {
 		if (ctl_lacks(ctl, answer, list))
 			ctl->status = CTL_REFUSED;
+		else if (o->stuck)
+			view_stuck(ctl, answer);
 		else
-			(o->stuck ? view_stuck : view_blocks)(answer, stdout, ctl->width);
+			view_blocks(answer, stdout, ctl->width);
 		if (json_array_size(get(answer, list)) >= o->limit)
 			printf("only the first %u are listed; --limit N lists more\n", o->limit);
 		json_decref(answer);

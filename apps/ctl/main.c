@@ -91,6 +91,27 @@ static const struct option_row of_run[] = {
 	{0},
 };
 
+#define OF_TREE                                                                                    \
+	{"switches", 0, OPTION_TEXT, &given.switches, 0, 0, "NAME[=ADDRESS],...",                  \
+		"the switches: their names, and their addresses where these are neither "          \
+		"unix:" CTL_FOLDER "/NAME.sock nor http://NAME:8080"},                             \
+	{                                                                                          \
+		"plan", 0, OPTION_TEXT, &given.plan, 0, 0, "FILE",                                 \
+			"a plan, in place of --switches"                                           \
+	}
+
+static const struct option_row of_tree[] = {OF_TREE, {0}};
+static const struct option_row of_tree_create[] = {
+	OF_TREE,
+	{"sizes", 0, OPTION_TEXT, &given.sizes, 0, 0, "N,N,...",
+		"the numbers of hosts: as many switches, the first ones, are leaves; the others "
+		"are the parents of all leaves"},
+	{"save", 0, OPTION_TEXT, &given.save, 0, 0, "FILE", "write the plan as JSON"},
+	{"dry-run", 0, OPTION_FLAG, &given.dry_run, 0, 0, NULL,
+		"print the plan, check it, and create nothing"},
+	{0},
+};
+
 /* Keys of a job or of a fault's rule, passed on: --timeout-ms is timeout_ms. */
 struct field {
 	const char *key;
@@ -177,7 +198,7 @@ struct ctl_command {
 	int (*run)(struct ctl *ctl);
 };
 
-/* Arguments that are a command with its own options. Such a command of weirctl's connects by itself. */
+/* Arguments that are a command with its own options. */
 #define COMMAND_LINE UINT_MAX
 
 /* clang-format off */
@@ -193,6 +214,11 @@ static const struct ctl_command commands[] = {
 	{"job delete", "JOB", "delete a job", 1, of_job_delete, {NULL}, NULL, NULL, NULL, command_job_delete},
 	{"job tokens", "JOB", "print the tokens of a job's ranks, for its hosts", 1, of_job_tokens, {NULL}, NULL, NULL, NULL,
 		command_job_tokens},
+	{"tree create", "NAME", "create a job on a tree of switches, on all or on none", 1, of_tree_create,
+		{&job_fields[1], job_set_fields}, NULL, NULL, NULL, command_tree_create},
+	{"tree delete", "NAME", "delete a job on all switches of a tree", 1, of_tree, {NULL}, NULL, NULL, NULL,
+		command_tree_delete},
+	{"tree show", "NAME", "show a job on all switches of a tree", 1, of_tree, {NULL}, NULL, NULL, NULL, command_tree_show},
 	{"job", "JOB", "show a job: its settings, members and counters", 1, NULL, {NULL}, "/v1/jobs/", view_job, "name", NULL},
 	{"members", "JOB", "show the members of a job, and which is late", 1, NULL, {NULL}, "/v1/jobs/", view_members, "members", NULL},
 	{"member delete", "JOB RANK", "free the rank of a host that is gone", 2, NULL, {NULL}, NULL, NULL, NULL,
@@ -444,6 +470,13 @@ is_mistyped(const struct ctl_command *command, const char *word)
 	return command->words > 0 && command->words != COMMAND_LINE && is_show(word);
 }
 
+/* Commands that do not talk to the one switch of --switch, or not yet. */
+static bool
+connects_itself(const struct ctl_command *command)
+{
+	return command->words == COMMAND_LINE || strncmp(command->name, "tree ", 5) == 0;
+}
+
 /* Its options and arguments; argv[0] is its last word. */
 static void
 read_command(const struct ctl_command *command, int argc, char **argv)
@@ -577,7 +610,7 @@ main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	command = read_options(&ctl.options, argc, argv);
 	ctl.width = terminal_width();
-	status = command->words == COMMAND_LINE ? CTL_OK : ctl_connect(&ctl);
+	status = connects_itself(command) ? CTL_OK : ctl_connect(&ctl);
 	if (status == CTL_OK)
 		status = run(command, &ctl);
 	ctl_close(&ctl);

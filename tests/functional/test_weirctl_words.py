@@ -55,6 +55,7 @@ def the_manual_has_every_command_and_option():
         command = next(c for c in sorted(commands(), key=len, reverse=True) if part.startswith(c))
         paragraphs.setdefault(command, set()).update(set(re.findall(r'Fl -([a-z-]+)', part)) - common)
     paragraphs['job create'] |= paragraphs['job set']
+    paragraphs['tree create'] |= paragraphs['job create'] - {'size'}
     for command in commands():
         if command != 'faults show':
             want = options_of(help_of(*command.split())) - common

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Jobs on trees of switches: created on all of them or on none, shown, and deleted. */
+#include "apps/ctl/tree.h"
+
+#include <err.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "apps/ctl/get.h"
+#include "ctrl/api/units.h"
+
+#define SILENT_MS 1000 /* of a parent, from which it is told */
+
+/* -- the switches */
+
+json_t *
+place_job(const struct place *place)
+{
+	return get(place->entry, "job");
+}
+
+const char *
+place_name(const struct place *place)
+{
+	return get_text(place->entry, "name");
+}
+
+struct place *
+tree_find(struct tree *tree, const char *name)
+{
+	for (unsigned int i = 0; i < tree->count; i++)
+		if (strcmp(place_name(&tree->place[i]), name) == 0)
+			return &tree->place[i];
+	return NULL;
+}
+
+/* entry: a reference that is taken. Returns the exit status. */
+static int
+add(struct tree *tree, json_t *entry)
+{
+	struct place *place = &tree->place[tree->count];
+	const char *name = get_text(entry, "name"), *api = get_text(entry, "api");
+
+	if (tree->count == TREE_SWITCHES_MAX || name[0] == '-' || api[0] == '-' ||
+		tree_find(tree, name) != NULL) {
+		ctl_say("switch %s: %s", name,
+			tree->count == TREE_SWITCHES_MAX ? "a tree has 64 switches at most"
+				: name[0] == '-'         ? "its name is missing"
+				: api[0] == '-'          ? "its address, \"api\", is missing"
+							 : "it is there twice");
+		json_decref(entry);
+		return CTL_USAGE;
+	}
+	place->entry = entry;
+	tree->count++;
+	return ctl_connect_to(&place->ctl, tree->ctl, name, api);
+}
+
+/* The entry behind the next one of a list; NULL: there is none. */
+static const char *
+behind(const char *list)
+{
+	list += strcspn(list, ",");
+	return *list == ',' ? list + 1 : NULL;
+}
+
+/* "leaf0,spine0=http://10.0.0.9:8080", `count` switches of it. */
+static int
+add_listed(struct tree *tree, const char *list, unsigned int count)
+{
+	int status = CTL_OK;
+
+	for (; status == CTL_OK && list != NULL && count > 0; list = behind(list), count--) {
+		size_t length = strcspn(list, ","), name = strcspn(list, "=,");
+		struct stat kind;
+		json_t *entry;
+		char *api;
+
+		if (asprintf(&api, CTL_FOLDER "/%.*s.sock", (int)name, list) < 0)
+			err(CTL_REFUSED, "switch");
+		if (name == length && stat(api, &kind) == 0 && S_ISSOCK(kind.st_mode))
+			entry = json_pack("{s:s%, s:s+}", "name", list, name, "api", "unix:", api);
+		else if (name == length)
+			entry = json_pack("{s:s%, s:s+%+}", "name", list, name, "api", "http://",
+				list, name, ":" CTL_PORT);
+		else
+			entry = json_pack("{s:s%, s:s%}", "name", list, name, "api",
+				&list[name + 1], length - name - 1);
+		free(api);
+		status = add(tree, entry);
+	}
+	return status;
+}
+
+static int
+add_planned(struct tree *tree)
+{
+	json_t *list;
+
+	tree->plan = ctl_load(tree->ctl->options.plan);
+	if (tree->plan == NULL)
+		return CTL_USAGE;
+	list = get(tree->plan, "switches");
+	if (strcmp(get_text(tree->plan, "name"), tree->name) != 0 || json_array_size(list) == 0) {
+		ctl_say("%s: is no plan of job %s: its \"name\" is %s, and it has %zu \"switches\"",
+			tree->ctl->options.plan, tree->name, get_text(tree->plan, "name"),
+			json_array_size(list));
+		return CTL_USAGE;
+	}
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		int status = add(tree, json_incref(json_array_get(list, i)));
+
+		if (status != CTL_OK)
+			return status;
+	}
+	return CTL_OK;
+}
+
+/* leaves: how many switches, the first ones, come behind the others: parents come before their children. */
+static int
+open_switches(struct tree *tree, struct ctl *ctl, unsigned int leaves)
+{
+	const struct ctl_options *o = &ctl->options;
+	const char *rest = o->switches;
+	int status;
+
+	*tree = (struct tree){.ctl = ctl, .name = o->words[0]};
+	if ((o->switches == NULL) == (o->plan == NULL)) {
+		ctl_say("tree: either --switches NAME,... or --plan FILE must be given");
+		return CTL_USAGE;
+	}
+	if (o->plan != NULL)
+		return add_planned(tree);
+	for (unsigned int i = 0; i < leaves && rest != NULL; i++)
+		rest = behind(rest);
+	status = rest == NULL ? CTL_OK : add_listed(tree, rest, UINT_MAX);
+	tree->parents = tree->count;
+	return status != CTL_OK || leaves == 0 ? status : add_listed(tree, o->switches, leaves);
+}
+
+static int
+close_switches(struct tree *tree, int status)
+{
+	for (unsigned int i = 0; i < tree->count; i++) {
+		struct place *place = &tree->place[i];
+
+		ctl_close(&place->ctl);
+		json_decref(place->entry);
+		json_decref(place->status);
+		json_decref(place->ports);
+		json_decref(place->made);
+	}
+	json_decref(tree->plan);
+	return status;
+}
+
+/* What the switch is, and that it has no such job yet. */
+static int
+ask(struct tree *tree, struct place *place)
+{
+	struct ctl *ctl = &place->ctl;
+	char *path = ctl_path("/v1/jobs/", tree->name, "");
+	json_t *job = NULL;
+	bool asked = ctl_get(ctl, "/v1/status", &place->status) &&
+		ctl_get(ctl, "/v1/ports", &place->ports) && ctl_get(ctl, path, &job);
+
+	free(path);
+	if (asked && job != NULL)
+		ctl_say("%s has a job %s: weirctl tree delete deletes it on all switches",
+			place_name(place), tree->name);
+	if (asked && (place->status == NULL || place->ports == NULL))
+		ctl_say("%s: %s does not answer as a switch does", place_name(place), ctl->address);
+	asked = asked && job == NULL && place->status != NULL && place->ports != NULL;
+	json_decref(job);
+	if (!asked && ctl->status == CTL_OK)
+		ctl->status = CTL_REFUSED;
+	return asked ? CTL_OK : ctl->status;
+}
+
+/* -- all of its jobs, or none */
+
+static int
+save_plan(const struct tree *tree)
+{
+	const char *name = tree->ctl->options.save;
+
+	if (name == NULL || json_dump_file(tree->plan, name, JSON_INDENT(2)) == 0)
+		return CTL_OK;
+	ctl_say("%s: %s", name, strerror(errno));
+	return CTL_REFUSED;
+}
+
+/* Delete the job of a switch. Returns whether it is gone, or ends with its blocks; says so otherwise. */
+static bool
+delete_at(const struct tree *tree, struct place *place, bool *was_there)
+{
+	char *path = ctl_path("/v1/jobs/", tree->name, "");
+	struct ctl_answer answer;
+	bool answered = ctl_request(&place->ctl, "DELETE", path, NULL, 0, CTL_BODY_MAX, &answer),
+	     gone;
+
+	free(path);
+	if (!answered)
+		return false;
+	*was_there = answer.status != 404;
+	gone = answer.status / 100 == 2 || answer.status == 404;
+	if (!gone)
+		ctl_refused(&place->ctl, &answer);
+	free(answer.body);
+	place->ctl.status = gone ? CTL_OK : CTL_REFUSED;
+	return gone;
+}
+
+/* Give a job of the plan what its parents' jobs have: their ids, and its keys. */
+static json_t *
+body_of(struct tree *tree, const struct place *place)
+{
+	json_t *body = json_deep_copy(place_job(place)), *parents = get(body, "tree.parents");
+
+	for (size_t i = 0; i < json_array_size(parents); i++) {
+		json_t *link = json_array_get(parents, i);
+		const struct place *parent = tree_find(tree, get_text(link, "name"));
+		json_t *sources = get(parent->made, "sources");
+
+		json_object_set(link, "job", get(parent->made, "id"));
+		for (size_t k = 0; k < json_array_size(sources); k++) {
+			json_t *source = json_array_get(sources, k), *key = get(source, "key");
+
+			if (key != NULL &&
+				tree_count(source, "id") == tree_count(body, "tree.first_rank"))
+				json_object_set(link, "key", key);
+		}
+	}
+	return body;
+}
+
+/* Has one of the signals come that end a program? */
+static bool
+interrupted(void)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+		sigismember(&pending, SIGHUP) == 1;
+}
+
+/* Delete what was made, the last first. A switch that has not answered may have made it. */
+static void
+roll_back(struct tree *tree)
+{
+	char left[1024] = "";
+
+	for (unsigned int i = tree->count; i-- > 0;) {
+		struct place *place = &tree->place[i];
+		bool there;
+
+		if (place->asked_to_make && !delete_at(tree, place, &there))
+			snprintf(left + strlen(left), sizeof(left) - strlen(left), "%s%s",
+				left[0] == '\0' ? "" : ", ", place_name(place));
+	}
+	if (left[0] == '\0')
+		ctl_say("no switch has job %s: what had been created is deleted again", tree->name);
+	else
+		ctl_say("job %s may be left on %s: weirctl tree delete %s deletes it", tree->name,
+			left, tree->name);
+}
+
+static int
+create(struct tree *tree)
+{
+	sigset_t ends, before;
+	int status = CTL_OK;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	sigprocmask(SIG_BLOCK, &ends, &before);
+	for (unsigned int i = 0; i < tree->count && status == CTL_OK; i++) {
+		struct place *place = &tree->place[i];
+		json_t *body = body_of(tree, place);
+
+		if (!ctl_ask(&place->ctl, "POST", "/v1/jobs", body, &place->made) || interrupted())
+			status = place->ctl.status != CTL_OK ? place->ctl.status : CTL_REFUSED;
+		/* A refused job is not there. Nobody else's is deleted: ask() has found none of its name. */
+		place->asked_to_make =
+			place->made != NULL || place->ctl.status == CTL_NO_CONNECTION;
+		if (status != CTL_OK)
+			ctl_say("job %s: not created, because of %s", tree->name,
+				place_name(place));
+	}
+	if (status != CTL_OK)
+		roll_back(tree);
+	else
+		printf("created on %u switches\n", tree->count);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return status;
+}
+
+/* Of the command line. Returns the exit status. */
+static int
+check_options(const struct ctl_options *o, const unsigned int *leaves)
+{
+	const char *rejoin = get_text(o->fields, "rejoin");
+
+	if (o->plan != NULL && (o->sizes != NULL || json_object_size(o->fields) > 0)) {
+		ctl_say("tree create: a plan has the sizes and the settings: edit it");
+		return CTL_USAGE;
+	}
+	if (o->plan == NULL && *leaves == 0) {
+		ctl_say("tree create: --sizes N,N,... must be the numbers of hosts at the leaves, "
+			"%u "
+			"together at most",
+			CTL_RANKS_MAX);
+		return CTL_USAGE;
+	}
+	if (get_true(o->fields, "temporary") ||
+		(rejoin[0] != '-' && strcmp(rejoin, "revoke") != 0)) {
+		ctl_say("tree create: a tree's jobs are not temporary, and need rejoin revoke: "
+			"docs/tree.md");
+		return CTL_USAGE;
+	}
+	return CTL_OK;
+}
+
+int
+command_tree_create(struct ctl *ctl)
+{
+	const struct ctl_options *o = &ctl->options;
+	unsigned int sizes[TREE_SWITCHES_MAX],
+		all = 0, leaves = o->sizes == NULL ? 0 : tree_sizes(o->sizes, sizes, &all);
+	static struct tree tree;
+	int status = check_options(o, &leaves);
+
+	if (status != CTL_OK)
+		return status;
+	status = open_switches(&tree, ctl, leaves);
+	if (status == CTL_OK && o->plan == NULL &&
+		(tree.parents == 0 || tree.count - tree.parents != leaves)) {
+		ctl_say("tree create: %u sizes need as many leaves and at least one parent behind "
+			"them in --switches",
+			leaves);
+		status = CTL_USAGE;
+	}
+	for (unsigned int i = 0; i < tree.count && status == CTL_OK; i++)
+		status = ask(&tree, &tree.place[i]);
+	if (status == CTL_OK && o->plan == NULL)
+		status = tree_plan(&tree, sizes, all);
+	if (status == CTL_OK && ctl->options.json)
+		view_json(tree.plan, stdout, 0);
+	else if (status == CTL_OK)
+		tree_print_plan(&tree, stdout, ctl->width);
+	if (status == CTL_OK)
+		status = save_plan(&tree);
+	if (status == CTL_OK)
+		status = tree_check(&tree);
+	if (status == CTL_OK && !o->dry_run)
+		status = create(&tree);
+	return close_switches(&tree, status);
+}
+
+int
+command_tree_delete(struct ctl *ctl)
+{
+	static struct tree tree;
+	int status = open_switches(&tree, ctl, 0);
+	unsigned int deleted = 0;
+
+	if (status != CTL_OK)
+		return close_switches(&tree, status);
+	/* With a plan, the children first. */
+	for (unsigned int i = tree.count; i-- > 0;) {
+		bool there = false;
+
+		if (!delete_at(&tree, &tree.place[i], &there))
+			status = tree.place[i].ctl.status;
+		else if (!there)
+			printf("%s has no job %s\n", place_name(&tree.place[i]), tree.name);
+		deleted += there && tree.place[i].ctl.status == CTL_OK;
+	}
+	printf("deleted on %u of %u switches\n", deleted, tree.count);
+	return close_switches(&tree, status);
+}
+
+/* -- a tree as it is */
+
+static void
+parents_now(json_t *row, FILE *out)
+{
+	json_t *list = get(row, "job.tree.parents");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *parent = json_array_get(list, i);
+		double silent = get_number(parent, "silent_ms");
+
+		fprintf(out, "%s%s", i > 0 ? ", " : "", get_text(parent, "name"));
+		if (get_true(parent, "joining"))
+			fputs(" joining", out);
+		else if (get(parent, "serves") != NULL && !get_true(parent, "serves"))
+			fputs(" not used", out);
+		else if (silent >= SILENT_MS)
+			fprintf(out, " silent for %s", units_age(silent / 1e3).text);
+	}
+	if (json_array_size(list) == 0)
+		fputc('-', out);
+}
+
+static void
+state(json_t *row, FILE *out)
+{
+	fputs(get(row, "job") != NULL ? get_text(row, "job.state") : get_text(row, "state"), out);
+}
+
+int
+command_tree_show(struct ctl *ctl)
+{
+	static const struct view_column columns[] = {
+		{"SWITCH", "name", CELL_TEXT, 1, 0, NULL},
+		{"ROLE", NULL, CELL_PRINT, 0, 0, tree_print_role},
+		{"RANKS", NULL, CELL_PRINT, 0, 0, tree_print_ranks},
+		{"STATE", NULL, CELL_PRINT, 0, 0, state},
+		{"GENERATION", "job.generation", CELL_EXACT, 0, 1, NULL},
+		{"JOINED", "job.joined/job.size", CELL_OF, 0, 0, NULL},
+		{"PARENTS", NULL, CELL_PRINT, 1, 0, parents_now},
+	};
+	static struct tree tree;
+	int status = open_switches(&tree, ctl, 0);
+	json_t *rows = json_array();
+	char *path = ctl_path("/v1/jobs/", ctl->options.words[0], "");
+
+	for (unsigned int i = 0; i < tree.count && status != CTL_USAGE; i++) {
+		struct place *place = &tree.place[i];
+		json_t *job, *row = json_pack("{s:s}", "name", place_name(place));
+
+		if (!ctl_get(&place->ctl, path, &job)) {
+			status = place->ctl.status;
+			json_object_set_new(row, "state", json_string("no answer"));
+		} else if (job == NULL) {
+			status = status == CTL_OK ? CTL_REFUSED : status;
+			json_object_set_new(row, "state", json_string("no job"));
+		} else {
+			json_object_set_new(row, "job", job);
+		}
+		json_array_append_new(rows, row);
+	}
+	free(path);
+	if (status != CTL_USAGE && ctl->options.json)
+		view_json(rows, stdout, 0);
+	else if (status != CTL_USAGE)
+		VIEW_TABLE(columns, rows, NULL, stdout, ctl->width);
+	json_decref(rows);
+	return close_switches(&tree, status);
+}

@@ -1,0 +1,441 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weirctl tree, and blocks --stuck through a tree, against control APIs that are played: two leaves, two spines."""
+import contextlib
+import copy
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from ctl import WEIRCTL, ctl, good, says
+from fake_api import FakeApi, job
+from tap import case, check, main
+
+NAMES = ['leaf0', 'leaf1', 'spine0', 'spine1']
+NONE = (404, {'error': {'status': 404, 'code': 'unknown_job', 'key': None, 'message': 'no job is called "ring"'}})
+REFUSED = (507, {'error': {'status': 507, 'code': 'no_memory', 'key': 'window', 'message': 'too little memory',
+                           'free': {'memory': 5}, 'needed': {'memory': 50}}})
+
+
+class Switch(FakeApi):
+    """One whose jobs can be made and deleted. number: of its addresses, and of the first job's id."""
+
+    def __init__(self, name, number, neighbors=(), **more):
+        super().__init__(**more)
+        self.name, self.number, self.jobs, self.refuses = name, number, {}, None
+        self.routes.update({
+            '/v1/status': {'name': name, 'address': '10.77.%d.254' % number, 'mac': '02:00:00:00:00:%02x' % number,
+                           'udp_port_ext': 12001},
+            '/v1/ports': {'ports': [{'name': 'p0', 'mtu': 9000, 'neighbor': None}] + [
+                {'name': 'up%d' % n, 'mtu': 9000, 'neighbor': one} for n, one in enumerate(neighbors)]},
+            '/v1/jobs': self.make, '/v1/jobs/ring': self.of})
+
+    def make(self, handler):
+        if self.refuses:
+            return self.refuses
+        made = dict(copy.deepcopy(handler.body), id=handler.body.get('id', self.number))
+        self.jobs[made['name']] = made
+        answer = copy.deepcopy(made)
+        for link in answer.get('tree', {}).get('parents', []):
+            link.pop('key', None)
+        for source in answer.get('sources', []) if made.get('authenticate') else []:
+            source['key'] = '%064x' % (256 * self.number + source['id'])
+        return 201, answer
+
+    def of(self, handler):
+        if handler.command == 'DELETE':
+            return {'state': 'gone'} if self.jobs.pop('ring', None) else NONE
+        return dict(job('ring', self.number), **self.jobs['ring']) if 'ring' in self.jobs else NONE
+
+    def sent(self, command):
+        return [a for a in self.asked if a[0] == command]
+
+
+@contextlib.contextmanager
+def racks():
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(Switch(name, n + 1, NAMES[2:] if n < 2 else ())) for n, name in enumerate(NAMES)]
+
+
+def named(switches):
+    return ','.join('%s=%s' % (s.name, s.address) for s in switches)
+
+
+def tree(verb, switches, *words, name='ring'):
+    return ctl(None, 'tree', verb, name, '--switches', named(switches), *words)
+
+
+def create(switches, *words):
+    return tree('create', switches, '--sizes', '4,2', *words)
+
+
+def saved(switches, *words):
+    """The plan of a command line."""
+    return json.loads(good(create(switches, '--dry-run', '--json', *words)))
+
+
+def carry_out(plan, *words):
+    with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
+        json.dump(plan, file)
+        file.flush()
+        return ctl(None, 'tree', 'create', 'ring', '--plan', file.name, *words)
+
+
+def nothing_was_made(switches):
+    for one in switches:
+        check(not one.sent('POST') and not one.jobs, '%s was asked: %s', one.name, one.asked)
+
+
+@case
+def the_plan_is_printed():
+    with racks() as switches, tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, 'plan.json')
+        out = good(create(switches, '--dry-run', '--save', file, '--timeout-ms', '500', '--elements', '1024'))
+        for line in (r'spine0 +root +10\.77\.3\.254 +unix:\S+ +free +0\.\.5 +- +1\.0 s +20\.0 s +-\n',
+                     r'leaf0 +leaf +10\.77\.1\.254 +unix:\S+ +free +0\.\.3 +spine0 by up0, spine1 by up1 +500 ms +10\.0 s'
+                     r' +4186\n',
+                     r'leaf1 +leaf .* 4\.\.5 +spine0 by up0', r'job ring: 6 ranks, sum of fp32, 1024 elements a block'):
+            check(re.search(line, out), '"%s" is not in\n%s', line, out)
+        nothing_was_made(switches)
+        with open(file) as of:
+            plan = json.load(of)
+        check([s['name'] for s in plan['switches']] == NAMES[2:] + NAMES[:2], '%s', plan)
+        check(plan == saved(switches, '--timeout-ms', '500', '--elements', '1024'), '--json differs')
+        says(create(switches, '--dry-run', '--save', folder), 1, 'Is a directory')
+        # On a narrow terminal nothing is wider than it.
+        out = ctl(None, 'tree', 'create', 'ring', '--switches', named(switches), '--sizes', '4,2', '--dry-run',
+                  columns=60).out
+        check(max(map(len, out.splitlines())) <= 60, '%s', out)
+
+
+@case
+def all_jobs_are_created():
+    with racks() as switches:
+        out = good(create(switches, '--timeout-ms', '500', '--policy', 'partial', '--expire-s', '30'))
+        check('created on 4 switches' in out, '%s', out)
+        leaf0, leaf1, spine0, spine1 = (s.jobs['ring'] for s in switches)
+        for n, spine in enumerate((spine0, spine1)):
+            check(spine == {
+                'name': 'ring', 'id': 3 + n, 'policy': 'partial', 'rejoin': 'revoke', 'timeout_ms': 1000,
+                'dead_after_ms': 20000, 'size': 2, 'sources': [
+                    {'id': 0, 'address': '10.77.1.254', 'ranks': 4, 'name': 'leaf0', 'api': switches[0].address},
+                    {'id': 4, 'address': '10.77.2.254', 'ranks': 2, 'name': 'leaf1', 'api': switches[1].address}]},
+                '%s', spine)
+        parents = [{'name': 'spine%d' % n, 'address': '10.77.%d.254' % (3 + n), 'mac': '02:00:00:00:00:%02x' % (3 + n),
+                    'port': 'up%d' % n, 'udp_port': 12001, 'job': 3 + n, 'api': switches[2 + n].address}
+                   for n in range(2)]
+        for leaf, number, first, size in ((leaf0, 1, 0, 4), (leaf1, 2, 4, 2)):
+            check(leaf == {'name': 'ring', 'id': number, 'policy': 'partial', 'rejoin': 'revoke', 'timeout_ms': 500,
+                           'dead_after_ms': 10000, 'expire_s': 30, 'size': size,
+                           'tree': {'ranks': 6, 'first_rank': first, 'parents': parents}}, '%s', leaf)
+        says(create(switches), 1, 'spine0 has a job ring: weirctl tree delete')
+        check(all(len(s.sent('POST')) == 1 and not s.sent('DELETE') for s in switches), 'it is left alone')
+
+
+@case
+def keys_are_handed_over():
+    with racks() as switches:
+        check('key' not in json.dumps(saved(switches, '--authenticate')), 'a key in the plan')
+        good(create(switches, '--authenticate', '--id', '7'))
+        for leaf, first in ((switches[0], 0), (switches[1], 4)):
+            links = leaf.jobs['ring']['tree']['parents']
+            check([l['key'] for l in links] == ['%064x' % (256 * n + first) for n in (3, 4)], '%s', links)
+            check([l['job'] for l in links] == [7, 7], '%s', links)
+
+
+@case
+def all_or_none():
+    with racks() as switches:
+        switches[0].refuses = REFUSED  # the third that is asked
+        run = says(create(switches), 1, r'leaf0: window: too little memory \(no_memory\)', 'not created, because of leaf0',
+                   'no switch has job ring: what had been created is deleted again')
+        check('created on' not in run.out, '%s', run)
+        check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
+        check([len(s.sent('DELETE')) for s in switches] == [0, 0, 1, 1], 'only what was made')
+        check(not switches[1].sent('POST'), 'the fourth was asked')
+
+
+@case
+def a_switch_that_does_not_answer_may_have_made_it():
+    with racks() as switches:
+        made, done = switches[0].make, threading.Event()
+
+        def slow(handler):
+            made(handler)
+            done.wait(60)
+            return 201, {}
+
+        switches[0].routes['/v1/jobs'] = slow
+        says(create(switches, '-t', '1s'), 3, 'no answer of the switch', 'because of leaf0', 'no switch has job ring')
+        check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
+        # One that can't delete it any more is named.
+        switches[2].routes['/v1/jobs/ring'] = lambda h: REFUSED if h.command == 'DELETE' else NONE
+        says(create(switches, '-t', '1s'), 3, 'job ring may be left on spine0: weirctl tree delete ring')
+        done.set()
+
+
+@case
+def an_interrupted_command_leaves_nothing():
+    with racks() as switches:
+        made, here = switches[3].make, threading.Event()
+
+        def slow(handler):
+            here.set()
+            time.sleep(0.3)  # the signal comes meanwhile
+            return made(handler)
+
+        switches[3].routes['/v1/jobs'] = slow
+        run = subprocess.Popen([WEIRCTL, 'tree', 'create', 'ring', '--switches', named(switches), '--sizes', '4,2'],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        check(here.wait(30), 'it does not come so far')
+        run.send_signal(signal.SIGINT)
+        out = run.communicate(timeout=60)[0].decode()
+        check(run.returncode == -signal.SIGINT and 'no switch has job ring' in out, '%s: %s', run.returncode, out)
+        check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
+
+
+def put(plan, name, path, value):
+    """Set a value of a switch's job; keys of a path are joined by dots, None deletes."""
+    at = next(s for s in plan['switches'] if s['name'] == name)['job']
+    *keys, last = [int(k) if k.isdigit() else k for k in path.split('.')]
+    for key in keys:
+        at = at[key]
+    if value is None:
+        del at[last]
+    else:
+        at[last] = value
+
+
+EDITS = [
+    ([('leaf0', 'policy', 'partial'), ('leaf1', 'policy', 'partial')], 'policy is partial and wait: it must be equal'),
+    ([('leaf0', 'window', 128)], 'leaf0 below spine0: window is 128 and 64'),
+    ([('leaf1', 'elements', 255)], 'leaf1 below spine0: elements is 255 and 256'),
+    ([('spine1', 'type', 'int32')], 'leaf0 below spine1: type is fp32 and int32'),
+    ([('spine1', 'op', 'max')], 'op is sum and max'),
+    ([('spine1', 'deterministic', True)], 'deterministic is false and true'),
+    ([('leaf1', 'narrow', True)], 'narrow is true and (false|-)'),
+    ([('leaf1', 'authenticate', True)], 'authenticate is true and false'),
+    ([('leaf1', 'rejoin', 'wait')], 'rejoin is wait and revoke'),
+    ([(name, 'rejoin', 'wait') for name in NAMES], 'rejoin must be revoke'),
+    ([(name, 'policy', 'error') for name in NAMES] + [('spine1', 'timeout_ms', 1250)],
+     r'leaf0 below spine1: timeout_ms is 1000 and 1250: the parent\'s must be at least 1251'),
+    ([('spine1', 'dead_after_ms', 10999)], r'dead_after_ms is 10000 and 10999: the parent\'s must be at least 11000'),
+    ([('leaf1', 'tree.first_rank', 3)], 'leaf1 below spine0: the parent has no source 3 of 2 ranks'),
+    ([('spine1', 'sources.1.id', 0)], 'leaf1 below spine1: the parent has no source 4 of 2 ranks'),
+    ([('leaf1', 'size', 3)], 'the parent has no source 4 of 3 ranks'),
+    ([('leaf1', 'tree.ranks', 8)], 'they are of trees of 8 and 6 ranks'),
+    ([('spine0', 'sources.1.address', '10.77.2.9')], r'source 4 has the address 10\.77\.2\.9, and leaf1 is at 10\.77\.2\.254'),
+    ([('leaf0', 'tree.parents.1.address', '10.9.9.9')], r'has the address 10\.9\.9\.9, and spine1 is at 10\.77\.4\.254'),
+    ([('leaf0', 'tree.parents.1.port', 'up7')], 'leaf0 has no port up7'),
+    ([('leaf0', 'tree.parents.1.name', 'spine7')], 'leaf0: its parent spine7 must be in the plan, and before it'),
+    ([('leaf0', 'tree', None)], 'leaf0: its "job" must have the name ring, and "tree"'),
+    ([('leaf0', 'name', 'other')], 'leaf0: its "job" must have the name ring'),
+    ([(name, 'elements', 2300) for name in NAMES], r'up to 9276 bytes, and port up0 an MTU of 9000: use fewer elements'),
+]
+
+
+@case
+def edited_plans_are_checked():
+    with racks() as switches:
+        plan = saved(switches)
+        for edits, why in EDITS:
+            wrong = copy.deepcopy(plan)
+            for name, path, value in edits:
+                put(wrong, name, path, value)
+            says(carry_out(wrong), 1, why)
+        for edit, status, why in (
+                (lambda p: p['switches'].reverse(), 1, 'its parent spine0 must be in the plan, and before it'),
+                (lambda p: p['switches'].pop(), 1, 'no switch below it in the plan has the first rank 4'),
+                (lambda p: p['switches'].append(p['switches'][0]), 2, 'switch spine0: it is there twice'),
+                (lambda p: p.update(name='other'), 2, 'no plan of job ring: its "name" is other'),
+                (lambda p: p.update(switches={}), 2, r'has 0 "switches"'),
+                (lambda p: p['switches'][0].pop('api'), 2, r'its address, "api", is missing'),
+                (lambda p: p['switches'][0].pop('name'), 2, 'its name is missing')):
+            wrong = copy.deepcopy(plan)
+            edit(wrong)
+            says(carry_out(wrong), status, why)
+        nothing_was_made(switches)
+        # What may be edited.
+        for name, path, value in (('spine1', 'timeout_ms', 1251), ('spine1', 'dead_after_ms', 0), ('leaf0', 'id', 9),
+                                  ('leaf0', 'tree.parents.1.mac', '02:aa:aa:aa:aa:aa')):
+            put(plan, name, path, value)
+        says(carry_out(plan, '--dry-run'), 0, 'leaf0 +leaf .* 9 +0')
+        nothing_was_made(switches)
+        good(carry_out(plan))
+        leaf, spine = switches[0].jobs['ring'], switches[3].jobs['ring']
+        check(leaf['id'] == 9 and leaf['tree']['parents'][1]['mac'] == '02:aa:aa:aa:aa:aa', '%s', leaf)
+        check(spine['timeout_ms'] == 1251 and spine['dead_after_ms'] == 0, '%s', spine)
+        says(carry_out(plan, '--window', '8'), 2, 'a plan has the sizes and the settings')
+
+
+@case
+def a_third_level_is_a_plan():
+    with racks() as switches, Switch('core', 9) as core:
+        plan = saved(switches[:1] + switches[2:3], '--sizes', '4')
+        middle, leaf = plan['switches']
+        leaf['job']['tree']['ranks'] = middle['job']['sources'][0]['ranks'] = 4
+        middle['job']['tree'] = {'ranks': 4, 'first_rank': 0, 'parents': [
+            {'name': 'core', 'address': '10.77.9.254', 'mac': '02:00:00:00:00:09', 'port': 'p0', 'udp_port': 12001}]}
+        plan['switches'].insert(0, {'name': 'core', 'api': core.address, 'job': {
+            'name': 'ring', 'size': 1, 'rejoin': 'revoke', 'timeout_ms': 4000, 'dead_after_ms': 40000,
+            'sources': [{'id': 0, 'address': '10.77.3.254', 'ranks': 4}]}})
+        out = good(carry_out(plan))
+        check(re.search(r'spine0 +middle .* 0\.\.3 +core by p0', out), '%s', out)
+        check(switches[2].jobs['ring']['tree']['parents'][0]['job'] == 9, '%s', switches[2].jobs)
+
+
+@case
+def mistakes_are_named():
+    with racks() as switches:
+        for words, why in ((['--sizes', '4,2,2,2'], '4 sizes need as many leaves and at least one parent'),
+                           (['--sizes', '4,2,2,2,1'], '5 sizes need'),
+                           (['--sizes', '4,'], '--sizes N,N'), (['--sizes', '200,57'], '256 together'),
+                           (['--sizes', '0,4'], '--sizes N,N'), ([], '--sizes N,N'),
+                           (['--sizes', '4,2', '--rejoin', 'wait'], 'need rejoin revoke'),
+                           (['--sizes', '4,2', '--temporary'], 'are not temporary'),
+                           (['--sizes', '4,2', '--plan', 'x'], 'a plan has the sizes')):
+            says(tree('create', switches, *words), 2, why)
+        says(ctl(None, 'tree', 'create', 'ring', '--sizes', '4'), 2, 'either --switches NAME,... or --plan FILE')
+        says(ctl(None, 'tree', 'show', 'ring'), 2, 'either --switches NAME,... or --plan FILE')
+        says(ctl(None, 'tree', 'create', 'ring', '--switches', 'a=x:1,b', '--sizes', '1'), 2, 'none of http://HOST:PORT')
+        switches[1].routes['/v1/ports']['ports'][2]['neighbor'] = None
+        says(create(switches), 1, r'leaf1 has no port to spine1: set "neighbor" of the port to "spine1"')
+        nothing_was_made(switches)
+        switches[3].stop()
+        says(create(switches), 3, 'no connection .*' + re.escape(switches[3].address))
+        nothing_was_made(switches)
+        # A name alone is a host name.
+        says(ctl(None, 'tree', 'show', 'ring', '--switches', 'nowhere.invalid'), 3, 'http://nowhere.invalid:8080')
+
+
+@case
+def a_tree_is_shown_and_deleted():
+    with racks() as switches:
+        good(create(switches))
+        leaf, spine = switches[0].jobs['ring'], switches[2].jobs['ring']
+        leaf.update(generation=7, joined=3)
+        spine.update(generation=9, joined=2, state='joining')
+        leaf['tree']['parents'][0].update(generation=9, serves=True, silent_ms=2100, joining=False)
+        leaf['tree']['parents'][1].update(generation=0, serves=False, silent_ms=None, joining=False)
+        switches[1].jobs['ring']['tree']['parents'][0].update(serves=True, silent_ms=3, joining=True)
+        out = good(tree('show', switches))
+        for line in (r'leaf0 +leaf +0\.\.3 +running +7 +3 of 4 +spine0 silent for 2\.1 s, spine1 not used',
+                     r'leaf1 +leaf +4\.\.5 +\S+ +\d+ +\d of 2 +spine0 joining, spine1\n',
+                     r'spine0 +root +0\.\.5 +joining +9 +2 of 2 +-'):
+            check(re.search(line, out), '"%s" is not in\n%s', line, out)
+        check([row['name'] for row in json.loads(good(tree('show', switches, '--json')))] == NAMES, '--json')
+        del switches[1].jobs['ring']
+        says(tree('show', switches), 1, 'leaf1 +- +- +no job')
+        switches[3].stop()
+        says(tree('show', switches), 3, 'spine1 +- +- +no answer', 'leaf0 +leaf')
+        says(tree('delete', switches), 3, 'leaf1 has no job ring', 'deleted on 2 of 4 switches', 'no connection')
+        check(not any(s.jobs for s in switches[:3]), 'left: %s', [s.jobs for s in switches])
+
+
+# -- blocks --stuck
+
+def missing(name, number, api=None, ranks=4):
+    return {'rank': 4 * number, 'address': '10.77.%d.254' % (number + 1), 'last_heard': 2.1, 'ranks': ranks,
+            'name': name, 'api': api}
+
+
+def stuck(what, who, blocks=(17,), tail='; policy wait: nothing will happen until it sends', **more):
+    return dict({'job': 'ring', 'reason': 'blocks', 'what': what, 'who': who, 'text': what + ' ' + who + tail,
+                 'detail': None, 'blocks': list(blocks), 'missing': []}, **more)
+
+
+def is_stuck(switch, *entries):
+    switch.routes['/v1/blocks'] = {'blocks': [], 'stuck': list(entries)}
+
+
+HOST = 'rank 6 (10.77.1.3), last heard 2.1 s ago'
+TAIL = '; policy wait: nothing will happen until it sends\n'
+
+
+def up(parent, **more):
+    return stuck('block 17 waits for', parent.name, reason='parent', parent=parent.name, api=parent.address, **more)
+
+
+@case
+def stuck_blocks_lead_to_the_host():
+    with racks() as switches:
+        leaf0, leaf1, spine0, _ = switches
+        is_stuck(leaf0, up(spine0, detail='open for 2.1 s'))
+        is_stuck(spine0, stuck('64 blocks 17..80 wait for', 'leaf1 (10.77.2.254, ranks 4..7), last heard 2.1 s ago',
+                               range(17, 81), missing=[missing('leaf1', 1, leaf1.address)]))
+        is_stuck(leaf1, stuck('block 3 waits for', 'rank 5', [3]), stuck('block 17 waits for', HOST))
+        out = good(ctl(leaf0.address, 'blocks', '--stuck'))
+        check(out == 'job ring: block 17 waits for spine0, which waits for leaf1, which waits for ' + HOST + TAIL +
+              '  open for 2.1 s\n', '%s', out)
+        out = good(ctl(spine0.address, 'blocks', '--stuck'))
+        check(out == 'job ring: 64 blocks 17..80 wait for leaf1, which waits for ' + HOST + TAIL, '%s', out)
+        out = good(ctl(leaf1.address, 'blocks', '--stuck'))
+        check(out.endswith('job ring: block 17 waits for ' + HOST + TAIL), '%s', out)
+        # Both leaves at once; each switch is asked once.
+        is_stuck(leaf0, stuck('block 17 waits for', 'rank 1 (10.77.0.2), never heard'))
+        spine0.routes['/v1/blocks']['stuck'][0]['missing'].insert(0, missing('leaf0', 0, leaf0.address))
+        spine0.routes['/v1/blocks']['stuck'] *= 3
+        before = len(leaf1.asked)
+        out = good(ctl(spine0.address, 'blocks', '--stuck'))
+        check(out == 3 * ('job ring: 64 blocks 17..80 wait for leaf0, which waits for rank 1 (10.77.0.2), never heard; '
+                          'and for leaf1, which waits for ' + HOST + TAIL), '%s', out)
+        check(len(leaf1.asked) == before + 1, '%s', leaf1.asked)
+        # --json follows nothing.
+        check(json.loads(good(ctl(spine0.address, 'blocks', '--stuck', '--json'))) == spine0.routes['/v1/blocks'], 'json')
+
+
+@case
+def a_chain_that_breaks_names_the_place():
+    with racks() as switches:
+        leaf0, leaf1, spine0, spine1 = switches
+        entry = stuck('block 17 waits for', 'leaf1', missing=[missing('leaf1', 1, leaf1.address)])
+        is_stuck(spine0, entry)
+
+        def chain(pattern, address=spine0.address, status=0):
+            run = ctl(address, 'blocks', '--stuck', '-t', '1s')
+            check(run.status == status and re.match('job ring: block 17 waits for ' + pattern, run.out), '%s', run)
+            return run
+
+        is_stuck(leaf1)
+        chain('leaf1, where nothing is stuck: packets between the two may be lost')
+        leaf1.routes['/v1/blocks'] = NONE
+        chain('leaf1, which has no job ring')
+        is_stuck(leaf1, up(spine0))
+        chain('leaf1, which waits for spine0: packets between the two are lost')
+        chain('spine0, which waits for leaf1, which waits for spine0: packets between the two are lost', leaf1.address)
+        # In a circle nobody asks for ever.
+        is_stuck(leaf1, up(spine1))
+        is_stuck(spine1, stuck('block 17 waits for', 'leaf0', missing=[missing('leaf0', 0, leaf0.address)]))
+        is_stuck(leaf0, up(spine0))
+        chain('leaf1, which waits for spine1, which waits for leaf0, which waits for spine0, which waits for leaf1, ')
+        leaf1.routes['/v1/blocks'] = (503, {'error': {'code': 'busy', 'key': None, 'message': 'too much to do'}})
+        chain('leaf1, which does not answer at unix:')
+        leaf1.stop()
+        check('no connection' in chain('leaf1, which does not answer at unix:').err, 'why')
+        # What has no address is told as the switch tells it.
+        entry['missing'][0]['api'] = None
+        entry['who'] = 'leaf1 (10.77.2.254, ranks 4..7)'
+        check('no connection' not in chain('leaf1; policy wait').err, 'it is asked')
+
+
+@case
+def a_token_does_not_leave_tls():
+    with Switch('spine0', 3) as spine, Switch('leaf1', 2, tcp=True) as leaf, tempfile.NamedTemporaryFile('w') as token:
+        token.write('secret\n')
+        token.flush()
+        is_stuck(spine, stuck('block 17 waits for', 'leaf1', missing=[missing('leaf1', 1, leaf.address)]))
+        is_stuck(leaf, stuck('block 17 waits for', HOST))
+        for variables, words in (({}, ['--token-file', token.name]), ({'WEIR_TOKEN': 'secret'}, [])):
+            check(HOST in good(ctl(spine.address, 'blocks', '--stuck', *words, **variables)), 'the host')
+        check(all('secret' in a[3].get('Authorization', '') for a in spine.asked), '%s', spine.asked)
+        check(leaf.asked and not any('Authorization' in a[3] for a in leaf.asked), '%s', leaf.asked)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
