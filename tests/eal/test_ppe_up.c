@@ -262,6 +262,7 @@ write_above(const struct weir_header *h, const void *bytes, unsigned int n)
 static void
 say(const struct weir_header *h, const void *bytes, unsigned int n)
 {
+	turned_rest(&rig); /* after what the hosts have sent */
 	rig_send(&rig, ABOVE, sent, write_above(h, bytes, n));
 }
 
@@ -474,5 +475,431 @@ BOTH(held_back)
 	expect_sum_above(2 * WINDOW, 0x70);
 	answer(2 * WINDOW, WEIR_STATUS_OK);
 	expect_results(2 * WINDOW, WEIR_STATUS_OK);
+	stop();
+}
+
+/* The parent's result counts, whatever the leaf has of the block. */
+BOTH(not_asked_for)
+{
+	start(workers);
+	/* Nothing. */
+	answer(0, WEIR_STATUS_PARTIAL);
+	expect_silence(); /* no host has an endpoint yet */
+	contribute_all(0);
+	expect_results(0, WEIR_STATUS_PARTIAL);
+	cr_assert_eq(stats().late, OWN);
+	/* A part of it. */
+	contribute(FIRST, WINDOW);
+	answer(WINDOW, WEIR_STATUS_PARTIAL);
+	expect_results(WINDOW, WEIR_STATUS_PARTIAL);
+	contribute(FIRST + 1, WINDOW);
+	expect_result(FIRST + 1, WINDOW, WEIR_STATUS_PARTIAL);
+	cr_assert_eq(stats().upward, 0);
+	cr_assert_eq(stats().blocks_partial, 2);
+	/* Older and newer ones are not taken. */
+	answer(0, WEIR_STATUS_OK);
+	answer(2 * WINDOW + 2 * WINDOW, WEIR_STATUS_OK);
+	expect_silence();
+	cr_assert_eq(drops(PPE_DROP_DUPLICATE), 1);
+	cr_assert_eq(drops(PPE_DROP_WINDOW), 1);
+	cr_assert_eq(stats().answers, 2);
+	contribute_all(2 * WINDOW); /* one may still want the first */
+	expect_above(2 * WINDOW, WEIR_COLLECTIVE_ACKNOWLEDGE, WEIR_STATUS_OK);
+	expect_silence();
+	contribute_all(2 * WINDOW);
+	expect_sum_above(2 * WINDOW, 0x70);
+	answer(2 * WINDOW, WEIR_STATUS_OK);
+	expect_results(2 * WINDOW, WEIR_STATUS_OK);
+	stop();
+}
+
+/* The parent finished the block as another one than the hosts here send: they are told what it is. */
+BOTH(another_block)
+{
+	struct weir_header h;
+
+	start(workers);
+	h = rig_contribution(JOB, GEN, FIRST, 0, 0);
+	h.collective = WEIR_COLLECTIVE_BARRIER;
+	h.dtype = 0;
+	offer(FIRST, &h, NULL, 0);
+	answer(0, WEIR_STATUS_PARTIAL);
+	expect_result(FIRST, 0, WEIR_STATUS_PARTIAL);
+	cr_assert_eq(got.collective, WEIR_COLLECTIVE_ALLREDUCE);
+	expect_silence();
+	stop();
+}
+
+static void
+start_with_policy(unsigned int workers, enum ppe_policy policy)
+{
+	struct ppe_job job = leaf_job();
+
+	job.policy = (uint8_t)policy;
+	start_job(workers, &job);
+}
+
+/* The timeout ends the collection: what is there goes up, and the late host is not added. */
+BOTH(partial)
+{
+	start_with_policy(workers, PPE_POLICY_PARTIAL);
+	run_block(0);
+	for (unsigned int round = 1; round < 4; round++) {
+		uint32_t block = round * WINDOW;
+
+		contribute(FIRST, block);
+		contribute(FIRST + 2, block);
+		expect_silence();
+		turned_wait_us(&rig, 1200 * TIMEOUT);
+		expect_sum_above(block, 0x50);
+		expect_silence();
+		turned_turn_after_us(&rig, 1001);
+		contribute(FIRST + 1, block);
+		expect_sum_above(block, 0x50);
+		expect_silence();
+		contribute(FIRST + 1, block);
+		expect_silence();
+		cr_assert_eq(stats().late, round);
+		cr_assert_eq(stats().duplicates, round);
+		answer(block, WEIR_STATUS_PARTIAL);
+		expect_results(block, WEIR_STATUS_PARTIAL);
+	}
+	cr_assert_eq(drops(PPE_DROP_LATE), 3);
+	cr_assert_eq(stats().blocks_partial, 3);
+	stop();
+}
+
+BOTH(error)
+{
+	start_with_policy(workers, PPE_POLICY_ERROR);
+	run_block(0);
+	contribute(FIRST + 1, WINDOW);
+	turned_wait_us(&rig, 1200 * TIMEOUT);
+	for (unsigned int times = 0; times < 2; times++) {
+		expect_above(WINDOW, WEIR_COLLECTIVE_ALLREDUCE, WEIR_STATUS_ERROR);
+		cr_assert_eq(got.grad_cnt, 0);
+		cr_assert_eq(got.src_cnt, 1);
+		cr_assert_eq(payload_bytes, WEIR_BITMAP_BYTES);
+		cr_assert_eq(payload[0], 0x20);
+		expect_silence();
+		turned_turn_after_us(&rig, 1001);
+		if (times == 0)
+			contribute(FIRST + 1, WINDOW);
+	}
+	answer(WINDOW, WEIR_STATUS_ERROR);
+	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
+		expect_below(rank, WINDOW, WEIR_STATUS_ERROR);
+		cr_assert_eq(got.grad_cnt, 0);
+		cr_assert_eq(payload_bytes, WEIR_BITMAP_BYTES);
+		cr_assert_arr_eq(payload, bitmap, sizeof(bitmap));
+	}
+	cr_assert_eq(stats().blocks_error, 1);
+	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++)
+		acknowledge(rank, 2 * WINDOW);
+	expect_above(2 * WINDOW, WEIR_COLLECTIVE_ACKNOWLEDGE, WEIR_STATUS_OK);
+	stop();
+}
+
+/* With the policy wait the timeout changes nothing. */
+BOTH(wait)
+{
+	start(workers);
+	contribute(FIRST, 0);
+	contribute(FIRST + 1, 0);
+	turned_wait_us(&rig, 3000 * TIMEOUT);
+	expect_silence();
+	contribute(FIRST, 0);
+	expect_below(FIRST, 0, WEIR_STATUS_WAITING); /* the leaf's own answer */
+	cr_assert_eq(payload[0], 0x30);
+	expect_silence();
+	contribute(FIRST + 2, 0);
+	expect_sum_above(0, 0x70);
+	answer(0, WEIR_STATUS_OK);
+	expect_results(0, WEIR_STATUS_OK);
+	stop();
+}
+
+BOTH(mismatch)
+{
+	static const uint8_t others[8] = {WEIR_FIELD_OP, 1, 0, 0, 6, 0, 0, 2};
+	struct weir_header h;
+
+	start(workers);
+	run_block(0);
+	contribute(FIRST, WINDOW);
+	h = rig_contribution(JOB, GEN, FIRST + 1, WINDOW, 0);
+	offer(FIRST + 1, &h, NULL, 0);
+	for (unsigned int times = 0; times < 2; times++) {
+		expect_above(WINDOW, WEIR_COLLECTIVE_ALLREDUCE, WEIR_STATUS_MISMATCH);
+		cr_assert_eq(got.grad_cnt, 0);
+		cr_assert_eq(payload_bytes, sizeof(struct weir_mismatch));
+		cr_assert_eq(payload[0], WEIR_FIELD_LENGTH);
+		cr_assert_eq(payload[1], FIRST);
+		cr_assert_eq(weir_get16(payload + 2), ELEMENTS);
+		cr_assert_eq(payload[4], FIRST + 1);
+		cr_assert_eq(weir_get16(payload + 6), 0);
+		expect_silence();
+		turned_turn_after_us(&rig, 1001);
+		if (times == 0)
+			contribute(FIRST + 2, WINDOW);
+	}
+	cr_assert_eq(drops(PPE_DROP_MISMATCH), 1);
+	/* Another rack's may come first. */
+	h = header_above(WINDOW, WEIR_STATUS_MISMATCH);
+	say(&h, others, sizeof(others));
+	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
+		expect_below(rank, WINDOW, WEIR_STATUS_MISMATCH);
+		cr_assert_eq(payload_bytes, sizeof(others));
+		cr_assert_arr_eq(payload, others, sizeof(others));
+	}
+	cr_assert_eq(stats().blocks_mismatch, 1);
+	stop();
+}
+
+/* What the parent says about a block that it has not finished, each host hears when it repeats. */
+BOTH(waiting_above)
+{
+	struct weir_header h;
+
+	start(workers);
+	h = header_above(0, WEIR_STATUS_WAITING);
+	say(&h, bitmap, sizeof(bitmap)); /* about a block that is not sent yet */
+	contribute_all(0);
+	expect_sum_above(0, 0x70);
+	contribute(FIRST, 0);
+	expect_silence();
+	say(&h, bitmap, 8);
+	say(&h, bitmap, sizeof(bitmap));
+	expect_silence();
+	contribute_all(0);
+	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
+		expect_below(rank, 0, WEIR_STATUS_WAITING);
+		cr_assert_eq(got.degraded, 1);
+		cr_assert_eq(payload_bytes, sizeof(bitmap));
+		cr_assert_arr_eq(payload, bitmap, sizeof(bitmap));
+	}
+	h = header_above(0, WEIR_STATUS_UNSUPPORTED);
+	say(&h, NULL, 0);
+	turned_rest(&rig);
+	contribute(FIRST + 1, 0);
+	expect_below(FIRST + 1, 0, WEIR_STATUS_UNSUPPORTED);
+	cr_assert_eq(payload_bytes, 0);
+	cr_assert_eq(drops(PPE_DROP_KNOWN), 1);
+	cr_assert_eq(drops(PPE_DROP_LENGTH), 1);
+	answer(0, WEIR_STATUS_OK);
+	expect_results(0, WEIR_STATUS_OK);
+	contribute_all(WINDOW); /* it was about that block */
+	expect_sum_above(WINDOW, 0x70);
+	contribute(FIRST, WINDOW);
+	expect_silence();
+	stop();
+}
+
+/* ---- who is the parent ---- */
+
+/* Send the frame with a byte of the headers changed. */
+static void
+disguised(unsigned int port, unsigned int at, unsigned int bytes, uint8_t bits)
+{
+	sent[at] ^= bits;
+	rig_fix_checksums(sent);
+	rig_send(&rig, port, sent, bytes);
+	sent[at] ^= bits;
+	rig_fix_checksums(sent);
+	turned_rest(&rig);
+}
+
+BOTH(not_from_parent)
+{
+	const struct weir_header h = header_above(0, WEIR_STATUS_OK);
+	static const uint8_t bytes[4 * ELEMENTS];
+	unsigned int n;
+	uint64_t refused = 0;
+
+	start(workers);
+	contribute_all(0);
+	expect_sum_above(0, 0x70);
+	n = write_above(&h, bytes, sizeof(bytes));
+	disguised(0, 6, n, 0); /* another port of the switch */
+	disguised(ABOVE, 11, n, 1); /* MAC address */
+	disguised(ABOVE, 29, n, 1); /* IPv4 address */
+	disguised(ABOVE, L3 + 1, n, 2); /* UDP port */
+	disguised(ABOVE, L4, n, 1); /* job id */
+	disguised(ABOVE, L4 + 6, n, 1); /* first rank */
+	refused += 6;
+	cr_assert_eq(drops(PPE_DROP_NOT_FROM_PARENT), refused);
+	disguised(ABOVE, L4 + 9, n, 1); /* generation */
+	cr_assert_eq(drops(PPE_DROP_STALE), 1);
+	disguised(ABOVE, L4 + 11, n, 1); /* length */
+	disguised(ABOVE, L4 + 13, n, 0x70); /* type */
+	disguised(ABOVE, L4 + 5, n, WEIR_DEGRADED);
+	cr_assert_eq(drops(PPE_DROP_LENGTH), 3);
+	sent[n - 1] ^= 1;
+	rig_send(&rig, ABOVE, sent, n);
+	turned_rest(&rig);
+	cr_assert_eq(drops(PPE_DROP_UDP_CHECKSUM), 1);
+	rig_send(&rig, ABOVE, sent, L4 + 4);
+	rig_send(&rig, ABOVE, sent, L4 - 1);
+	expect_silence();
+	cr_assert_eq(drops(PPE_DROP_MALFORMED), 2);
+	n = write_above(&h, bytes, 0);
+	weir_put16(sent + 16, 20 + 8 + WEIR_EXT_BYTES - 1);
+	weir_put16(sent + L3 + 4, 8 + WEIR_EXT_BYTES - 1);
+	disguised(ABOVE, 6, n, 0);
+	cr_assert_eq(drops(PPE_DROP_TRUNCATED), 1);
+	cr_assert_eq(stats().answers, 0);
+	answer(0, WEIR_STATUS_OK);
+	expect_results(0, WEIR_STATUS_OK);
+	stop();
+}
+
+/* Each number of a result's header, at random, and lengths: nothing is written beyond a buffer, and the next block works. */
+BOTH(rubbish_from_above)
+{
+	uint64_t seed = rig_seed();
+	static uint8_t bytes[8192];
+
+	start(workers);
+	for (uint32_t block = 0; block < 200; block++) {
+		contribute_all(block);
+		turned_rest(&rig);
+		for (unsigned int times = 0; times < 5; times++) {
+			struct weir_header h = header_above(block, WEIR_STATUS_OK);
+			uint64_t r = rig_random(&seed);
+
+			h.collective = r & 15;
+			h.dtype = r >> 4 & 15;
+			h.op = (r >> 8 & 3) == 0 ? r >> 10 & 15 : 0;
+			h.root = (r >> 14 & 1) == 0 ? 0 : r >> 15 & 255;
+			h.grad_cnt = r >> 23 & 4095;
+			h.status = r >> 35 & 15;
+			h.degraded = r >> 39 & 1;
+			h.src_cnt = (uint8_t)(r >> 40);
+			h.block_id += (r >> 48 & 3) == 0 ? (r >> 50 & 7) : 0;
+			say(&h, bytes, (unsigned int)(rig_random(&seed) % sizeof(bytes)));
+		}
+		turned_rest(&rig);
+		answer(block, WEIR_STATUS_OK);
+		turned_rest(&rig);
+		for (unsigned int port = 0; port < PORTS; port++)
+			while (rig_receive(&rig, port, frame, 0) > 0)
+				;
+		/* Whatever it was taken for, it is over. */
+		contribute(FIRST, block);
+		cr_assert(receive(0));
+		cr_assert_eq(got.block_id, block);
+	}
+	stop();
+}
+
+/* Hosts can't take the parent's addresses. */
+BOTH(guarded)
+{
+	start(workers);
+	memset(sent, 0, sizeof(sent));
+	rig_frame(sent, 0, &(struct weir_header){.job_id = 77, .extended = true}, NULL, 0);
+	memcpy(sent, (uint8_t[6]){2, 9, 9, 9, 9, 9}, 6); /* it is forwarded */
+	memcpy(sent + 6, mac_above, 6);
+	rig_send(&rig, 0, sent, L4 + WEIR_EXT_BYTES);
+	rig_source_mac(0, sent + 6);
+	weir_put32(sent + 26, IP_ABOVE);
+	rig_send(&rig, 0, sent, L4 + WEIR_EXT_BYTES);
+	turned_wait_us(&rig,
+		100 * 1000 * 1000); /* a silent host's addresses may be taken, a parent's not */
+	rig_send(&rig, 0, sent, L4 + WEIR_EXT_BYTES);
+	expect_silence();
+	cr_assert_eq(drops(PPE_DROP_SPOOFED_MEMBER), 3);
+	stop();
+}
+
+/* ---- more than one of something ---- */
+
+/* Blocks go to the parents by turns, and each answers for its own. */
+BOTH(two_parents)
+{
+	struct ppe_job job = leaf_job();
+	struct ppe_block_info info[4];
+	struct ppe_parent_stats parent;
+
+	job.nb_parents = 2;
+	job.parent[1] = job.parent[0];
+	job.parent[1].address++;
+	start_job(workers, &job);
+	cr_assert_eq(ppe_parent_stats_read(rig.ppe, JOB, 0, &parent), 0);
+	cr_assert_eq(parent.generation, GEN);
+	cr_assert(parent.serves);
+	cr_assert_not(parent.heard);
+	for (uint32_t block = 0; block < 4 * WINDOW; block++) {
+		struct weir_header h = header_above(block, WEIR_STATUS_OK);
+		unsigned int n;
+
+		contribute_all(block);
+		cr_assert(receive(ABOVE));
+		cr_assert_eq(weir_get32(frame + 30), IP_ABOVE + block % 2);
+		cr_assert_eq(got.block_id, block);
+		cr_assert_eq(ppe_blocks_read(rig.ppe, JOB, true, 0, info, 4), 1);
+		cr_assert(info[0].open && info[0].up);
+		cr_assert_eq(info[0].parent, block % 2);
+		cr_assert_eq(info[0].heard_count, OWN);
+		h.grad_cnt = 0;
+		n = write_above(&h, NULL, 0);
+		disguised(ABOVE, 29, n, block % 2 == 0); /* the other parent */
+		cr_assert_eq(drops(PPE_DROP_NOT_FROM_PARENT), block + 1);
+		disguised(ABOVE, 29, n, block % 2); /* and the right one */
+		for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++)
+			expect_below(rank, block, WEIR_STATUS_OK);
+		expect_silence();
+		cr_assert_eq(ppe_blocks_read(rig.ppe, JOB, true, 0, info, 4), 0);
+	}
+	cr_assert_eq(ppe_parent_stats_read(rig.ppe, JOB, 1, &parent), 0);
+	cr_assert(parent.heard);
+	stop();
+}
+
+/* Contributions that wait for their turn are dropped with the rest when the parent's result comes first. */
+BOTH(in_order)
+{
+	struct ppe_job job = leaf_job();
+	struct weir_header h;
+	float values[4] = {1, 2, 3, 4}, sum;
+
+	job.deterministic = true;
+	job.policy = PPE_POLICY_PARTIAL;
+	start_job(workers, &job);
+	for (unsigned int times = 0; times < 3; times++) {
+		uint32_t block = times * WINDOW;
+
+		h = rig_contribution(JOB, GEN, FIRST + 1, block, 4);
+		h.dtype = WEIR_DTYPE_FP32;
+		for (h.src_id = FIRST + 2; h.src_id > FIRST; h.src_id--)
+			offer(h.src_id, &h, values, sizeof(values));
+		turned_rest(&rig);
+		if (times == 1)
+			turned_wait_us(&rig, 1200 * TIMEOUT);
+		if (times == 2)
+			offer(FIRST, &h, values, sizeof(values));
+		if (times != 0) {
+			expect_above(block, WEIR_COLLECTIVE_ALLREDUCE,
+				times == 1 ? WEIR_STATUS_PARTIAL : WEIR_STATUS_OK);
+			memcpy(&sum, payload + 4, 4);
+			cr_assert_eq(sum, times == 1 ? 4 : 6);
+		}
+		expect_silence();
+		h = header_above(block, WEIR_STATUS_OK);
+		h.dtype = WEIR_DTYPE_FP32;
+		h.grad_cnt = 4;
+		say(&h, values, sizeof(values));
+		/* The first host has no endpoint before its first packet. */
+		for (unsigned int rank = times == 0 ? FIRST + 1 : FIRST; rank < FIRST + OWN; rank++)
+			expect_below(rank, block, WEIR_STATUS_OK);
+		if (times != 2) {
+			h = rig_contribution(JOB, GEN, FIRST, block, 4);
+			h.dtype = WEIR_DTYPE_FP32;
+			offer(FIRST, &h, values, sizeof(values));
+			expect_below(FIRST, block, WEIR_STATUS_OK);
+			cr_assert_arr_eq(payload, values, sizeof(values));
+		}
+		expect_silence();
+	}
 	stop();
 }
