@@ -24,6 +24,7 @@ class Job:
         self.dead = {}  # rank → monotonic time of its death
         self.state, self.joined, self.policy = 'running', size, 'wait'
         self.address = lambda rank: '10.77.%d.%d' % (number - 1, rank + 1)
+        self.tree, self.switches, self.waits = None, [], None  # parents; names of sources; for a parent
 
     def silence(self, rank):
         return time.monotonic() - self.dead[rank] if rank in self.dead else 0.002 + rank * 1e-4
@@ -56,20 +57,31 @@ class Job:
             'counters': {'contributions': int(total), 'blocks_complete': int(total / self.size),
                          'blocks_partial': 0, 'blocks_error': 0}}
         if members:
+            if self.tree:
+                answer['tree'] = self.tree
             answer['members'] = [{
-                'rank': rank, 'address': self.address(rank), 'port': 'p%d' % (rank % 4), 'udp': 12000,
+                **self.below(rank), 'address': self.address(rank), 'port': 'p%d' % (rank % 4), 'udp': 12000,
                 'joined': 1.7e9 if rank < self.joined else None,
                 'last_heard': self.silence(rank) if rank < self.joined else None,
                 'waited': 100 * self.share(rank), 'last': 5,
                 'state': 'joined' if rank < self.joined else 'expected'} for rank in range(self.size)]
         return answer
 
+    def below(self, source):
+        """The ranks of a source: its own, or those of a switch with four hosts."""
+        if self.switches:
+            return {'rank': 4 * source, 'ranks': 4, 'name': self.switches[source]}
+        return {'rank': source}
+
     def stuck(self):
         """Entries of GET /v1/blocks?stuck=1, with sentences as the switch makes them."""
         def entry(reason, ranks, text, detail=None):
-            missing = [{'rank': r, 'address': self.address(r), 'last_heard': self.silence(r)
+            missing = [{**self.below(r), 'address': self.address(r), 'last_heard': self.silence(r)
                         if r < self.joined else None} for r in ranks]
             return [{'job': self.name, 'reason': reason, 'missing': missing, 'text': text, 'detail': detail}]
+
+        if self.waits:
+            return [dict(entry('parent', [], 'block 17 waits for ' + self.waits)[0], parent=self.waits)]
 
         gone = [rank for rank in self.dead if self.silence(rank) > 1]
         if gone:

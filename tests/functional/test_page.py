@@ -191,6 +191,41 @@ def a_host_dies():
         page.wait('!document.querySelector(".member.dead, .trouble, .job .badge:not([data-state=running])")')
 
 
+def parent(name, **more):
+    return dict({'name': name, 'address': '10.78.0.254', 'port': 'p3', 'generation': 11, 'serves': True,
+                 'silent_ms': 1.5, 'joining': False}, **more)
+
+
+@case
+def a_tree_is_shown():
+    leaf, root = Job(1, 'ring', 4), Job(2, 'above', 2)
+    leaf.tree = {'ranks': 8, 'first_rank': 4, 'parents': [parent('spine0'), parent('spine1', serves=False),
+                                                          parent('spine2', joining=True, silent_ms=None)]}
+    root.switches = ['leaf0', 'leaf1']
+    with FakeSwitch([leaf, root, Job(3, 'plain', 2)]) as switch, Visit('tree', switch) as page:
+        page.wait('document.querySelectorAll(".parents tbody tr").length === 3')
+        page.wait('document.querySelectorAll(".member").length === 8')
+        check(page.ask('[...document.querySelectorAll(".parents")].map((p) => p.hidden)') == [False, True, True], 'parents')
+        has(page.text('.job'), r'ranks 4\.\.7 of 8', r'spine0\s+10\.78\.0\.254\s+p3\s+serves\s+11\s+2 ms ago',
+            r'spine1\s+.*not used', r'spine2\s+.*joining\s+11\s+never', r'All 4 hosts keep pace',
+            r'0\.\.3\s+leaf0, 10\.77\.1\.1', r'4\.\.7\s+leaf1, 10\.77\.1\.2', r'All 2 switches keep pace')
+        has(page.ask('document.querySelectorAll(".job")[1].querySelectorAll(".member")[1].title'),
+            r'^leaf1, ranks 4\.\.7, 10\.77\.1\.2: well')
+        check('Parents' not in page.text('.job:last-child'), 'a job without parents')
+        # What the leaf waits for, and a silent parent.
+        leaf.waits, leaf.tree['parents'][0]['silent_ms'] = 'spine0', 4200
+        page.wait('document.querySelector(".parents tr.dead")')
+        page.wait('document.querySelector(".job .badge").textContent === "stuck: waits for spine0"')
+        has(page.text('#verdict'), r'Job ring: block 17 waits for spine0\.', r'Job ring: parent spine0 is silent, last heard')
+        has(page.ask('document.title'), 'ring: parent spine0 is silent')
+        # A leaf that the parent waits for.
+        leaf.waits, leaf.tree['parents'][0]['silent_ms'] = None, 1
+        root.dead[1] = time.monotonic() - 9
+        page.wait('document.querySelectorAll(".job .badge")[1].textContent === "stuck: waits for leaf1"')
+        has(page.ask('document.title'), 'job above waits for leaf1')
+        check(not page.ask('document.querySelector(".parents tr.dead")'), 'spine0 is back')
+
+
 @case
 def the_switch_goes_away():
     with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('gone', switch) as page:

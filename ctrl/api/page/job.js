@@ -2,12 +2,15 @@
 // The card of a job: its rates, its window, and its members.
 import { Chart, ceiling, highest } from './chart.js';
 import { Figure, attribute, h, reveal, set, sync } from './dom.js';
-import { ranksOf } from './trouble.js';
+import { awaits, ranksOf } from './trouble.js';
 import { age, bits, enumeration, heard, latency, list, number, perSecond, percent, record, text, whole }
     from './words.js';
 
 const MARKS = { dead: '✕', late: '!', absent: '?', well: '' };
 const SHOWN = 8; // members told in words while the list is closed
+
+// "3", or the ranks below a switch: "4..7".
+const span = (first, count) => count > 1 ? `${first}..${first + count - 1}` : text(first);
 
 class MemberBar {
     constructor() {
@@ -22,7 +25,8 @@ class MemberBar {
         this.fill.style.height = (Math.min(Math.max(member.share, 0), 1) * 100).toFixed(1) + '%';
         set(this.mark, MARKS[member.state]);
         set(this.rank, text(member.rank));
-        const words = `rank ${text(member.rank)}${member.address ? ', ' + member.address : ''}: ${member.says}, ` +
+        const who = [member.name, (member.ranks > 1 ? 'ranks ' : 'rank ') + span(member.rank, member.ranks), member.address];
+        const words = `${who.filter(Boolean).join(', ')}: ${member.says}, ` +
             `${percent(member.share)} of the waiting, ${heard(member.heard)}`;
         attribute(this.node, 'aria-label', words);
         attribute(this.node, 'title', words);
@@ -31,24 +35,43 @@ class MemberBar {
 
 // Columns of the list of members: class, head, and what a member has there.
 const COLUMNS = [
-    ['rank', 'rank', (member) => text(member.rank)],
-    ['address', 'address', (member) => member.address || '–'],
+    ['rank', 'rank', (member) => span(member.rank, member.ranks)],
+    ['address', 'address', (member) => [member.name, member.address].filter(Boolean).join(', ') || '–'],
     ['port', 'port', (member) => member.port || '–'],
     ['how', 'state', (member) => (MARKS[member.state] + ' ' + member.says).trim()],
     ['share', 'waited for', (member) => member.awaited ? 'now' : percent(member.share)],
     ['heard', 'last heard', (member) => member.heard === null ? 'never' : age(member.heard) + ' ago'],
 ];
 
-class MemberRow {
-    constructor() {
-        this.cells = COLUMNS.map(([name]) => h('td', name));
+// The same of the list of parents.
+const PARENT_COLUMNS = [
+    ['name', 'parent', (parent) => parent.name],
+    ['address', 'address', (parent) => parent.address || '–'],
+    ['port', 'port', (parent) => parent.port || '–'],
+    ['how', 'state', (parent) => (parent.state === 'silent' ? MARKS.dead + ' ' : '') + parent.state],
+    ['generation', 'generation', (parent) => whole(parent.generation)],
+    ['heard', 'last heard', (parent) => parent.heard === null ? 'never' : age(parent.heard) + ' ago'],
+];
+
+// A row of members or parents, whose state is its class.
+class Row {
+    constructor(columns) {
+        this.columns = columns;
+        this.cells = columns.map(([name]) => h('td', name));
         this.node = h('tr', '', ...this.cells);
     }
 
-    update(member) {
-        attribute(this.node, 'class', member.state);
-        COLUMNS.forEach(([, , words], i) => set(this.cells[i], words(member)));
+    update(item) {
+        attribute(this.node, 'class', item.state === 'silent' ? 'dead' : item.state);
+        this.columns.forEach(([, , words], i) => set(this.cells[i], words(item)));
     }
+}
+
+// A table of them, and its body.
+function table(columns, body) {
+    const heads = columns.map(([name, words]) => h('th', name, words));
+    for (const head of heads) head.scope = 'col';
+    return h('table', '', h('thead', '', h('tr', '', ...heads)), body);
 }
 
 // The members worth showing, by rank; all of them when they are few.
@@ -69,6 +92,8 @@ function about(job) {
             (number(job.timeout_ms) > 0 ? ' after ' + age(job.timeout_ms / 1000) : '') : '',
         text(job.tenant) ? 'tenant ' + text(job.tenant) : '',
         job.origin === 'api' ? 'made through the API' : '',
+        job.tree && number(job.tree.ranks) ? `ranks ${span(number(job.tree.first_rank) ?? 0, number(job.size))} of ` +
+            `${whole(job.tree.ranks)}` : '',
     ];
     return words.filter(Boolean).join(' · ');
 }
@@ -119,13 +144,17 @@ export class JobCard {
             h('header', '', h('div', '', this.name, this.about), this.state),
             this.figures,
             h('div', 'over-time', h('h4', '', 'Contributions per second, last five minutes'), this.chart.node),
-            this.membersPart());
+            this.parentsPart(), this.membersPart());
+    }
+
+    parentsPart() {
+        this.parentRows = h('tbody');
+        this.parents = h('div', 'parents', h('h4', '', 'Parents in the tree'), table(PARENT_COLUMNS, this.parentRows));
+        return this.parents;
     }
 
     membersPart() {
-        const heads = COLUMNS.map(([name, words]) => h('th', name, words));
-        for (const head of heads) head.scope = 'col';
-        this.table = h('table', '', h('thead', '', h('tr', '', ...heads)), this.rows);
+        this.table = table(COLUMNS, this.rows);
         this.who = h('div', 'who-waits', h('h4', '', 'Who is waited for'), this.bars, this.summary,
             this.table, this.more);
         return this.who;
@@ -133,14 +162,14 @@ export class JobCard {
 
     // The badge of a job that is stuck: {level, words}, or null.
     trouble(members, stuck) {
-        const missing = stuck ? list(stuck.missing) :
-            members.filter((member) => member.state === 'dead' || member.awaited);
+        const missing = members.filter((member) => member.state === 'dead' || member.awaited);
         if (!stuck && missing.length === 0) return null;
         const dead = members.some((member) => member.state === 'dead');
-        return { level: dead ? 'bad' : 'warn', words: 'stuck: waits for ' + ranksOf(missing) };
+        return { level: dead ? 'bad' : 'warn',
+            words: 'stuck: waits for ' + (stuck ? awaits(stuck) : ranksOf(missing)) };
     }
 
-    update({ job, members, stuck, rates }) {
+    update({ job, members, parents, stuck, rates }) {
         this.of = members;
         const trouble = this.trouble(members, stuck);
         const worst = ['dead', 'late'].find((state) =>
@@ -154,16 +183,19 @@ export class JobCard {
             (figure) => new Figure(figure));
         this.chart.show([rates.contributions], ceiling(highest(rates.contributions)));
         reveal(this.chart.node, rates.contributions.length > 0);
+        reveal(this.parents, parents.length > 0);
+        sync(this.parentRows, parents, (parent) => parent.name, () => new Row(PARENT_COLUMNS));
         this.showMembers();
     }
 
     showMembers() {
+        const sources = this.of.some((member) => member.isSwitch) ? 'switches' : 'hosts';
         const shown = notable(this.of, this.open);
         reveal(this.who, this.of.length > 0);
         this.bars.classList.toggle('few', this.of.length <= 16);
         this.bars.classList.toggle('many', this.of.length > 64);
         sync(this.bars, this.of, (member) => member.rank, () => new MemberBar());
-        sync(this.rows, shown, (member) => member.rank, () => new MemberRow());
+        sync(this.rows, shown, (member) => member.rank, () => new Row(COLUMNS));
         reveal(this.table, shown.length > 0);
         const total = this.of.length;
         const well = this.of.filter((member) => member.state === 'well').length;
@@ -171,8 +203,8 @@ export class JobCard {
             .map((state) => this.of.filter((member) => member.state === state))
             .filter((some) => some.length > 0).map((some) => `${whole(some.length)} ${some[0].says}`);
         reveal(this.summary, well < total || this.of.some((member) => member.heard !== null));
-        set(this.summary, well === total ? `All ${whole(total)} hosts keep pace.` :
-            `${enumeration(other, 4)}; ${whole(well)} of ${whole(total)} hosts keep pace.`);
+        set(this.summary, well === total ? `All ${whole(total)} ${sources} keep pace.` :
+            `${enumeration(other, 4)}; ${whole(well)} of ${whole(total)} ${sources} keep pace.`);
         reveal(this.more, total > SHOWN);
         set(this.more, this.open ? 'Only those to look at' : `All ${whole(total)} members`);
         attribute(this.more, 'aria-expanded', String(this.open));

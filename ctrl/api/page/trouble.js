@@ -6,22 +6,30 @@ import { age, enumeration, heard, list, number, percent, plural, record, text } 
 // its contributions many times in this time.
 const SILENCE = 3;
 
+// A source: a host by its rank, a switch by its name.
+const called = (member) => text(member.name) || 'rank ' + text(member.rank);
+
 export const host = (member) => {
     const address = text(member.address);
-    return 'rank ' + text(member.rank) + (address ? ' (' + address + ')' : '');
+    return called(member) + (address ? ' (' + address + ')' : '');
 };
 
 // Why jobs do not progress, as the switch says it: [{job, reason, missing, text, detail}].
 export const stuckOf = (data) => list(record(data.blocks).stuck);
 
-// "rank 2", "ranks 1, 2 and 3".
-export const ranksOf = (members) => members.length === 0 ? 'a host that is not named' :
-    (members.length === 1 ? 'rank ' : 'ranks ') + enumeration(members.map((one) => text(one.rank)), 4);
-
-function hosts(members) {
-    if (members.length === 1) return host(members[0]);
-    return 'ranks ' + enumeration(members.map((one) => host(one).replace(/^rank /, '')), 4);
+// One of them, or several: 'rank 2', 'ranks 1, 2 and 3', 'leaf0 and leaf1'.
+function several(members, word) {
+    if (members.length === 1) return word(members[0]);
+    if (members.some((one) => text(one.name))) return enumeration(members.map(word), 4);
+    return 'ranks ' + enumeration(members.map((one) => word(one).replace(/^rank /, '')), 4);
 }
+
+export const ranksOf = (members) => members.length === 0 ? 'a host that is not named' : several(members, called);
+
+const hosts = (members) => several(members, host);
+
+// What a job waits for, by an entry of stuckOf().
+export const awaits = (stuck) => text(stuck.parent) || ranksOf(list(stuck.missing));
 
 function lastHeard(members) {
     const known = members.map((one) => number(one.last_heard));
@@ -37,9 +45,10 @@ function lastHeard(members) {
 const gone = (member) => member.state === 'left' || member.state === 'expired';
 const silent = (member) => (number(member.last_heard) ?? Infinity) > SILENCE;
 
-function stuck({ job, reason, missing, text: says, detail }) {
+function stuck(one) {
+    const { job, reason, missing, text: says, detail } = one;
     const hosts = list(missing);
-    const waits = ranksOf(hosts);
+    const waits = awaits(one);
     return {
         key: JSON.stringify([job, reason, waits]),
         level: reason === 'join' ? 'note' : hosts.some(silent) ? 'bad' : 'warn',
@@ -65,7 +74,8 @@ export function membersOf(job, stuck, shares) {
     const someoneSpeaks = members.some((one) => (number(one.last_heard) ?? Infinity) < 2);
     return members.map((one) => {
         const rank = number(one.rank);
-        const member = { rank, address: text(one.address), port: text(one.port),
+        const member = { rank, address: text(one.address), port: text(one.port), name: text(one.name),
+            ranks: number(one.ranks) ?? 1, isSwitch: number(one.ranks) !== null,
             heard: number(one.last_heard), joined: number(one.joined),
             share: number(share.get(rank)) ?? (waited > 0 ? waitedFor(one) / waited : 0) };
         const isAwaited = awaited.has(rank) || (job.state === 'running' && one.state === 'joined' &&
@@ -81,6 +91,24 @@ export function membersOf(job, stuck, shares) {
             absent: gone(one) ? one.state : 'not joined', well: 'well' }[member.state];
         return member;
     }).sort((a, b) => a.rank - b.rank);
+}
+
+// The parents of a job in a tree, with how they do: 'silent', 'joining', 'not used' or 'serves'.
+export const parentsOf = (job) => list(record(job.tree).parents).map((one) => {
+    const heard = number(one.silent_ms) === null ? null : one.silent_ms / 1000;
+    const asked = job.state === 'running' && number(job.blocks_in_flight) > 0;
+    return { name: text(one.name), address: text(one.address), port: text(one.port), heard,
+        generation: number(one.generation),
+        state: one.joining === true ? 'joining' : one.serves === false ? 'not used' :
+            asked && heard > SILENCE ? 'silent' : 'serves' };
+});
+
+function parentsTrouble(job) {
+    return parentsOf(job).filter((one) => one.state === 'silent').map((one) => {
+        const says = `ob ${text(job.name)}: parent ${one.name} is silent`;
+        return { key: `parent ${one.name} ${text(job.name)}`, level: 'bad', short: 'j' + says, more: '',
+            says: `J${says}, ${heard(one.heard)}.` };
+    });
 }
 
 function membersTrouble(job, members, stuck) {
@@ -144,13 +172,15 @@ function switchTrouble(data) {
     return found;
 }
 
-// All troubles, the worst first. `membersByJob` maps a job's name to its members.
-export function troubles(data, membersByJob) {
+// All troubles, the worst first. `membersByJob` maps a job's name to its members; treeJobs: jobs as they are in
+// detail.
+export function troubles(data, membersByJob, treeJobs) {
     const found = stuckOf(data);
     const jobs = list(record(data.jobs).jobs);
     const all = [
         ...found.map(stuck),
         ...jobs.flatMap((job) => membersTrouble(job, membersByJob.get(text(job.name)) || [], found)),
+        ...treeJobs.flatMap(parentsTrouble),
         ...switchTrouble(data),
         ...data.refused.map((path) => ({ key: path, level: 'warn', says: path, more: '', short: path })),
     ];

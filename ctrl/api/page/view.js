@@ -3,7 +3,7 @@
 import { Chart, ceiling, highest } from './chart.js';
 import { Figure, Meter, attribute, byId, clean, h, reveal, set, sync } from './dom.js';
 import { JobCard } from './job.js';
-import { membersOf, stuckOf, troubles } from './trouble.js';
+import { membersOf, parentsOf, stuckOf, troubles } from './trouble.js';
 import { age, bits, bytes, list, number, perSecond, percent, plural, record, text, whole }
     from './words.js';
 
@@ -19,6 +19,9 @@ function showHead(data) {
     set(byId('about'), [text(status.address), text(status.version) && 'Weir ' + text(status.version),
         number(status.uptime) === null ? '' : 'up ' + age(status.uptime)].filter(Boolean).join(' · '));
 }
+
+// A job with what only its own answer has, as far as that is known.
+const detailed = ({ members }, job) => ({ ...job, tree: record(record(members.get(text(job.name))).job).tree });
 
 class Trouble {
     constructor() {
@@ -62,7 +65,7 @@ function unknownWords({ data, denied, token }) {
 function showVerdict(state, membersByJob, rates) {
     const { data } = state;
     const unknown = unknownWords(state);
-    const found = troubles(data, membersByJob);
+    const found = troubles(data, membersByJob, list(record(data.jobs).jobs).map((job) => detailed(state, job)));
     const ill = found.filter((trouble) => trouble.level !== 'note');
     reveal(byId('verdict'), true);
     const well = ill.length === 0 && !unknown;
@@ -134,15 +137,19 @@ function showPorts(rates) {
         (rate) => new PortCard(rate));
 }
 
-function showJobs({ data, rates }, membersByJob) {
+function showJobs(state, membersByJob) {
+    const { data, rates } = state;
     const history = historyOf(data, 'jobs');
     const jobs = list(record(data.jobs).jobs);
-    const stuck = new Map(stuckOf(data).filter((one) => one.reason === 'blocks').map((one) => [text(one.job), one]));
+    const stuck = new Map(stuckOf(data).filter((one) => ['blocks', 'parent'].includes(one.reason))
+        .map((one) => [text(one.job), one]));
     const items = jobs.map((job) => {
         const name = text(job.name);
         const of = record(history.get(name));
         const contributions = seriesOf(of.contributions);
-        return { job, members: membersByJob.get(name) || [], stuck: stuck.get(name), rates: {
+        const known = detailed(state, job);
+        return { job: known, members: membersByJob.get(name) || [], parents: parentsOf(known),
+            stuck: stuck.get(name), rates: {
             latencyNow: rates.ratio(`job/${name}/seconds`, `job/${name}/latencies`),
             contributions,
             contributionsNow: last(contributions),
