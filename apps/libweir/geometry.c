@@ -144,5 +144,5 @@ weir_geometry_result(const struct weir_header *h, unsigned int sources, unsigned
 
 	if (!row->served || h->root >= sources)
 		return -1;
-	return (int32_t)row_part(row, h->grad_cnt, sources, rank, h->root).count;
+	return (int32_t)row_part(row, h->grad_cnt, sources, rank, 1, h->root).count;
 }

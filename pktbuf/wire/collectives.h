@@ -102,49 +102,74 @@ weir_slice(uint32_t elements, unsigned int sources, unsigned int rank)
 	};
 }
 
-/* The elements that a contribution of `rank`, [0, n), carries. */
+/* The slices of the ranks [first, first + count), one after the other. count: at least 1; first + count: at most `sources`. */
+static inline struct weir_slice
+weir_slices(uint32_t elements, unsigned int sources, unsigned int first, unsigned int count)
+{
+	struct weir_slice slices = weir_slice(elements, sources, first);
+
+	if (__builtin_expect(count != 1, 0))
+		slices.count = weir_slice(elements, sources, first + count).first - slices.first;
+	return slices;
+}
+
+/*
+ * Parts of a block. A source covers the ranks [first, first + count) of n: a host one, a switch of a tree several
+ * (docs/tree.md). It sends and gets the parts of these ranks, one after the other; but rows go up side by side, by
+ * receiver: for each of the n receivers the slices of these ranks.
+ */
+
+/* The elements that a contribution of these ranks carries. */
 static inline uint32_t
 row_contributed(const struct collective_row *row, uint32_t elements, unsigned int n,
-	unsigned int rank, unsigned int root)
+	unsigned int first, unsigned int count, unsigned int root)
 {
-	if (__builtin_expect(row->contribution == CONTRIBUTION_REDUCE, 1) ||
-		row->contribution == CONTRIBUTION_ROW)
+	if (__builtin_expect(row->contribution == CONTRIBUTION_REDUCE, 1))
 		return elements;
+	if (row->contribution == CONTRIBUTION_ROW)
+		return count * elements;
 	if (row->contribution == CONTRIBUTION_ROOT)
-		return rank == root ? elements : 0;
+		return root - first < count ? elements : 0;
 	if (row->contribution == CONTRIBUTION_SLICE)
-		return weir_slice(elements, n, rank).count;
+		return weir_slices(elements, n, first, count).count;
 	return 0;
 }
 
-/* The elements that the buffer holds. */
+/* The elements that the buffer of a switch with these ranks holds: what it collects, and what it gets from a parent. */
 static inline uint32_t
-row_extent(const struct collective_row *row, uint32_t elements, unsigned int n)
+row_extent(const struct collective_row *row, uint32_t elements, unsigned int n, unsigned int first,
+	unsigned int count)
 {
-	return row->contribution == CONTRIBUTION_ROW ? n * elements : elements;
+	uint32_t columns;
+
+	if (row->contribution != CONTRIBUTION_ROW)
+		return elements;
+	columns = n * weir_slices(elements, n, first, count).count;
+	return columns > count * elements ? columns : count * elements;
 }
 
-/* The place in the buffer of the slice for `receiver` in the row of `rank`. */
+/* The place of the slice for `receiver`, [0, n), in the row-th of so many rows that lie side by side. */
 static inline uint32_t
-row_cell(uint32_t elements, unsigned int n, unsigned int rank, unsigned int receiver)
+row_cell(uint32_t elements, unsigned int n, unsigned int rows, unsigned int row,
+	unsigned int receiver)
 {
 	struct weir_slice slice = weir_slice(elements, n, receiver);
 
-	return n * slice.first + rank * slice.count;
+	return rows * slice.first + row * slice.count;
 }
 
-/* The part of the buffer that `rank` gets. */
+/* The part of the buffer, with the rows of all ranks, that these ranks get. */
 static inline struct weir_slice
-row_part(const struct collective_row *row, uint32_t elements, unsigned int n, unsigned int rank,
-	unsigned int root)
+row_part(const struct collective_row *row, uint32_t elements, unsigned int n, unsigned int first,
+	unsigned int count, unsigned int root)
 {
-	struct weir_slice part = weir_slice(elements, n, rank);
+	struct weir_slice part = weir_slices(elements, n, first, count);
 
 	if (row->result == RESULT_COLUMN)
 		return (struct weir_slice){n * part.first, n * part.count};
 	if (row->result == RESULT_SLICE)
 		return part;
-	if (row->result == RESULT_WHOLE && (row->to == TO_ALL || rank == root))
+	if (row->result == RESULT_WHOLE && (row->to == TO_ALL || root - first < count))
 		return (struct weir_slice){0, elements};
 	return (struct weir_slice){0, 0};
 }

@@ -197,8 +197,9 @@ struct job_shard {
 	struct flow flow[WEIR_SOURCES_MAX]; /* of the packets that this worker received */
 	struct source_late late[WEIR_SOURCES_MAX];
 	uint32_t address[WEIR_SOURCES_MAX]; /* of the members in the job table; 0: none */
-	uint8_t rank[WEIR_SOURCES_MAX]; /* of a source: its place in the order of ids */
-	uint8_t ranked[WEIR_SOURCES_MAX]; /* the source of a rank, [0, ranks) */
+	/* Of a source: its place in the order of ids, or in a tree its first rank, which is its id. */
+	uint8_t rank[WEIR_SOURCES_MAX];
+	uint8_t ranked[WEIR_SOURCES_MAX]; /* the bit of a rank, [0, ranks), in a block's `in` */
 	uint16_t ranks; /* nb_sources; fewer while members of a job without joins are missing */
 	uint64_t in[MASK_WORDS]; /* sources of the running generation; pinned jobs only */
 	uint64_t expelled[MASK_WORDS]; /* those of them that were expelled */

@@ -421,14 +421,17 @@ set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe
 void
 rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
 {
+	/* In a tree, ids are ranks. */
+	const bool tree = js->children || js->up != NULL;
+
 	js->ranks = 0;
-	for (unsigned int s = 0; s < js->source_end; s++)
+	for (unsigned int s = 0; !tree && s < js->source_end; s++)
 		if (mask_test(sources, (uint8_t)s)) {
-			/* In a tree, ids are ranks. */
-			js->rank[s] =
-				js->children || js->up != NULL ? (uint8_t)s : (uint8_t)js->ranks;
+			js->rank[s] = (uint8_t)js->ranks;
 			js->ranked[js->ranks++] = (uint8_t)s;
 		}
+	for (unsigned int s = 0; tree && s < WEIR_SOURCES_MAX; s++)
+		js->rank[s] = js->ranked[js->ranks++] = (uint8_t)s;
 	js->version++;
 }
 

@@ -48,9 +48,9 @@ part_fits(const struct job_shard *js, const struct ppe_job *j, const struct cont
 {
 	const struct weir_header *h = &c->header;
 	const struct collective_row *row = &collective_table[h->collective];
-	uint32_t extent = row_extent(row, h->grad_cnt, js->nb_sources);
+	uint32_t extent = row_extent(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks);
 	uint32_t own =
-		row_contributed(row, h->grad_cnt, js->nb_sources, js->rank[h->src_id], h->root);
+		row_contributed(row, h->grad_cnt, js->nb_ranks, js->rank[h->src_id], 1, h->root);
 
 	return c->bytes == own * size && extent <= j->elements &&
 		extent * size <= ppe_job_payload_bytes(j) &&
@@ -64,12 +64,19 @@ receivers(const struct block *b, unsigned int n)
 	return RTE_MIN(n, (unsigned int)b->grad_cnt);
 }
 
+/* The place of a slice in the rows that are collected here. */
+static inline uint32_t
+cell(const struct job_shard *js, const struct block *b, unsigned int rank, unsigned int receiver)
+{
+	return row_cell(b->grad_cnt, js->nb_ranks, js->own_ranks, rank - js->first_rank, receiver);
+}
+
 void
 copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 	const struct contribution *c, struct block *b)
 {
 	const struct collective_row *row = &collective_table[b->collective];
-	unsigned int n = js->nb_sources, rank = js->rank[c->header.src_id];
+	unsigned int n = js->nb_ranks, rank = js->rank[c->header.src_id];
 	uint32_t size = weir_dtype_bytes(b->dtype);
 	uint8_t *to = rmw_buffer_data(b->buffer);
 	struct pktbuf_cursor cursor;
@@ -82,13 +89,14 @@ copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 		return;
 	}
 	for (unsigned int receiver = 0; receiver < receivers(b, n); receiver++)
-		pktbuf_cursor_copy(&cursor, to + size * row_cell(b->grad_cnt, n, rank, receiver),
+		pktbuf_cursor_copy(&cursor, to + size * cell(js, b, rank, receiver),
 			size * weir_slice(b->grad_cnt, n, receiver).count);
 }
 
 static void
-clear_rank(const struct block *b, unsigned int n, unsigned int rank)
+clear_rank(const struct job_shard *js, const struct block *b, unsigned int rank)
 {
+	unsigned int n = js->nb_ranks;
 	uint8_t *data = rmw_buffer_data(b->buffer);
 	uint32_t size = weir_dtype_bytes(b->dtype);
 	struct weir_slice slice = weir_slice(b->grad_cnt, n, rank);
@@ -98,7 +106,7 @@ clear_rank(const struct block *b, unsigned int n, unsigned int rank)
 		return;
 	}
 	for (unsigned int receiver = 0; receiver < receivers(b, n); receiver++)
-		memset(data + size * row_cell(b->grad_cnt, n, rank, receiver), 0,
+		memset(data + size * cell(js, b, rank, receiver), 0,
 			size * weir_slice(b->grad_cnt, n, receiver).count);
 }
 
@@ -109,9 +117,9 @@ clear_missing(const struct job_shard *js, struct block *b)
 
 	if (row->contribution != CONTRIBUTION_SLICE && row->contribution != CONTRIBUTION_ROW)
 		return;
-	for (unsigned int rank = 0; rank < js->nb_sources; rank++)
+	for (unsigned int rank = js->first_rank; rank < js->first_rank + js->own_ranks; rank++)
 		if (rank >= js->ranks || !mask_test(b->in, js->ranked[rank]))
-			clear_rank(b, js->nb_sources, rank);
+			clear_rank(js, b, rank);
 }
 
 bool

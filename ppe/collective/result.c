@@ -389,7 +389,7 @@ static struct pktbuf_payload
 part_of(const struct emission *e, const struct job_shard *js, unsigned int rank)
 {
 	const struct weir_slice part = row_part(&collective_table[e->header.collective],
-		e->header.grad_cnt, js->nb_sources, rank, e->header.root);
+		e->header.grad_cnt, js->nb_ranks, rank, 1, e->header.root);
 	uint32_t size = weir_dtype_bytes(e->header.dtype);
 	struct pktbuf_payload payload = e->payload;
 
