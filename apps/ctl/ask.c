@@ -227,8 +227,11 @@ ctl_request(struct ctl *ctl, const char *method, const char *path, const char *b
 	char why[1024];
 
 	*answer = (struct ctl_answer){0};
-	if (weir_http_request(ctl->http, &request, &answer->status, why, sizeof(why)) == 0)
+	ctl->answered = 0;
+	if (weir_http_request(ctl->http, &request, &answer->status, why, sizeof(why)) == 0) {
+		ctl->answered = answer->status;
 		return true;
+	}
 	free(answer->body);
 	ctl_say("%s", why);
 	ctl->status = CTL_NO_CONNECTION;

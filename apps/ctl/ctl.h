@@ -54,6 +54,7 @@ struct ctl {
 	char token[4096];
 	unsigned int width; /* of the terminal; 0: none */
 	int status; /* of the program, when ctl_ask() returned false */
+	long answered; /* HTTP status of the last answer; 0: there was none */
 };
 
 /* Open the client of these options; says why not. Returns the exit status. */

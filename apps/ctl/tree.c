@@ -287,9 +287,8 @@ create(struct tree *tree)
 
 		if (!ctl_ask(&place->ctl, "POST", "/v1/jobs", body, &place->made) || interrupted())
 			status = place->ctl.status != CTL_OK ? place->ctl.status : CTL_REFUSED;
-		/* A refused job is not there. Nobody else's is deleted: ask() has found none of its name. */
-		place->asked_to_make =
-			place->made != NULL || place->ctl.status == CTL_NO_CONNECTION;
+		/* A refused job is not there, or is somebody else's by now. */
+		place->asked_to_make = place->ctl.answered == 0 || place->ctl.answered / 100 == 2;
 		if (status != CTL_OK)
 			ctl_say("job %s: not created, because of %s", tree->name,
 				place_name(place));

@@ -174,6 +174,11 @@ def a_switch_that_does_not_answer_may_have_made_it():
         switches[0].routes['/v1/jobs'] = slow
         says(create(switches, '-t', '1s'), 3, 'no answer of the switch', 'because of leaf0', 'no switch has job ring')
         check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
+        # An answer that makes no sense is none.
+        switches[0].routes['/v1/jobs'] = lambda handler: made(handler) and (201, b'<html>')
+        says(create(switches), 1, 'does not answer in JSON', 'because of leaf0')
+        check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
+        switches[0].routes['/v1/jobs'] = slow
         # One that can't delete it any more is named.
         switches[2].routes['/v1/jobs/ring'] = lambda h: REFUSED if h.command == 'DELETE' else NONE
         says(create(switches, '-t', '1s'), 3, 'job ring may be left on spine0: weirctl tree delete ring')
