@@ -268,8 +268,8 @@ join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t a
 	if (!read_create(call, size, &spec) || !api_may_make(call, &spec, "create") ||
 		!check_private(call, &spec.shape) || !check_peer(call, tenant, address))
 		return;
-	spec.first_rank = rank;
-	spec.first_address = address;
+	spec.member_rank = rank;
+	spec.member_address = address;
 	if (ctrl_member_check(call->running, rank, size, address, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else if (ctrl_job_create(call->running, &spec, tenant, &who, &job, &why) < 0)

@@ -194,6 +194,7 @@ static json_t *
 port_json(const struct ctrl_running *running, unsigned int index)
 {
 	const struct pktbuf_port_config *config = &running->config->port[index];
+	const char *neighbor = running->config->port_more[index].neighbor;
 	json_t *object = json_object(), *queues = json_object();
 
 	api_put(object, "id", index);
@@ -201,6 +202,7 @@ port_json(const struct ctrl_running *running, unsigned int index)
 	api_put_text(object, "device", config->device);
 	json_object_set_new(object, "up", json_boolean(ctrl_port_is_up(running, index)));
 	put_device(object, config->device);
+	api_put_text(object, "neighbor", neighbor[0] == '\0' ? NULL : neighbor);
 	ctrl_put_port_counters(object, &running->stats.port[index]);
 	api_put(queues, "rx", config->rx_queues);
 	api_put(queues, "tx", config->tx_queues);

@@ -42,6 +42,7 @@ struct ctrl_port {
 	char arguments[CTRL_DEVICE_BYTES]; /* the device as EAL takes it: name and arguments */
 	char device[CTRL_DEVICE_BYTES]; /* its name, by which DPDK knows the port */
 	char interface[CTRL_INTERFACE_BYTES]; /* the kernel interface below it, or "" */
+	char neighbor[CTRL_NAME_BYTES]; /* the switch or host at the other end, for people, or "" */
 	uint32_t frame_max; /* bytes of the largest frame that it carries; 0: not known here */
 	uint32_t buffer_bytes; /* packet buffer that the device asks for; 0: any */
 	bool pci;

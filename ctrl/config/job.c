@@ -16,6 +16,7 @@
 #include "ctrl/config/config_priv.h"
 #include "ctrl/config/files.h"
 #include "ctrl/config/interface.h"
+#include "ctrl/config/tree.h"
 #include "rmw/kernels.h"
 
 #define VLAN_AND_FCS 8u
@@ -157,7 +158,10 @@ no(struct ctrl_reason *reason, const char *format, ...)
 uint32_t
 ctrl_job_frame_bytes(const struct ppe_job *job)
 {
-	uint32_t bitmap = ppe_policy_sends_partial(job->policy) ? WEIR_BITMAP_BYTES : 0;
+	/* Between switches, errors have a bitmap too. */
+	uint32_t bitmap = ppe_policy_sends_partial(job->policy) || ctrl_job_in_tree(job)
+		? WEIR_BITMAP_BYTES
+		: 0;
 	uint32_t tag = job->authenticated ? WEIR_TAG_BYTES : 0;
 
 	return 14 + 20 + 8 + WEIR_EXT_BYTES + ppe_job_payload_bytes(job) + bitmap + tag;
@@ -170,14 +174,20 @@ ctrl_job_packet_bytes(const struct ppe_job *job)
 }
 
 bool
+ctrl_check_switch(const struct ctrl_config *config, uint32_t address, struct ctrl_reason *reason)
+{
+	return address != config->ppe.identity.ip ||
+		no(reason, "%s is the switch's own address", ctrl_address_text(address).text);
+}
+
+bool
 ctrl_check_address(const struct ctrl_config *config, uint32_t address, struct ctrl_reason *reason)
 {
 	uint32_t own = config->ppe.identity.ip;
 	uint32_t hosts = UINT32_MAX >> config->prefix;
 
-	if (address == own)
-		return no(
-			reason, "%s is the switch's own address", ctrl_address_text(address).text);
+	if (!ctrl_check_switch(config, address, reason))
+		return false;
 	if ((address & ~hosts) != (own & ~hosts))
 		return no(reason, "%s is outside the switch's subnet %s/%u",
 			ctrl_address_text(address).text, ctrl_address_text(own & ~hosts).text,
@@ -335,18 +345,13 @@ read_key(struct ctrl_reading *reading, struct ctrl_path path, const char *name, 
 }
 
 static int
-read_key_file(struct ctrl_reading *reading, unsigned int index, const char *name)
+read_key_file(struct ctrl_reading *reading, struct ctrl_path path, const char *name,
+	uint8_t key[WEIR_KEY_BYTES])
 {
-	struct ppe_job *job = &reading->config->job[index];
-	struct ctrl_path path = ctrl_path("jobs[%u].key_file", index);
 	const char *why;
 	FILE *file;
 	int fd, rc;
 
-	if (job->fixed_generation != 0)
-		return ctrl_refuse(reading->error, path,
-			"a job with a fixed generation can't be authenticated: it has no joins, "
-			"which make its keys");
 	fd = ctrl_open_regular(name, &why);
 	if (fd < 0)
 		return ctrl_refuse(reading->error, path, "%s: %s", name, why);
@@ -355,9 +360,48 @@ read_key_file(struct ctrl_reading *reading, unsigned int index, const char *name
 		close(fd);
 		return -ENOMEM;
 	}
-	rc = read_key(reading, path, name, file, job->key);
+	rc = read_key(reading, path, name, file, key);
 	fclose(file);
+	return rc;
+}
+
+static int
+read_job_key(struct ctrl_reading *reading, unsigned int index, const json_t *object)
+{
+	struct ppe_job *job = &reading->config->job[index];
+	struct ctrl_path path = ctrl_path("jobs[%u].key_file", index);
+	const char *name = ctrl_string(object, "jobs[].key_file");
+	int rc;
+
+	if (name[0] == '\0')
+		return 0;
+	if (job->fixed_generation != 0)
+		return ctrl_refuse(reading->error, path,
+			"a job with a fixed generation can't be authenticated: it has no joins, "
+			"which make its keys");
+	rc = read_key_file(reading, path, name, job->key);
 	job->proved = job->authenticated = rc == 0;
+	return rc;
+}
+
+static int
+read_parent_keys(struct ctrl_reading *reading, unsigned int index, const json_t *object)
+{
+	const json_t *parents = json_object_get(json_object_get(object, "tree"), "parents");
+	struct ppe_job *job = &reading->config->job[index];
+	int rc = 0;
+
+	for (unsigned int p = 0; rc == 0 && p < job->nb_parents; p++) {
+		const char *name =
+			ctrl_string(json_array_get(parents, p), "jobs[].tree.parents[].key_file");
+
+		if (name[0] == '\0')
+			continue;
+		rc = read_key_file(reading,
+			ctrl_path("jobs[%u].tree.parents[%u].key_file", index, p), name,
+			job->parent[p].key);
+		job->parent[p].keyed = true;
+	}
 	return rc;
 }
 
@@ -368,35 +412,7 @@ refuse(struct ctrl_reading *reading, struct ctrl_path path, const struct ctrl_re
 	return ctrl_refuse(reading->error, path, "%s", reason->text);
 }
 
-static int
-read_source_list(struct ctrl_reading *reading, unsigned int index, const json_t *sources)
-{
-	struct ppe_job *job = &reading->config->job[index];
-	unsigned int first[WEIR_SOURCES_MAX]; /* the entry that an id was first seen in */
-
-	job->nb_sources = (uint16_t)json_array_size(sources);
-	for (unsigned int i = 0; i < job->nb_sources; i++) {
-		const json_t *object = json_array_get(sources, i);
-		uint8_t id = (uint8_t)ctrl_integer(object, "jobs[].sources[].id");
-		struct ctrl_reason reason;
-
-		if (ppe_job_has(job, id))
-			return ctrl_refuse(reading->error,
-				ctrl_path("jobs[%u].sources[%u].id", index, i),
-				"%u is the id of jobs[%u].sources[%u] already", id, index,
-				first[id]);
-		ctrl_parse_address(
-			json_string_value(json_object_get(object, "address")), &job->address[id]);
-		if (!ctrl_check_address(reading->config, job->address[id], &reason))
-			return refuse(reading, ctrl_path("jobs[%u].sources[%u].address", index, i),
-				&reason);
-		job->members[id / 64] |= UINT64_C(1) << (id % 64);
-		first[id] = i;
-	}
-	return 0;
-}
-
-/* Sources 0, 1, ... at consecutive addresses. */
+/* Sources 0, 1, ..., or from the first rank of the tree on, at consecutive addresses. */
 static int
 read_source_range(struct ctrl_reading *reading, unsigned int index, const json_t *range)
 {
@@ -405,24 +421,36 @@ read_source_range(struct ctrl_reading *reading, unsigned int index, const json_t
 
 	job->nb_sources = (uint16_t)ctrl_integer(range, "jobs[].sources.count");
 	ctrl_parse_address(json_string_value(json_object_get(range, "first")), &first);
-	for (unsigned int id = 0; id < job->nb_sources; id++) {
+	if (job->first_rank + job->nb_sources > WEIR_SOURCES_MAX)
+		return ctrl_refuse(reading->error, ctrl_path("jobs[%u].sources.count", index),
+			"ids from tree.first_rank on, %u, are not in 0..%d", job->first_rank,
+			WEIR_SOURCES_MAX - 1);
+	for (unsigned int i = 0; i < job->nb_sources; i++) {
+		unsigned int id = job->first_rank + i;
 		struct ctrl_reason reason;
 
-		if (!ctrl_check_address(reading->config, first + id, &reason))
+		if (!ctrl_check_address(reading->config, first + i, &reason))
 			return ctrl_refuse(reading->error,
-				ctrl_path(
-					"jobs[%u].sources.%s", index, id == 0 ? "first" : "count"),
+				ctrl_path("jobs[%u].sources.%s", index, i == 0 ? "first" : "count"),
 				"source %u: %s", id, reason.text);
-		job->address[id] = first + id;
+		job->address[id] = first + i;
 		job->members[id / 64] |= UINT64_C(1) << (id % 64);
 	}
 	return 0;
 }
 
+/* The sources, and the tree that numbers them. */
 static int
-read_sources(struct ctrl_reading *reading, unsigned int index, const json_t *sources)
+read_sources(struct ctrl_reading *reading, const struct ctrl_tree_reading *tree, unsigned int index,
+	const json_t *object)
 {
-	return json_is_array(sources) ? read_source_list(reading, index, sources)
+	const json_t *sources = json_object_get(object, "sources");
+	struct ppe_job *job = &reading->config->job[index];
+	int rc = ctrl_tree_read(tree, object, job);
+
+	if (rc < 0)
+		return rc;
+	return json_is_array(sources) ? ctrl_sources_read(tree, sources, job)
 				      : read_source_range(reading, index, sources);
 }
 
@@ -439,6 +467,20 @@ check_unique(struct ctrl_reading *reading, unsigned int index)
 			return ctrl_refuse(reading->error, ctrl_path("jobs[%u].name", index),
 				"\"%s\" is the name of jobs[%u] already", job[i].name, i);
 	}
+	return 0;
+}
+
+/* At a parent's job, this switch is one source. */
+static int
+check_collisions(struct ctrl_reading *reading, unsigned int index)
+{
+	const struct ppe_job *job = reading->config->job;
+
+	for (unsigned int i = 0; i < index; i++)
+		if (ctrl_tree_collides(&job[i], &job[index]))
+			return ctrl_refuse(reading->error,
+				ctrl_path("jobs[%u].tree.parents", index),
+				"jobs[%u] contributes to the same job of a parent already", i);
 	return 0;
 }
 
@@ -460,11 +502,23 @@ check_block_bits(struct ctrl_reading *reading, unsigned int index, unsigned int 
 }
 
 static int
+read_keys(struct ctrl_reading *reading, const struct ctrl_tree_reading *tree, unsigned int index,
+	const json_t *object)
+{
+	int rc = read_job_key(reading, index, object);
+
+	if (rc == 0)
+		rc = read_parent_keys(reading, index, object);
+	return rc == 0 ? ctrl_tree_check(tree, &reading->config->job[index]) : rc;
+}
+
+static int
 read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 {
 	struct ppe_job *job = &reading->config->job[index];
 	unsigned int block_bits = (unsigned int)ctrl_integer(object, "jobs[].block_bits");
-	const char *key_file = ctrl_string(object, "jobs[].key_file");
+	struct ctrl_path at = ctrl_path("jobs[%u].", index);
+	const struct ctrl_tree_reading tree = {reading->config, at.text, reading->error};
 	struct ctrl_job_spec spec = {0};
 	struct ctrl_reason reason;
 	int rc;
@@ -479,13 +533,15 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 			"0 is for jobs of the control API: what fits the ports is known when the "
 			"switch runs");
 	if (rc == 0)
-		rc = read_sources(reading, index, json_object_get(object, "sources"));
+		rc = read_sources(reading, &tree, index, object);
 	if (rc == 0)
 		rc = check_block_bits(reading, index, block_bits);
 	if (rc == 0 && !ctrl_check_reduction(job, &reason))
 		rc = refuse(reading, ctrl_path("jobs[%u].op", index), &reason);
-	if (rc == 0 && key_file[0] != '\0')
-		rc = read_key_file(reading, index, key_file);
+	if (rc == 0)
+		rc = read_keys(reading, &tree, index, object);
+	if (rc == 0)
+		rc = check_collisions(reading, index);
 	if (rc == 0 && !ctrl_check_frames(reading->config, job, &reason))
 		rc = refuse(reading, ctrl_path("jobs[%u].elements", index), &reason);
 	return rc;

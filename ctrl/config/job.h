@@ -26,8 +26,9 @@ struct ctrl_job_spec {
 	bool temporary;
 	bool open; /* asked for by a client that api.open_jobs admits */
 	uint32_t
-		first_address; /* host order: of a host that joins with first_rank at once; 0: none */
-	unsigned int first_rank;
+		member_address; /* host order: of a host that joins with member_rank at once; 0: none */
+	unsigned int member_rank;
+	json_t *shown; /* of a job of a tree: ctrl_tree_shown; not owned. NULL: it is in none */
 };
 
 enum ctrl_setting_where { CTRL_SETTING_BOTH, CTRL_SETTING_FILE, CTRL_SETTING_API };
@@ -83,6 +84,10 @@ struct ctrl_reason {
 
 /* May a source have this address: a host's of the switch's subnet, and not the switch's own? Pure. */
 bool ctrl_check_address(
+	const struct ctrl_config *config, uint32_t address, struct ctrl_reason *reason);
+
+/* May a source that is a switch have this address? It may be outside the subnet. Pure. */
+bool ctrl_check_switch(
 	const struct ctrl_config *config, uint32_t address, struct ctrl_reason *reason);
 
 /* Is there such an operation on elements of such a type? Pure. */

@@ -63,6 +63,9 @@
 	X(deterministic, BOTH, NO, BOOLEAN, shape.deterministic, "", "false", 0, 0, NULL, \
 		"Add floating-point contributions in the order of their source ids, so that results do not depend on the " \
 		"order of arrival. Reserves memory for the contributions that wait (docs/collectives.md).") \
+	X(narrow, BOTH, NO, BOOLEAN, shape.narrow, "", "false", 0, 0, NULL, \
+		"In a tree of switches, elements of types narrower than 4 bytes go from switch to switch as they are, and are " \
+		"rounded on each. Otherwise they take 4 bytes there, and are rounded once. Equal on all switches of the tree.") \
 	X(generation, FILE, NO, INTEGER, shape.fixed_generation, "", "0", 0, 65535, NULL, \
 		"0: sources join, and a generation begins when all have joined. Otherwise the number of the only " \
 		"generation, which needs no joins: for packet generators.") \

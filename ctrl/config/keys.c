@@ -9,6 +9,7 @@
 
 #include "ctrl/config/config.h"
 #include "ctrl/config/job.h"
+#include "ctrl/config/tree.h"
 #include "ctrl/log.h"
 #include "ppe/faults/faults.h"
 #include "ppe/jobs.h"
@@ -43,7 +44,7 @@ static const struct ctrl_key keys[] = {
 	{"switch.name", CTRL_NAME, "", "weir", 1, 31, NULL,
 		.help = "Name in output and statistics, and of DPDK's runtime directory.", CONFIG(name)},
 	{"switch.address", CTRL_SUBNET, "", NULL, 0, 0, NULL,
-		.help = "The switch's IPv4 address and the prefix length of its subnet. All sources of all jobs are in this subnet."},
+		.help = "The switch's IPv4 address and the prefix length of its subnet. All hosts of all jobs are in this subnet."},
 	{"switch.mac", CTRL_MAC, "", "02:57:45:49:52:01", 0, 0, NULL,
 		.help = "The switch's MAC address. Must be unique in the network."},
 	NUMBER("switch.port_base", "", "12000", 1, 65535, "UDP port of the base form of the protocol.", CONFIG(ppe.identity.port_base)),
@@ -172,6 +173,8 @@ static const struct ctrl_key keys[] = {
 	NUMBER("ports[].mtu", "bytes", "0", 0, 65407, "MTU to set. 0: keep the device's.", PORT(mtu)),
 	{"ports[].promiscuous", CTRL_BOOLEAN, "", "true", 0, 0, NULL,
 		.help = "Promiscuous mode. Forwarding to other stations needs it.", PORT(promiscuous)},
+	{"ports[].neighbor", CTRL_NAME, "", "", 1, CTRL_NAME_BYTES - 1, NULL,
+		.help = "Name of the switch (its `switch.name`) or host at the other end of the link. The switch only shows it; `weirctl tree create` finds links by it."},
 	{"ports[].hosts", CTRL_ARRAY, "", "[]", 0, PPE_HOSTS_MAX, NULL,
 		.help = "IPv4 addresses of the hosts behind the port. Packets with one of these source addresses enter only by ports that list it, and the port takes no other source addresses. Default: any address that no port lists; that of a joined source belongs to the port where it joined."},
 	{"ports[].hosts[]", CTRL_TEXT, "", NULL, 7, 18, NULL, .help = "`ADDRESS`, or `ADDRESS/LENGTH` for a prefix."},
@@ -182,14 +185,18 @@ static const struct ctrl_key keys[] = {
 	{"jobs[].name", CTRL_NAME, "", NULL, 1, PPE_JOB_NAME_MAX - 1, NULL, .help = "Name of the job; unique.", SPEC(shape.name)},
 	{"jobs[].sources", CTRL_ARRAY, "", NULL, 1, WEIR_SOURCES_MAX, NULL,
 		.help = "Sources of the job. Each contributes to every block. For many sources: an object with `count` and `first`."},
-	NUMBER("jobs[].sources.count", "sources", NULL, 1, WEIR_SOURCES_MAX, "Number of sources; their ids are 0 to count - 1."),
+	NUMBER("jobs[].sources.count", "sources", NULL, 1, WEIR_SOURCES_MAX, "Number of sources; their ids are 0 to count - 1, or begin with `tree.first_rank`."),
 	{"jobs[].sources.first", CTRL_ADDRESS, "", NULL, 0, 0, NULL,
-		.help = "IPv4 address of source 0. The others have the addresses after it, all in the switch's subnet."},
+		.help = "IPv4 address of the first source. The others have the addresses after it, all in the switch's subnet."},
 	OBJECT("jobs[].sources[]", "A source."),
 	NUMBER("jobs[].sources[].id", "", NULL, 0, WEIR_SOURCES_MAX - 1,
 		"Source id in packets; unique in the job."),
 	{"jobs[].sources[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL,
-		.help = "IPv4 address, in the switch's subnet. Sources on one host may share an address."},
+		.help = "IPv4 address, in the switch's subnet. Sources on one host may share an address. That of a switch may be elsewhere."},
+	CTRL_CHILD_KEYS("jobs[].", "")
+	CTRL_TREE_KEYS("jobs[].")
+	{"jobs[].tree.parents[].key_file", CTRL_TEXT, "", "", 0, CTRL_FILE_BYTES - 1, NULL,
+		.help = "File as of `jobs[].key_file`, with the [key of this source](protocol.md#proved-joins) of the parent's job. Required if this job is authenticated."},
 #define X(key, where, change, kind, field, ...) CTRL_FILE_##where({"jobs[]." #key, CTRL_##kind, __VA_ARGS__, SPEC(field)},)
 	CTRL_JOB_SETTINGS(X)
 #undef X

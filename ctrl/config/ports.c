@@ -244,6 +244,7 @@ read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object
 		return rc;
 	ctrl_keys_read("ports[]", object, port);
 	strlcpy(port->device, more->device, sizeof(port->device));
+	strlcpy(more->neighbor, ctrl_string(object, "ports[].neighbor"), sizeof(more->neighbor));
 	if (port->mtu > 0 && port->mtu < 68)
 		return ctrl_refuse(reading->error, ctrl_path("ports[%u].mtu", index),
 			"%u is less than 68, IPv4's least", port->mtu);

@@ -421,9 +421,9 @@ create(struct ctrl_running *running, struct ctrl_job_spec *spec, const struct ct
 
 	if (rc == 0)
 		rc = check_group(running, spec, tenant, why);
-	if (rc == 0 && spec->first_address != 0)
-		rc = ctrl_member_check(running, spec->first_rank, spec->shape.nb_sources,
-			spec->first_address, why);
+	if (rc == 0 && spec->member_address != 0)
+		rc = ctrl_member_check(running, spec->member_rank, spec->shape.nb_sources,
+			spec->member_address, why);
 	if (rc == 0)
 		rc = check_returning(running, &spec->shape, why);
 	if (rc == 0)
@@ -433,9 +433,9 @@ create(struct ctrl_running *running, struct ctrl_job_spec *spec, const struct ct
 	job = make(running, spec, tenant);
 	if (job == NULL)
 		return ctrl_deny_memory(why);
-	if (spec->first_address != 0)
+	if (spec->member_address != 0)
 		ctrl_member_set(
-			job->copy, spec->first_rank, spec->first_address, ctrl_membership_draw());
+			job->copy, spec->member_rank, spec->member_address, ctrl_membership_draw());
 	rc = begin(running, job, why);
 	if (rc == 0)
 		*out = job;
@@ -512,8 +512,8 @@ ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "create", spec->shape.name, why);
 	log_created(*job, who);
-	if (spec->first_address != 0)
-		ctrl_member_begin(*job, spec->first_rank, who);
+	if (spec->member_address != 0)
+		ctrl_member_begin(*job, spec->member_rank, who);
 	ctrl_state_job(running, spec->temporary);
 	return 0;
 }

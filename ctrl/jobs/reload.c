@@ -12,6 +12,7 @@
 #include "ctrl/config/config.h"
 #include "ctrl/config/error.h"
 #include "ctrl/config/job.h"
+#include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/jobs/tenants.h"
@@ -230,7 +231,8 @@ same_shape(const struct ppe_job *a, const struct ppe_job *b)
 
 	return ctrl_settings_same(&of_a, &of_b, true) && strcmp(a->name, b->name) == 0 &&
 		ppe_job_source_end(b) <= ppe_job_source_end(a) && a->nb_sources == b->nb_sources &&
-		a->block_shift == b->block_shift && memcmp(a->key, b->key, sizeof(a->key)) == 0;
+		a->block_shift == b->block_shift && ctrl_tree_same(a, b) &&
+		memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
 static bool

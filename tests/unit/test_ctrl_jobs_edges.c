@@ -81,8 +81,8 @@ Test(ctrl_jobs_edges, a_job_begins_with_who_makes_it)
 	struct ctrl_job *job;
 	unsigned int published = played.published;
 
-	spec.first_rank = 2;
-	spec.first_address = HOST;
+	spec.member_rank = 2;
+	spec.member_address = HOST;
 	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0);
 	cr_assert_eq(played.published, published + 1);
 	cr_assert_eq(played.job[0].members[0], 1u << 2);
@@ -93,11 +93,11 @@ Test(ctrl_jobs_edges, a_job_begins_with_who_makes_it)
 	cr_assert_eq(played.job[0].epoch[2], job->member[2].membership);
 	cr_assert_eq(ctrl_job_joined(job), 1);
 	spec = spec_of("b");
-	spec.first_rank = 4;
-	spec.first_address = HOST;
+	spec.member_rank = 4;
+	spec.member_address = HOST;
 	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "rank");
-	spec.first_rank = 3;
-	spec.first_address = SWITCH;
+	spec.member_rank = 3;
+	spec.member_address = SWITCH;
 	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "address");
 	expect_in_step();
 }

@@ -76,7 +76,7 @@ Test(ctrl_temporary, ends_with_its_last_member)
 	struct ctrl_job *job, *other = create("other");
 	unsigned int published;
 
-	spec.first_address = HOST + 5;
+	spec.member_address = HOST + 5;
 	job = make(&spec);
 	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
 	cr_assert_eq(ctrl_member_leave(running, job, 0, &who, &why), 0);
@@ -99,7 +99,7 @@ Test(ctrl_temporary, a_leave_that_fails_has_not_happened)
 	struct ctrl_job_spec spec = temporary("t");
 	struct ctrl_job *job;
 
-	spec.first_address = HOST;
+	spec.member_address = HOST;
 	job = make(&spec);
 	played.rc = -EBUSY;
 	refused(ctrl_member_leave(running, job, 0, &who, &why), CTRL_REFUSED_BUSY, "");
@@ -115,7 +115,7 @@ Test(ctrl_temporary, ends_when_its_members_expire)
 	struct ctrl_job_spec spec = temporary("t");
 	struct ctrl_job *job;
 
-	spec.first_address = HOST;
+	spec.member_address = HOST;
 	job = make(&spec);
 	cr_assert_eq(ctrl_member_join(running, job, 1, 4, HOST + 1, &who, &why), 0);
 	job->member[0].seen -= CTRL_TEMPORARY_EXPIRE_S + 1;
@@ -151,7 +151,7 @@ Test(ctrl_temporary, three_hundred_in_a_row)
 	struct ctrl_job_spec spec = temporary("t");
 
 	spec.open = true;
-	spec.first_address = HOST;
+	spec.member_address = HOST;
 	config.api.open_jobs = 2;
 	played.left = 1 << 30;
 	played.records = 1 << 20;
