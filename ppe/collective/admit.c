@@ -130,15 +130,13 @@ served(const struct collective *state, const struct job_shard *js, const struct 
 {
 	const struct collective_row *row = &collective_table[h->collective];
 
-	if (unlikely(!row->served || (h->root != 0 && !(row->rooted && h->root < js->nb_sources))))
+	if (unlikely(!row->served || (h->root != 0 && !(row->rooted && h->root < js->nb_ranks))))
 		return false;
 	if (h->grad_cnt == 0)
 		return true;
 	if (likely(row->contribution == CONTRIBUTION_REDUCE))
 		return state->reduction[h->dtype][h->op] != NULL;
-	/* Rows do not go up yet. */
-	return h->op == 0 && state->dtype_bytes[h->dtype] != 0 &&
-		(js->up == NULL || row->contribution != CONTRIBUTION_ROW);
+	return h->op == 0 && state->dtype_bytes[h->dtype] != 0;
 }
 
 static __rte_noinline struct ppe_next

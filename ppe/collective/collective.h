@@ -289,8 +289,9 @@ unsigned int up_parent_of(const struct job_shard *job, uint32_t block);
 void send_up(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
 
-/* A host has said something about a block whose result this switch does not have: repeat to the parent, at most once per
- * millisecond and residue, what it lacks. */
+/* A host has said something about a block whose result this switch does not have, and which is not open: repeat to the
+ * parent, at most once per millisecond and residue, the contribution or, if the block is the next one, the
+ * acknowledgement. */
 void ask_above(struct collective *state, struct job_shard *job, uint32_t block);
 
 /* A contribution to a block that has been sent to the parent. Ends the packet. */

@@ -110,6 +110,15 @@ clear_rank(const struct job_shard *js, const struct block *b, unsigned int rank)
 			size * weir_slice(b->grad_cnt, n, receiver).count);
 }
 
+/* Is the rank in the result? In a tree `in` has ranks. */
+static bool
+is_in(const struct job_shard *js, const struct block *b, unsigned int rank)
+{
+	if (js->up != NULL || js->children)
+		return mask_test(b->in, (uint8_t)rank);
+	return rank < js->ranks && mask_test(b->in, js->ranked[rank]);
+}
+
 void
 clear_missing(const struct job_shard *js, struct block *b)
 {
@@ -118,7 +127,7 @@ clear_missing(const struct job_shard *js, struct block *b)
 	if (row->contribution != CONTRIBUTION_SLICE && row->contribution != CONTRIBUTION_ROW)
 		return;
 	for (unsigned int rank = js->first_rank; rank < js->first_rank + js->own_ranks; rank++)
-		if (rank >= js->ranks || !mask_test(b->in, js->ranked[rank]))
+		if (!is_in(js, b, rank))
 			clear_rank(js, b, rank);
 }
 

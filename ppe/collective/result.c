@@ -388,11 +388,16 @@ set_parts(struct emission *e, const struct job_shard *js, struct block *block)
 static struct pktbuf_payload
 part_of(const struct emission *e, const struct job_shard *js, unsigned int rank)
 {
-	const struct weir_slice part = row_part(&collective_table[e->header.collective],
-		e->header.grad_cnt, js->nb_ranks, rank, 1, e->header.root);
+	const struct collective_row *row = &collective_table[e->header.collective];
+	uint32_t elements = e->header.grad_cnt;
+	struct weir_slice part = row_part(row, elements, js->nb_ranks, rank, 1, e->header.root);
 	uint32_t size = weir_dtype_bytes(e->header.dtype);
 	struct pktbuf_payload payload = e->payload;
 
+	/* In a job with parents the buffer has the own ranks' columns only. */
+	if (row->result == RESULT_COLUMN)
+		part.first -=
+			js->nb_ranks * weir_slice(elements, js->nb_ranks, js->first_rank).first;
 	payload.data = (uint8_t *)payload.data + size * part.first;
 	payload.iova += size * part.first;
 	payload.bytes = size * part.count;

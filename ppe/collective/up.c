@@ -120,24 +120,6 @@ slot_of(const struct job_shard *js, uint32_t block)
 
 /* ---- to the parent ---- */
 
-/* The slices of the own ranks. */
-static struct weir_slice
-own_slices(const struct job_shard *js, uint32_t elements)
-{
-	struct weir_slice slices = weir_slice(elements, js->nb_ranks, js->first_rank);
-	struct weir_slice last =
-		weir_slice(elements, js->nb_ranks, js->first_rank + js->own_ranks - 1u);
-
-	slices.count = last.first + last.count - slices.first;
-	return slices;
-}
-
-static inline bool
-is_own(const struct job_shard *js, unsigned int rank)
-{
-	return rank - js->first_rank < js->own_ranks;
-}
-
 /* Do the block's accumulators travel as they are, 4 bytes for each element of a narrower type? */
 static bool
 is_wide(const struct job_shard *js, const struct block *b)
@@ -150,20 +132,16 @@ is_wide(const struct job_shard *js, const struct block *b)
 static struct weir_slice
 part_above(const struct job_shard *js, const struct block *b, uint32_t *size)
 {
-	const struct weir_slice none = {0, 0}, whole = {0, b->grad_cnt};
+	const struct collective_row *row = &collective_table[b->collective];
+	struct weir_slice part = {0,
+		row_contributed(
+			row, b->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks, b->root)};
 
-	*size = weir_dtype_bytes(b->dtype);
-	switch ((enum contribution_kind)collective_table[b->collective].contribution) {
-	case CONTRIBUTION_REDUCE:
-		if (is_wide(js, b))
-			*size = b->reduction->acc_bytes;
-		return whole;
-	case CONTRIBUTION_ROOT: return is_own(js, b->root) ? whole : none;
-	case CONTRIBUTION_SLICE: return own_slices(js, b->grad_cnt);
-	case CONTRIBUTION_NOTHING:
-	case CONTRIBUTION_ROW: break;
-	}
-	return none;
+	*size = b->reduction != NULL && is_wide(js, b) ? b->reduction->acc_bytes
+						       : weir_dtype_bytes(b->dtype);
+	if (row->contribution == CONTRIBUTION_SLICE)
+		part.first = weir_slice(b->grad_cnt, js->nb_ranks, js->first_rank).first;
+	return part;
 }
 
 static struct weir_header
@@ -313,7 +291,8 @@ note_ranks(const struct job_shard *js, struct block *b, enum weir_status status)
 		status = WEIR_STATUS_PARTIAL;
 	if (status == WEIR_STATUS_PARTIAL &&
 		collective_table[b->collective].contribution == CONTRIBUTION_ROOT &&
-		is_own(js, b->root) && !mask_test(b->in, b->root))
+		(unsigned int)b->root - js->first_rank < js->own_ranks &&
+		!mask_test(b->in, b->root))
 		status = WEIR_STATUS_ERROR;
 	b->status = (uint8_t)status;
 }
@@ -360,7 +339,7 @@ ask_above(struct collective *state, struct job_shard *js, uint32_t block)
 	if (b != NULL && b->state == BLOCK_UP && b->block_id == block) {
 		js->count.upward_repeats++;
 		contribute_above(state->worker, js, b);
-	} else if ((b == NULL || b->state == BLOCK_DONE) && block_ahead(js, slot, block) == 0) {
+	} else if (block_ahead(js, slot, block) == 0) {
 		acknowledge_above(state->worker, js, block);
 	} else {
 		return;
@@ -396,17 +375,17 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 
 /* ---- from the parent ---- */
 
-/* The part of the buffer that this switch gets, in elements. */
+/* The part of the buffer that this switch gets, in elements. The columns of its ranks are the first ones in it. */
 static struct weir_slice
 part_below(const struct job_shard *js, const struct weir_header *h)
 {
 	const struct collective_row *row = &collective_table[h->collective];
+	struct weir_slice part =
+		row_part(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks, h->root);
 
-	if (row->result == RESULT_SLICE)
-		return own_slices(js, h->grad_cnt);
-	if (row->result == RESULT_WHOLE && (row->to == TO_ALL || is_own(js, h->root)))
-		return (struct weir_slice){0, h->grad_cnt};
-	return (struct weir_slice){0, 0};
+	if (row->result == RESULT_COLUMN)
+		part.first = 0;
+	return part;
 }
 
 /* Does a result's length agree with its header, and fit the job? */
@@ -416,9 +395,9 @@ result_fits(const struct collective *state, const struct job_shard *js, const st
 {
 	const struct weir_header *h = &c->header;
 	const struct collective_row *row = &collective_table[h->collective];
-	uint32_t size = state->dtype_bytes[h->dtype];
+	uint32_t size = state->dtype_bytes[h->dtype], extent;
 
-	if (!row->served || row->contribution == CONTRIBUTION_ROW || h->root >= js->nb_ranks)
+	if (!row->served || h->root >= js->nb_ranks)
 		return false;
 	if (h->status == WEIR_STATUS_MISMATCH)
 		return h->grad_cnt == 0 && c->bytes == sizeof(struct weir_mismatch);
@@ -426,7 +405,8 @@ result_fits(const struct collective *state, const struct job_shard *js, const st
 		return false;
 	if (h->status == WEIR_STATUS_ERROR)
 		return h->grad_cnt == 0 && c->bytes == WEIR_BITMAP_BYTES;
-	return h->grad_cnt <= j->elements && h->grad_cnt * size <= ppe_job_payload_bytes(j) &&
+	extent = row_extent(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks);
+	return extent <= j->elements && extent * size <= ppe_job_payload_bytes(j) &&
 		(h->grad_cnt == 0 || (size != 0 && row->contribution != CONTRIBUTION_NOTHING)) &&
 		c->bytes == part_below(js, h).count * size + (h->degraded ? WEIR_BITMAP_BYTES : 0);
 }

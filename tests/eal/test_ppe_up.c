@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/eal/blocks.h"
 #include "tests/fuzz/turned.h"
 
 #define RANKS    8 /* of the tree */
@@ -75,11 +76,16 @@ start(unsigned int workers)
 static void
 stop(void)
 {
+	struct ppe_leaks leaks;
+
 	turned_rest(&rig);
 	for (unsigned int port = 0; port < PORTS; port++)
 		cr_assert_eq(rig_receive(&rig, port, frame, 0), 0, "port %u has a packet", port);
 	turned_check_packets(&rig);
-	ppe_destroy(rig.ppe, NULL);
+	ppe_destroy(rig.ppe, &leaks);
+#define X(name, help) cr_expect_eq(leaks.name, 0, #name ": " help);
+	PPE_LEAKS(X)
+#undef X
 	rig_stop_eal();
 }
 
@@ -861,7 +867,7 @@ BOTH(in_order)
 {
 	struct ppe_job job = leaf_job();
 	struct weir_header h;
-	float values[4] = {1, 2, 3, 4}, sum;
+	float values[4] = {0}, sum;
 
 	job.deterministic = true;
 	job.policy = PPE_POLICY_PARTIAL;
@@ -869,6 +875,7 @@ BOTH(in_order)
 	for (unsigned int times = 0; times < 3; times++) {
 		uint32_t block = times * WINDOW;
 
+		values[1] = 2 + (float)times;
 		h = rig_contribution(JOB, GEN, FIRST + 1, block, 4);
 		h.dtype = WEIR_DTYPE_FP32;
 		for (h.src_id = FIRST + 2; h.src_id > FIRST; h.src_id--)
@@ -882,7 +889,7 @@ BOTH(in_order)
 			expect_above(block, WEIR_COLLECTIVE_ALLREDUCE,
 				times == 1 ? WEIR_STATUS_PARTIAL : WEIR_STATUS_OK);
 			memcpy(&sum, payload + 4, 4);
-			cr_assert_eq(sum, times == 1 ? 4 : 6);
+			cr_assert_eq(sum, times == 1 ? 6 : 12);
 		}
 		expect_silence();
 		h = header_above(block, WEIR_STATUS_OK);
@@ -902,4 +909,162 @@ BOTH(in_order)
 		expect_silence();
 	}
 	stop();
+}
+
+/* ---- the collectives' parts ---- */
+
+static uint8_t bytes_up[BLOCK_BYTES_MAX], bytes_down[BLOCK_BYTES_MAX], part[BLOCK_BYTES_MAX];
+
+/* What the leaf sends: its ranks' contributions reduced, one after the other, or side by side by receiver. */
+static unsigned int
+whole_contribution(const struct block_plan *plan)
+{
+	struct block_plan own = *plan;
+	unsigned int n = 0;
+
+	switch (plan->collective) {
+	case WEIR_COLLECTIVE_ALLREDUCE:
+	case WEIR_COLLECTIVE_REDUCE:
+	case WEIR_COLLECTIVE_REDUCESCATTER:
+		own.collective = WEIR_COLLECTIVE_ALLREDUCE;
+		own.absent |= 0x8f;
+		return block_result(&own, 0, bytes_up);
+	case WEIR_COLLECTIVE_ALLTOALL:
+		for (unsigned int to = 0, from = 0; to < RANKS;
+			from += 4 * block_slice(plan, to), to++)
+			for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
+				block_contribution(plan, rank, part);
+				memcpy(bytes_up + n, part + from, 4 * block_slice(plan, to));
+				n += 4 * block_slice(plan, to);
+			}
+		return n;
+	case WEIR_COLLECTIVE_BROADCAST:
+	case WEIR_COLLECTIVE_SCATTER:
+	case WEIR_COLLECTIVE_GATHER:
+	case WEIR_COLLECTIVE_ALLGATHER:
+	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_ACKNOWLEDGE:
+	case WEIR_COLLECTIVE_JOIN:
+	default:
+		for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++)
+			n += block_contribution(plan, rank, bytes_up + n);
+		return n;
+	}
+}
+
+/* What the leaf gets: the same for all, or what its ranks get. */
+static unsigned int
+whole_result(const struct block_plan *plan)
+{
+	unsigned int n = 0;
+
+	if (block_to_all(plan))
+		return block_result(plan, FIRST, bytes_down);
+	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++)
+		n += block_result(plan, rank, bytes_down + n);
+	return n;
+}
+
+/* A block of any collective up and down; absent: ranks that do not contribute. */
+static void
+run_plan(struct block_plan *plan, unsigned int absent)
+{
+	struct weir_header h;
+	unsigned int n;
+	bool root_absent = absent >> plan->root & 1 &&
+		(plan->collective == WEIR_COLLECTIVE_BROADCAST ||
+			plan->collective == WEIR_COLLECTIVE_SCATTER);
+
+	plan->absent = absent;
+	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
+		h = block_header(plan, rank);
+		n = block_contribution(plan, rank, part);
+		if ((absent >> rank & 1) == 0)
+			offer(rank, &h, part, n);
+	}
+	if (absent != 0) {
+		expect_silence();
+		turned_wait_us(&rig, 1200 * TIMEOUT);
+	}
+	n = whole_contribution(plan);
+	expect_above(plan->block, plan->collective,
+		root_absent           ? WEIR_STATUS_ERROR
+			: absent != 0 ? WEIR_STATUS_PARTIAL
+				      : WEIR_STATUS_OK);
+	cr_assert_eq(got.grad_cnt, root_absent ? 0 : plan->elements);
+	cr_assert_eq(got.root, plan->root);
+	if (root_absent)
+		n = 0;
+	cr_assert_eq(payload_bytes, n + (absent != 0 ? WEIR_BITMAP_BYTES : 0),
+		"%s of %u, root %u: %u bytes, not %u", weir_collective_text(plan->collective),
+		plan->elements, plan->root, payload_bytes, n);
+	cr_assert(memcmp(payload, bytes_up, n) == 0, "%s of %u, root %u, goes up wrong",
+		weir_collective_text(plan->collective), plan->elements, plan->root);
+	if (absent != 0)
+		cr_assert_eq(payload[n], 0x70 & ~absent);
+	/* The parent has all others, and, perhaps later, the absent ones, too. */
+	plan->absent = 0;
+	n = whole_result(plan);
+	h = block_header(plan, FIRST);
+	h.job_id = JOB_UP;
+	h.src_cnt = RANKS;
+	say(&h, bytes_down, n);
+	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
+		n = block_result(plan, rank, part);
+		expect_below(rank, plan->block, WEIR_STATUS_OK);
+		cr_assert_eq(payload_bytes, n, "%s of %u, root %u: rank %u gets %u bytes, not %u",
+			weir_collective_text(plan->collective), plan->elements, plan->root, rank,
+			payload_bytes, n);
+		cr_assert(memcmp(payload, part, n) == 0, "%s of %u, root %u, rank %u",
+			weir_collective_text(plan->collective), plan->elements, plan->root, rank);
+	}
+	if (absent != 0) {
+		for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++)
+			if ((absent >> rank & 1) != 0)
+				acknowledge(rank, plan->block + WINDOW);
+		expect_above(plan->block + WINDOW, WEIR_COLLECTIVE_ACKNOWLEDGE, WEIR_STATUS_OK);
+	}
+	expect_silence();
+	plan->block++;
+}
+
+static void
+run_collectives(unsigned int workers, unsigned int absent)
+{
+	static const uint8_t ids[RANKS] = {0, 1, 2, 3, 4, 5, 6, 7};
+	static const unsigned int roots[] = {0, 3, 4, 6, 7};
+	static const unsigned int elements[] = {1, 4, 7, 8, 50};
+	struct block_plan plan = {.job = JOB,
+		.generation = GEN,
+		.n = RANKS,
+		.ids = ids,
+		.dtype = WEIR_DTYPE_INT32,
+		.seed = 1};
+
+	start_with_policy(workers, PPE_POLICY_PARTIAL);
+	for (; plan.block < WINDOW; plan.seed++) { /* all get endpoints */
+		plan.elements = 9;
+		run_plan(&plan, 0);
+	}
+	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+		for (unsigned int r = 0; r < (collective_table[c].rooted ? RTE_DIM(roots) : 1); r++)
+			for (unsigned int e = 0; e < RTE_DIM(elements); e++, plan.seed++) {
+				plan.collective = (enum weir_collective)c;
+				plan.root = roots[r];
+				plan.elements = c == WEIR_COLLECTIVE_BARRIER ? 0 : elements[e];
+				plan.dtype = c == WEIR_COLLECTIVE_BARRIER ? 0 : WEIR_DTYPE_INT32;
+				run_plan(&plan, absent);
+				plan.seed++;
+			}
+	stop();
+}
+
+BOTH(collectives)
+{
+	run_collectives(workers, 0);
+}
+
+BOTH(collectives_partial)
+{
+	run_collectives(workers, 1u << FIRST);
 }
