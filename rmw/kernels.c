@@ -116,6 +116,28 @@ rmw_reduction(enum weir_dtype type, enum weir_op op)
 	return rmw_reduction_of(selected, type, op);
 }
 
+bool
+rmw_reduction_wide_of(
+	enum rmw_isa isa, enum weir_dtype type, enum weir_op op, struct rmw_reduction *wide)
+{
+	/* Some variants have wide accumulators for other operations, too; those of the scalar one are in all. */
+	const struct rmw_reduction *narrow = rmw_reduction_of(RMW_ISA_SCALAR, type, op);
+
+	if (narrow == NULL || narrow->acc_bytes == weir_dtype_bytes(type) ||
+		kernels_of(isa) == NULL)
+		return false;
+	*wide = *rmw_reduction_of(
+		isa, weir_dtype_is_float(type) ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32, op);
+	wide->finish = rmw_reduction_of(isa, type, op)->finish;
+	return true;
+}
+
+bool
+rmw_reduction_wide(enum weir_dtype type, enum weir_op op, struct rmw_reduction *wide)
+{
+	return rmw_reduction_wide_of(selected, type, op, wide);
+}
+
 rmw_copy_fn
 rmw_kernel_copy_of(enum rmw_isa isa)
 {

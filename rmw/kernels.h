@@ -130,6 +130,18 @@ const struct rmw_reduction *rmw_reduction(enum weir_dtype type, enum weir_op op)
 const struct rmw_reduction *rmw_reduction_of(
 	enum rmw_isa isa, enum weir_dtype type, enum weir_op op);
 
+/*
+ * Sums of sums: a sum, product or average whose elements are narrower than 4 bytes has an accumulator of fp32, or of 32
+ * bits, in every variant. Where it is not finished but reduced further, as between the switches of a tree, *wide is that
+ * reduction: its contributions are such accumulators, and finish makes the narrow result of them; count: of the elements
+ * in all of them. false: this type and operation have no such accumulator, and a finished result is a contribution like
+ * any other, but an average must not be finished before. type, op: any number. _of: of a given variant, for tests.
+ * Control thread.
+ */
+bool rmw_reduction_wide(enum weir_dtype type, enum weir_op op, struct rmw_reduction *wide);
+bool rmw_reduction_wide_of(
+	enum rmw_isa isa, enum weir_dtype type, enum weir_op op, struct rmw_reduction *wide);
+
 /* The chosen variant's copy. Keep the pointer. */
 rmw_copy_fn rmw_kernel_copy(void);
 

@@ -2,7 +2,7 @@
 /*
  * Every reduction (type, operation) of every instruction set against the model, bit by bit: short
  * lengths at all alignments, hard numbers, nothing beyond the end written or read; the roundings and
- * the divisions by themselves.
+ * the divisions by themselves; sums of sums.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -111,11 +111,11 @@ check_guards(enum weir_dtype type, enum weir_op op, const uint8_t *acc, size_t b
 
 /* Contributions [c, c + k) at any alignment, in one pass. */
 static void
-add(uint64_t *state, const struct rmw_reduction *r, enum weir_dtype type, uint8_t *acc, size_t n,
+add(uint64_t *state, rmw_reduce_fn reduce, enum weir_dtype type, uint8_t *acc, size_t n,
 	unsigned int c, unsigned int k)
 {
 	size_t size = weir_dtype_bytes(type);
-	const void *src[TOGETHER_MAX];
+	const void *src[TOGETHER_MAX] = {NULL};
 
 	for (unsigned int s = 0; s < k; s++) {
 		uint8_t *from = m.src[s] + random_below(state, 64);
@@ -125,7 +125,7 @@ add(uint64_t *state, const struct rmw_reduction *r, enum weir_dtype type, uint8_
 			m.contribution[i][c + s] = load(from + i * size, size);
 		src[s] = from;
 	}
-	(c == 0 ? r->begin : r->reduce)(acc, src, k, n);
+	reduce(acc, src, k, n);
 	for (unsigned int s = 0; s < k; s++)
 		for (size_t i = 0; i < n; i++)
 			cr_assert_eq(load((const uint8_t *)src[s] + i * size, size),
@@ -147,7 +147,7 @@ check_block(uint64_t *state, enum rmw_isa isa, enum weir_dtype type, enum weir_o
 	for (unsigned int c = 0, k; c < count; c += k) {
 		k = 1 + (unsigned int)random_below(state, TOGETHER_MAX);
 		k = k < count - c ? k : count - c;
-		add(state, r, type, acc, n, c, k);
+		add(state, c == 0 ? r->begin : r->reduce, type, acc, n, c, k);
 	}
 	check_guards(type, op, acc, n * r->acc_bytes);
 	if (r->finish != NULL)
@@ -306,6 +306,105 @@ check_divisions(enum rmw_isa isa)
 	}
 }
 
+/* The result of sums of sums: `per` contributions in each but the last one. */
+static uint64_t
+wide_model(enum weir_dtype type, enum weir_op op, const uint64_t *x, unsigned int count,
+	unsigned int per)
+{
+	const enum weir_dtype acc = weir_dtype_is_float(type) ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32;
+	const enum weir_op sum = op == WEIR_OP_AVG ? WEIR_OP_SUM : op;
+	uint64_t wide[COUNT_MAX], sums[COUNT_MAX] = {0}, result;
+	unsigned int n = 0;
+
+	for (unsigned int c = 0; c < count; c++) {
+		if (acc == WEIR_DTYPE_FP32)
+			wide[c] = reduction_model_widen(type, (uint16_t)x[c]);
+		else if (type == WEIR_DTYPE_INT8)
+			wide[c] = (uint32_t)(int8_t)x[c];
+		else if (type == WEIR_DTYPE_INT16)
+			wide[c] = (uint32_t)(int16_t)x[c];
+		else
+			wide[c] = x[c];
+	}
+	for (unsigned int c = 0; c < count; c += per)
+		sums[n++] = reduction_model(acc, sum, wide + c, per < count - c ? per : count - c);
+	result = reduction_model(acc, sum, sums, n);
+	return op == WEIR_OP_AVG ? reduction_model_average(type, result, count)
+				 : reduction_model_round(type, (uint32_t)result);
+}
+
+/* Sums of `per` contributions each, and their sum: of n elements. */
+static void
+check_sums(uint64_t *state, enum rmw_isa isa, enum weir_dtype type, enum weir_op op, size_t n,
+	unsigned int count, unsigned int per)
+{
+	static uint8_t part[TOGETHER_MAX][4 * LENGTH_MAX + 64];
+	const struct rmw_reduction *r = rmw_reduction_of(isa, type, op);
+	size_t size = weir_dtype_bytes(type);
+	uint8_t *acc = m.acc + GUARD + random_below(state, 64);
+	struct rmw_reduction wide;
+	const void *src[TOGETHER_MAX] = {NULL};
+	unsigned int parts = 0;
+
+	cr_assert(rmw_reduction_wide_of(isa, type, op, &wide));
+	cr_assert_eq(wide.acc_bytes, 4);
+	for (unsigned int c = 0; c < count; c += per, parts++) {
+		uint8_t *to = part[parts] + random_below(state, 64);
+
+		add(state, r->begin, type, to, n, c, per < count - c ? per : count - c);
+		src[parts] = to;
+	}
+	wide.begin(acc, src, 1, n);
+	if (parts > 1)
+		wide.reduce(acc, src + 1, parts - 1, n);
+	wide.finish(acc, n, count);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t result = load(acc + i * size, size);
+		uint64_t expected = wide_model(type, op, m.contribution[i], count, per);
+
+		cr_assert_eq(result, expected,
+			"%s %s %s of %u by %u: element %zu of %zu is %#lx, not %#lx",
+			rmw_isa_name(isa), weir_dtype_text(type), weir_op_text(op), count, per, i,
+			n, result, expected);
+	}
+}
+
+static bool
+is_wide(enum weir_dtype type, enum weir_op op)
+{
+	bool small = weir_dtype_bytes(type) < 4, real = weir_dtype_is_float(type) != 0;
+
+	return small && (op == WEIR_OP_AVG || (real && (op == WEIR_OP_SUM || op == WEIR_OP_PROD)));
+}
+
+static void
+check_wide(enum rmw_isa isa)
+{
+	uint64_t state = random_seed();
+	struct rmw_reduction wide;
+
+	if (!rmw_isa_supported(isa)) {
+		cr_assert_not(rmw_reduction_wide_of(isa, WEIR_DTYPE_FP16, WEIR_OP_SUM, &wide));
+		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
+	}
+	for (unsigned int type = 0; type < 20; type++)
+		for (unsigned int op = 0; op < 20; op++) {
+			if (type >= WEIR_DTYPES || !is_wide(type, op)) {
+				cr_assert_not(rmw_reduction_wide_of(isa, type, op, &wide), "%u %u",
+					type, op);
+				continue;
+			}
+			for (unsigned int run = 0; run < 60; run++) {
+				unsigned int per =
+					1 + (unsigned int)random_below(&state, TOGETHER_MAX);
+
+				check_sums(&state, isa, type, op, random_below(&state, 130),
+					1 + (unsigned int)random_below(&state, TOGETHER_MAX * per),
+					per);
+			}
+		}
+}
+
 #define TESTS_OF(isa, name)                                                                        \
 	Test(rmw_reductions, name##_blocks, .timeout = 120)                                        \
 	{                                                                                          \
@@ -318,6 +417,10 @@ check_divisions(enum rmw_isa isa)
 	Test(rmw_reductions, name##_roundings, .timeout = 90)                                      \
 	{                                                                                          \
 		check_roundings(isa);                                                              \
+	}                                                                                          \
+	Test(rmw_reductions, name##_wide, .timeout = 90)                                           \
+	{                                                                                          \
+		check_wide(isa);                                                                   \
 	}                                                                                          \
 	Test(rmw_reductions, name##_divisions, .timeout = 90)                                      \
 	{                                                                                          \
