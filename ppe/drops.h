@@ -50,6 +50,8 @@
 	X(POLICED_PORT, "policed_port", "the port exceeds a rate of the policers")                 \
 	X(RESERVED_MAC, "reserved_mac", "link-local group address (IEEE 802.1D), not forwarded")   \
 	X(SAME_PORT, "same_port", "the destination is on the port that the frame came from")       \
+	X(NOT_FORWARDED, "not_forwarded",                                                          \
+		"frame for another station, from a port that takes no part in forwarding")         \
 	X(NO_OTHER_PORT, "no_other_port", "a flood found no other port")                           \
 	X(NO_EXCEPTION_PORT, "no_exception_port",                                                  \
 		"packet to the switch itself, without an exception interface")                     \

@@ -82,6 +82,8 @@ struct ppe_config {
 	struct ppe_policers policers;
 	unsigned int nb_hosts; /* [0, PPE_HOSTS_MAX] */
 	struct ppe_host host[PPE_HOSTS_MAX]; /* ppe/guard.h has the rule */
+	uint64_t
+		unforwarded; /* bit p: port p takes no part in forwarding (ppe/programs/forward.c) */
 	uint32_t
 		joins_s; /* [0, 3600] how long a join is kept without repetition; 0: as in docs/protocol.md */
 	uint32_t fdb_entries; /* [16, 1 << 20] */

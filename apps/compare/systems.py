@@ -27,12 +27,12 @@ FLAT = WITH_WEIR + ', flat'
 OTHERS = {'openmpi': 'Open MPI', 'gloo': 'Gloo', 'torch': 'PyTorch'}  # by the names of --systems
 JOB = 1
 MTU = 9000
-BURST = 20_000  # bytes that a link may send at once: two frames
-QUEUE = 2_000_000  # bytes that wait before a link; more are lost
 
 
 class LimitedRack(Rack):
     """A rack with limited links. rate: Mbit/s."""
+
+    limited = True
 
     def __init__(self, build, hosts, rate, settings):
         self.rate = rate
@@ -40,16 +40,11 @@ class LimitedRack(Rack):
         super().__init__(build, hosts=hosts, mtu=MTU, jobs=[job(JOB, hosts, **self.job)], changes={
             'workers': settings.get('workers', {}), 'api': {'listen': ['tcp:SWITCH:%d' % mpi.PORT], 'open_jobs': 8}})
 
-    def device(self, port):
-        # The ring must not bypass the queueing discipline, which has the rate.
-        return super().device(port).replace('qdisc_bypass=1', 'qdisc_bypass=0')
-
     def _lay_cables(self):
         super()._lay_cables()
         for host in range(self.hosts):
             for place, interface in ((host, 'eth0'), ('sw', 'p%d' % host)):
-                self.call(place, ['tc', 'qdisc', 'replace', 'dev', interface, 'root', 'tbf', 'rate',
-                                  '%dmbit' % self.rate, 'burst', str(BURST), 'limit', str(QUEUE)])
+                self.limit(place, interface, self.rate)
             # TCP keeps its window during the turns of the other systems.
             with self.inside(host), open('/proc/sys/net/ipv4/tcp_slow_start_after_idle', 'w') as file:
                 file.write('0')

@@ -46,6 +46,8 @@ SWITCH_ADDRESS = '10.77.0.254'
 SWITCH_MAC = '02:77:00:00:00:fe'
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
+BURST = 20_000  # bytes that a limited link may send at once: two frames
+QUEUE = 2_000_000  # bytes that wait before a limited link; more are lost
 BUSY_SECONDS = 120  # the least bound of a wait: the machine may be busy
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -256,10 +258,13 @@ class Rack:
 
     build: the build directory. hosts: [1, 250]. mtu: of every link, bytes. offload: whether hosts
     leave checksums to an interface that does not exist (a veth's default); the switch then
-    sees wrong checksums, so it is off.
+    sees wrong checksums, so it is off. limited: links may have a rate (limit()).
     """
 
     count = 0
+    switch_address, switch_mac, prefix = SWITCH_ADDRESS, SWITCH_MAC, 24
+    limited = False
+    first_cpu = 0  # of the first worker, among the CPUs of this process
 
     def __init__(self, build=None, hosts=2, mtu=1500, jobs=(), workers=1, threads=20,
                  changes=None):
@@ -330,7 +335,7 @@ class Rack:
                             *['link set p%d arp off up' % p for p in range(self.hosts)])
             else:
                 self._ip_in(place, 'link set lo up',
-                            'address add %s/24 dev eth0' % self.address(place), 'link set eth0 up')
+                            'address add %s/%d dev eth0' % (self.address(place), self.prefix), 'link set eth0 up')
                 self.call(place, ['ethtool', '-K', 'eth0', 'tx', 'off'])
 
     def _ip_in(self, place, *commands):
@@ -370,10 +375,15 @@ class Rack:
             return process
         return process.wait(count * (interval + 10) + 5)
 
-    def wire(self, host):
-        """What a host's interface carried: the kernel's rx_bytes, tx_packets and so on."""
-        found = json.loads(command(['ip', '-n', self.namespace(host), '-s', '-j', 'link', 'show',
-                                    'dev', 'eth0']))[0]['stats64']
+    def limit(self, place, interface, rate):
+        """Limit what an interface sends to a rate in Mbit/s. Of a port of the switch: only in a `limited` rack."""
+        self.call(place, ['tc', 'qdisc', 'replace', 'dev', interface, 'root', 'tbf', 'rate', '%dmbit' % rate,
+                          'burst', str(BURST), 'limit', str(QUEUE)])
+
+    def wire(self, place, interface='eth0'):
+        """What an interface carried: the kernel's rx_bytes, tx_packets and so on."""
+        found = json.loads(command(['ip', '-n', self.namespace(place), '-s', '-j', 'link', 'show',
+                                    'dev', interface]))[0]['stats64']
         return {'%s_%s' % (way, key): found[way][key]
                 for way in ('rx', 'tx') for key in ('bytes', 'packets')}
 
@@ -390,15 +400,15 @@ class Rack:
         cpus = sorted(os.sched_getaffinity(0))
         made = {
             # DPDK's file prefix is weir-NAME: racks beside each other need their own.
-            'switch': {'name': self.name[len(PREFIX) + 1:], 'address': SWITCH_ADDRESS + '/24',
-                       'mac': SWITCH_MAC},
+            'switch': {'name': self.name[len(PREFIX) + 1:], 'address': '%s/%d' % (self.switch_address, self.prefix),
+                       'mac': self.switch_mac},
             'eal': ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf'],
             'memory_mb': 256,
             'workers': {'count': self.workers,
-                        'cpus': [cpus[i % len(cpus)] for i in range(self.workers)],
+                        'cpus': [cpus[(self.first_cpu + i) % len(cpus)] for i in range(self.workers)],
                         'threads': self.threads, 'idle': 'sleep', 'idle_sleep_us': 50},
             'exception': {'interface': 'weir0'},
-            'ports': [{'name': 'p%d' % p, 'device': self.device(p)} for p in range(self.hosts)],
+            'ports': self.ports(),
             'jobs': self.jobs,
         }
 
@@ -414,10 +424,15 @@ class Rack:
         merge(made, self.changes)
         return made
 
-    def device(self, port):
+    def ports(self):
+        return [{'name': 'p%d' % p, 'device': self.device(p)} for p in range(self.hosts)]
+
+    def device(self, port, interface=None):
         """A veth end as a DPDK device; a ring's frame holds the MTU and some headers."""
         ring = 'framesz=2048,blocksz=4096' if self.mtu <= 1500 else 'framesz=9216,blocksz=36864'
-        return 'net_af_packet%d,iface=p%d,%s,framecnt=1024,qdisc_bypass=1' % (port, port, ring)
+        # A queueing discipline, which has the rate, must not be bypassed.
+        return 'net_af_packet%d,iface=%s,%s,framecnt=1024,qdisc_bypass=%d' % (
+            port, interface or 'p%d' % port, ring, not self.limited)
 
     def write_config(self, text=None, name='switch.json'):
         path = os.path.join(self.folder, name)
@@ -557,12 +572,12 @@ class Rack:
     def perf(self, host, number, *options, source=None):
         """Start weir-perf on a host for a job; its report is in the process's `json`."""
         source = host if source is None else source
-        sources = [j['sources']['count'] if isinstance(j['sources'], dict) else len(j['sources'])
-                   for j in self.jobs if j['id'] == number]
+        sources = [j['tree']['ranks'] if 'tree' in j else j['sources']['count'] if isinstance(j['sources'], dict) else
+                   len(j['sources']) for j in self.jobs if j['id'] == number]
         report = os.path.join(self.folder, 'perf-%d-%d-%d.json' % (number, source,
                                                                   len(self.processes)))
         process = self.spawn(host, [
-            self.program(('perf', 'weir-perf')), '--switch', SWITCH_ADDRESS, '--job', str(number),
+            self.program(('perf', 'weir-perf')), '--switch', self.switch_address, '--job', str(number),
             '--source', str(source), '--address', self.address(host), '--json', report]
             + ['--sources=%d' % n for n in sources] + self.key_options(number, source)
             + [str(o) for o in options],

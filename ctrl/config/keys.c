@@ -175,6 +175,8 @@ static const struct ctrl_key keys[] = {
 		.help = "Promiscuous mode. Forwarding to other stations needs it.", PORT(promiscuous)},
 	{"ports[].neighbor", CTRL_NAME, "", "", 1, CTRL_NAME_BYTES - 1, NULL,
 		.help = "Name of the switch (its `switch.name`) or host at the other end of the link. The switch only shows it; `weirctl tree create` finds links by it."},
+	{"ports[].forward", CTRL_BOOLEAN, "", "true", 0, 0, NULL,
+		.help = "Does the port take part in forwarding? If not, frames between stations neither enter nor leave by it; those to and from the switch do. Breaks loops of links between switches."},
 	{"ports[].hosts", CTRL_ARRAY, "", "[]", 0, PPE_HOSTS_MAX, NULL,
 		.help = "IPv4 addresses of the hosts behind the port. Packets with one of these source addresses enter only by ports that list it, and the port takes no other source addresses. Default: any address that no port lists; that of a joined source belongs to the port where it joined."},
 	{"ports[].hosts[]", CTRL_TEXT, "", NULL, 7, 18, NULL, .help = "`ADDRESS`, or `ADDRESS/LENGTH` for a prefix."},

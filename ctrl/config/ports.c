@@ -243,6 +243,8 @@ read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object
 	if (rc < 0)
 		return rc;
 	ctrl_keys_read("ports[]", object, port);
+	if (json_is_false(json_object_get(object, "forward")))
+		reading->config->ppe.unforwarded |= UINT64_C(1) << index;
 	strlcpy(port->device, more->device, sizeof(port->device));
 	strlcpy(more->neighbor, ctrl_string(object, "ports[].neighbor"), sizeof(more->neighbor));
 	if (port->mtu > 0 && port->mtu < 68)

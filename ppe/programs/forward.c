@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The forward program: a learning layer 2 switch (IEEE 802.1D, without spanning tree).
+ * The forward program: a learning layer 2 switch (IEEE 802.1D, without spanning tree: where links between switches make
+ * a loop, ppe_config.unforwarded keeps frames between stations off some ports).
  *
  *   addresses  checks the addresses (ppe/guard.h), prefetches the buckets of both MAC addresses
  *   learn      the source's record: its port
  *   lookup     the destination's record
  *   send_known / flood, in the flow's order
+ *   to_kernel  from a port that takes no part: frames to a group, for the switch's own kernel alone
  *
  * Each worker has its own forwarding database (FDB), so that no frame hops for a lookup. The worker that receives a
  * station's frames owns its entry, ages it by its REF flag, and sends updates to the other workers, whose copies
@@ -34,6 +36,7 @@ struct forward {
 	struct hash_table *fdb;
 	void *records;
 	uint32_t slices;
+	uint64_t unforwarded; /* bit p: port p takes no part */
 };
 
 /* An update of a station for the other workers; sent by a hop. */
@@ -129,10 +132,12 @@ send_known(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 /* Send copies to all other ports, and the frame itself to the last. Floods are rare, and copies need no reference
- * count. */
+ * count. What the kernel sends goes to ports that take no part, too: their stations are not learned. */
 static struct ppe_next
 flood(struct ppe_worker *worker, struct ppe_thread *thread)
 {
+	const struct forward *state = ppe_state(worker, thread);
+	uint64_t except = thread->port == worker->exception_port ? 0 : state->unforwarded;
 	int last = -1;
 
 	if (!guard_conforms(worker, thread->port, GUARD_BROADCAST)) {
@@ -142,7 +147,7 @@ flood(struct ppe_worker *worker, struct ppe_thread *thread)
 	for (uint16_t p = 0; p < worker->nb_ports; p++) {
 		struct rte_mbuf *copy;
 
-		if (p == thread->port)
+		if (p == thread->port || (except >> p & 1) != 0)
 			continue;
 		if (last >= 0) {
 			copy = rte_pktmbuf_copy(
@@ -215,6 +220,18 @@ learn(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 static struct ppe_next
+to_kernel(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	if ((thread->head.bytes[0] & RTE_ETHER_GROUP_ADDR) == 0 || worker->exception_port < 0)
+		ppe_drop(worker, thread, PPE_DROP_NOT_FORWARDED);
+	else if (!guard_conforms(worker, thread->port, GUARD_BROADCAST))
+		ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
+	else
+		ppe_send(worker, thread, (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);
+	return PPE_END;
+}
+
+static struct ppe_next
 addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	static const uint8_t reserved[5] = {0x01, 0x80, 0xc2, 0x00, 0x00};
@@ -231,6 +248,8 @@ addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_RESERVED_MAC);
 		return PPE_END;
 	}
+	if (unlikely((state->unforwarded >> thread->port & 1) != 0))
+		return ppe_in_order(worker, thread, to_kernel);
 	hash_begin(state->fdb, mac_key(from), &lmem(thread)->source);
 	hash_begin(state->fdb, mac_key(to), &lmem(thread)->destination);
 	return PPE_RUN(learn);
@@ -297,6 +316,7 @@ create(const struct ppe_setup *setup, void **out)
 		return -ENOMEM;
 	*out = state;
 	state->slices = setup->config->timer_threads;
+	state->unforwarded = setup->config->unforwarded;
 	state->records = rte_zmalloc_socket("weir_stations",
 		hash_records_bytes(table.capacity, table.record_size), 64, setup->socket);
 	table.records = state->records;
@@ -333,6 +353,7 @@ static const struct ppe_segment_name segments[] = {
 	{lookup, "lookup"},
 	{send_known, "send_known"},
 	{flood, "flood"},
+	{to_kernel, "to_kernel"},
 	{receive_update, "receive_update"},
 	{age, "age"},
 	{NULL, NULL},

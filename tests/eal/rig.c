@@ -179,6 +179,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		.fdb_timeout_s = config->fdb_timeout_s != 0 ? config->fdb_timeout_s : 300,
 		.exception_port = config->exception ? (int)config->ports - 1 : -1,
 		.policers = config->policers,
+		.unforwarded = config->unforwarded,
 		.nb_hosts = config->nb_hosts,
 		.isa = RMW_ISA_AVX512,
 		.first_generation =

@@ -43,6 +43,7 @@ struct rig_config {
 	const struct ppe_program *const *programs; /* NULL: the built-in ones */
 	bool spin; /* how workers idle; else they sleep */
 	bool exception; /* the last port leads to the kernel */
+	uint64_t unforwarded; /* ppe_config's */
 	struct ppe_policers policers;
 	unsigned int nb_hosts;
 	struct ppe_host host[4];

@@ -112,6 +112,43 @@ Test(ppe_forward, a_silent_station_is_forgotten, .timeout = 90)
 	stop();
 }
 
+/* A port that takes no part: between it and the other stations nothing passes; between it and the kernel, everything. */
+static void
+keeps_off(unsigned int workers)
+{
+	const struct rig_config config = {
+		.workers = workers, .threads = 8, .ports = 4, .exception = true, .unforwarded = 2};
+	const unsigned int kernel = 3;
+	struct ppe_stats stats;
+
+	rig_start(&rig, &config);
+	send_frame(0, all, a, 1);
+	expect_at(2, 1);
+	expect_at(kernel, 1);
+	expect_nothing();
+	send_frame(1, all, b, 2);
+	expect_at(kernel, 2);
+	send_frame(1, a, b, 3);
+	expect_nothing();
+	rig_settle(&rig, &stats);
+	cr_expect_eq(stats.drops[PPE_DROP_NOT_FORWARDED], 1);
+	send_frame(1, rig_switch_mac, b, 4);
+	expect_at(kernel, 4);
+	send_frame(0, b, a, 5); /* b was not learned */
+	expect_at(2, 5);
+	expect_at(kernel, 5);
+	expect_nothing();
+	send_frame(kernel, b, rig_switch_mac, 6);
+	expect_at(0, 6);
+	expect_at(1, 6);
+	expect_at(2, 6);
+	expect_nothing();
+	stop();
+}
+
+CASE(ppe_forward, a_port_that_takes_no_part, keeps_off(1))
+CASE(ppe_forward, a_port_that_takes_no_part_on_three_workers, keeps_off(3))
+
 /* Frames of one flow stay in order, whatever their neighbours do. */
 static void
 keeps_order(unsigned int workers, unsigned int threads)
