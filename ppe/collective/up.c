@@ -120,12 +120,15 @@ slot_of(const struct job_shard *js, uint32_t block)
 
 /* ---- to the parent ---- */
 
-/* Do the block's accumulators travel as they are, 4 bytes for each element of a narrower type? */
+/* Do the block's accumulators travel as they are, 4 bytes for each element of a narrower type? Some variants' kernels have
+ * wide ones for other operations, too: rmw_reduction_wide(). */
 static bool
 is_wide(const struct job_shard *js, const struct block *b)
 {
 	return !js->narrow && b->reduction->acc_bytes > weir_dtype_bytes(b->dtype) &&
-		(b->op == WEIR_OP_SUM || b->op == WEIR_OP_PROD || b->op == WEIR_OP_AVG);
+		(b->op == WEIR_OP_AVG ||
+			(weir_dtype_is_float(b->dtype) &&
+				(b->op == WEIR_OP_SUM || b->op == WEIR_OP_PROD)));
 }
 
 /* The part of the buffer that goes to the parent, in elements of *size bytes. */

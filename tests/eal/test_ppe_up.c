@@ -1068,3 +1068,76 @@ BOTH(collectives_partial)
 {
 	run_collectives(workers, 1u << FIRST);
 }
+
+/* ---- narrow types ---- */
+
+/* Three hosts contribute 1, 2 and 3, or `bits` of them; up goes `sum`, of so many bytes each. */
+static void
+run_narrow(uint32_t block, enum weir_dtype dtype, enum weir_op op, const uint32_t bits[OWN],
+	uint32_t sum, unsigned int bytes)
+{
+	struct weir_header h = rig_contribution(JOB, GEN, FIRST, block, 37);
+	unsigned int size = weir_dtype_bytes(dtype);
+	uint8_t values[37 * 4];
+
+	h.dtype = (uint8_t)dtype;
+	h.op = (uint8_t)op;
+	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
+		for (unsigned int i = 0; i < 37; i++)
+			memcpy(values + i * size, &bits[rank - FIRST], size);
+		h.src_id = (uint8_t)rank;
+		offer(rank, &h, values, 37 * size);
+	}
+	expect_above(block, WEIR_COLLECTIVE_ALLREDUCE, WEIR_STATUS_OK);
+	cr_assert_eq(payload_bytes, 37 * bytes, "%s of %s: %u bytes", weir_op_text(op),
+		weir_dtype_text(dtype), payload_bytes);
+	for (unsigned int i = 0; i < 37; i++)
+		cr_assert(memcmp(payload + i * bytes, &sum, bytes) == 0, "%s of %s, element %u",
+			weir_op_text(op), weir_dtype_text(dtype), i);
+	h.job_id = JOB_UP;
+	h.src_id = FIRST;
+	h.src_cnt = RANKS;
+	say(&h, values, 37 * size);
+	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
+		expect_below(rank, block, WEIR_STATUS_OK);
+		cr_assert_eq(payload_bytes, 37 * size);
+		cr_assert(memcmp(payload, values, 37 * size) == 0);
+	}
+}
+
+static const uint32_t fp16[OWN] = {0x3c00, 0x4000, 0x4200}, bf16[OWN] = {0x3f80, 0x4000, 0x4040},
+		      fp32[OWN] = {0x3f800000, 0x40000000, 0x40400000}, ints[OWN] = {1, 2, 3};
+#define SIX 0x40c00000 /* in fp32 */
+
+/* Sums of narrow types go up unrounded, and averages undivided. */
+BOTH(narrow_types)
+{
+	uint32_t block = 0;
+
+	start(workers);
+	run_narrow(block++, WEIR_DTYPE_FP16, WEIR_OP_SUM, fp16, SIX, 4);
+	run_narrow(block++, WEIR_DTYPE_FP16, WEIR_OP_AVG, fp16, SIX, 4);
+	run_narrow(block++, WEIR_DTYPE_BF16, WEIR_OP_PROD, bf16, SIX, 4);
+	run_narrow(block++, WEIR_DTYPE_FP16, WEIR_OP_MAX, fp16, fp16[2], 2);
+	run_narrow(block++, WEIR_DTYPE_BF16, WEIR_OP_MIN, bf16, bf16[0], 2);
+	run_narrow(block++, WEIR_DTYPE_INT8, WEIR_OP_AVG, ints, 6, 4);
+	run_narrow(block++, WEIR_DTYPE_INT8, WEIR_OP_PROD, ints, 6, 1);
+	run_narrow(block++, WEIR_DTYPE_INT16, WEIR_OP_SUM, ints, 6, 2);
+	run_narrow(block++, WEIR_DTYPE_INT16, WEIR_OP_AVG, ints, 6, 4);
+	run_narrow(block++, WEIR_DTYPE_INT32, WEIR_OP_AVG, ints, 6, 4);
+	run_narrow(block++, WEIR_DTYPE_FP32, WEIR_OP_AVG, fp32, SIX, 4);
+	stop();
+}
+
+BOTH(narrow_job)
+{
+	struct ppe_job job = leaf_job();
+
+	job.narrow = true;
+	start_job(workers, &job);
+	run_narrow(0, WEIR_DTYPE_FP16, WEIR_OP_SUM, fp16, 0x4600, 2);
+	run_narrow(1, WEIR_DTYPE_BF16, WEIR_OP_PROD, bf16, 0x40c0, 2);
+	run_narrow(2, WEIR_DTYPE_FP16, WEIR_OP_MAX, fp16, fp16[2], 2);
+	run_narrow(3, WEIR_DTYPE_FP32, WEIR_OP_SUM, fp32, SIX, 4);
+	stop();
+}
