@@ -140,7 +140,7 @@ struct ppe_segment_name {
 	const char *name; /* NULL ends a list */
 };
 
-#define PPE_SEGMENT_LISTS 4
+#define PPE_SEGMENT_LISTS 5
 
 /* A program. All functions but `first` may be NULL. */
 struct ppe_program {

@@ -24,10 +24,11 @@
 #include "pktbuf/wire/collectives.h"
 #include "pktbuf/wire/types.h"
 
-#define WEIR_PORT_BASE    12000 /* default UDP port of the base form */
-#define WEIR_PORT_EXT     12001 /* default UDP port of the extended form */
-#define WEIR_PORTS_MAX    16 /* UDP ports of a form */
-#define WEIR_PORT_UP      12033 /* default UDP port of a leaf for its parents: above all ports of both forms */
+#define WEIR_PORT_BASE 12000 /* default UDP port of the base form */
+#define WEIR_PORT_EXT  12001 /* default UDP port of the extended form */
+#define WEIR_PORTS_MAX 16 /* UDP ports of a form */
+#define WEIR_PORT_UP                                                                               \
+	12033 /* default UDP port of a leaf for its parents: above all ports of both forms */
 #define WEIR_JOBS_MAX     256 /* job ids are [0, 256) */
 #define WEIR_ELEMENTS_MAX 4095 /* grad_cnt has 12 bits */
 #define WEIR_BASE_BYTES   12
@@ -96,13 +97,22 @@ struct weir_join_reply {
 	uint8_t dtype_op; /* dtype:4 op:4 that the base form means in this job */
 	uint8_t flags; /* UDP ports of each form besides its own:4, WEIR_JOIN_ bits:4 */
 	uint8_t timeout_ms[4]; /* the job's block timeout */
-	uint8_t group[4]; /* the multicast group of the results, or 0.0.0.0 */
+	union {
+		uint8_t group[4]; /* to a host: the multicast group of the results, or 0.0.0.0 */
+		struct {
+			uint8_t agreed; /* WEIR_JOIN_UP_ bits */
+			uint8_t dead_after[3]; /* ms */
+		} up; /* to a switch: settings of which the host need not know */
+	};
 };
 static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
-#define WEIR_JOIN_MULTICAST     0x1 /* results come by multicast */
-#define WEIR_JOIN_AUTHENTICATED 0x2 /* all packets of the job have tags */
-#define WEIR_JOIN_NARROW        0x4 /* narrow types travel upward as they are */
-#define WEIR_JOIN_PORTS_SHIFT   4
+#define WEIR_JOIN_UP_POLICY        0x3 /* 0: wait; 1: partial; 2: error */
+#define WEIR_JOIN_UP_DETERMINISTIC 0x4
+#define WEIR_JOIN_UP_REVOKE        0x8
+#define WEIR_JOIN_MULTICAST        0x1 /* results come by multicast */
+#define WEIR_JOIN_AUTHENTICATED    0x2 /* all packets of the job have tags */
+#define WEIR_JOIN_NARROW           0x4 /* narrow types travel upward as they are */
+#define WEIR_JOIN_PORTS_SHIFT      4
 
 /*
  * Proved joins and authentication: docs/protocol.md, "Proved joins". Keys are derived with HMAC-SHA256 under

@@ -18,6 +18,9 @@
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 
+/* Payload of a reply at most. */
+#define REPLY_BYTES 64
+
 size_t
 job_keys_bytes(const struct ppe_job *job)
 {
@@ -58,7 +61,7 @@ job_challenges_create(struct job_home *home)
 {
 	uint8_t key[WEIR_KEY_BYTES];
 
-	if (getrandom(key, sizeof(key), 0) != sizeof(key))
+	if (pktbuf_tag_init() < 0 || getrandom(key, sizeof(key), 0) != sizeof(key))
 		return -EIO;
 	pktbuf_tag_expand(&home->challenger, key);
 	explicit_bzero(key, sizeof(key));
@@ -264,34 +267,11 @@ authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 	return forged(worker, thread, js);
 }
 
-/*
- * The hop to a parent, on which this switch is a source.
- */
-
-uint32_t
-up_tag(const struct job_shard *js __rte_unused, const struct parent *parent __rte_unused,
-	const struct weir_header *header __rte_unused, const void *payload __rte_unused,
-	uint32_t bytes __rte_unused, void *end __rte_unused, uint32_t end_bytes __rte_unused)
-{
-	return 0; /* the hop has no keys */
-}
-
-bool
-from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
-	struct parent *parent)
-{
-	if (likely(js->keys == NULL && parent->keys == NULL))
-		return true;
-	return forged(worker, thread, js);
-}
-
-/* The HMAC tag of up to 112 bytes under a label and a source's key. */
+/* The HMAC tag of up to 112 bytes under a label and a source's key; NULL: it can't be derived. */
 static bool
-short_tag(const struct collective *state, const struct job_shard *js, uint8_t source,
-	uint64_t epoch, const char *label, const void *bytes, size_t length,
-	uint8_t tag[WEIR_TAG_BYTES])
+short_tag(const struct collective *state, const uint8_t *key, const char *label, const void *bytes,
+	size_t length, uint8_t tag[WEIR_TAG_BYTES])
 {
-	const uint8_t *key = source_key(state, js, source, epoch);
 	uint8_t message[128], out[WEIR_KEY_BYTES];
 	size_t before = strlen(label);
 
@@ -321,8 +301,8 @@ is_of_epoch(const struct collective *state, const struct job_shard *js, struct c
 	uint8_t tag[WEIR_TAG_BYTES];
 
 	c->epoch = epoch;
-	return short_tag(state, js, c->header.src_id, epoch, WEIR_LABEL_JOIN, join,
-		       offsetof(struct signed_join, tag), tag) &&
+	return short_tag(state, source_key(state, js, c->header.src_id, epoch), WEIR_LABEL_JOIN,
+		       join, offsetof(struct signed_join, tag), tag) &&
 		pktbuf_tag_equal(tag, join->tag);
 }
 
@@ -376,17 +356,165 @@ tag_result(const struct job_shard *js, const struct weir_header *result, uint64_
 	return WEIR_TAG_BYTES;
 }
 
+/* What a reply's tag covers. */
+struct signed_reply {
+	uint8_t answered[WEIR_TAG_BYTES];
+	uint8_t header[WEIR_EXT_BYTES];
+	uint8_t payload[REPLY_BYTES];
+	uint8_t tag
+		[WEIR_TAG_BYTES]; /* room for the one that came behind a payload of REPLY_BYTES */
+};
+
 uint8_t
 tag_reply(struct collective *state, const struct job_shard *js, const struct weir_header *header,
 	uint64_t epoch, const uint8_t answered[WEIR_TAG_BYTES], void *payload, uint8_t bytes)
 {
-	uint8_t message[WEIR_TAG_BYTES + WEIR_EXT_BYTES + 64];
-	uint8_t *end = message + WEIR_TAG_BYTES + WEIR_EXT_BYTES;
+	struct signed_reply reply;
 
-	memcpy(message, answered, WEIR_TAG_BYTES);
-	weir_header_write(header, message + WEIR_TAG_BYTES);
-	memcpy(end, payload, bytes);
-	short_tag(state, js, header->src_id, epoch, WEIR_LABEL_REPLY, message,
-		(size_t)(end + bytes - message), (uint8_t *)payload + bytes);
+	memcpy(reply.answered, answered, WEIR_TAG_BYTES);
+	weir_header_write(header, reply.header);
+	memcpy(reply.payload, payload, bytes);
+	short_tag(state, source_key(state, js, header->src_id, epoch), WEIR_LABEL_REPLY, &reply,
+		offsetof(struct signed_reply, payload) + bytes, (uint8_t *)payload + bytes);
 	return WEIR_TAG_BYTES;
+}
+
+/* ---- the hop to a parent, on which this switch is a source ---- */
+
+uint8_t
+prove_join(const struct collective *state, const uint8_t key[WEIR_KEY_BYTES],
+	const struct pktbuf_identity *self, const struct weir_header *header,
+	struct parent_join *join, uint8_t payload[sizeof(struct weir_join_proof) + WEIR_TAG_BYTES])
+{
+	struct signed_join proved;
+
+	weir_put32(proved.address, self->ip);
+	weir_put16(proved.port, self->port_ext);
+	weir_header_write(header, proved.header);
+	memcpy(proved.proof.challenge, join->challenge, WEIR_CHALLENGE_BYTES);
+	memcpy(proved.proof.nonce, join->nonce, WEIR_CHALLENGE_BYTES);
+	weir_put32(proved.proof.count, ++join->count);
+	short_tag(state, key, WEIR_LABEL_JOIN, &proved, offsetof(struct signed_join, tag),
+		proved.tag);
+	memcpy(payload, &proved.proof, sizeof(proved.proof) + sizeof(proved.tag));
+	return sizeof(proved.proof) + sizeof(proved.tag);
+}
+
+bool
+reply_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const uint8_t key[WEIR_KEY_BYTES], const uint8_t answered[WEIR_TAG_BYTES])
+{
+	struct contribution *c = &lmem(thread)->c;
+	const uint32_t bytes = WEIR_EXT_BYTES + c->bytes;
+	struct pktbuf_cursor cursor;
+	struct signed_reply reply;
+	uint8_t tag[WEIR_TAG_BYTES];
+	const uint8_t *end = (const uint8_t *)&reply + bytes; /* after `answered`, before the tag */
+
+	if ((c->header.flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < WEIR_TAG_BYTES ||
+		c->bytes > REPLY_BYTES + WEIR_TAG_BYTES)
+		return forged(worker, thread, js);
+	memcpy(reply.answered, answered, WEIR_TAG_BYTES);
+	pktbuf_cursor_init(&cursor, thread->packet, c->payload - WEIR_EXT_BYTES, bytes);
+	if (pktbuf_cursor_copy(&cursor, (uint8_t *)&reply + WEIR_TAG_BYTES, bytes) != bytes ||
+		!short_tag(ppe_state(worker, thread), key, WEIR_LABEL_REPLY, &reply, bytes, tag) ||
+		!pktbuf_tag_equal(tag, end))
+		return forged(worker, thread, js);
+	c->bytes -= WEIR_TAG_BYTES;
+	return true;
+}
+
+bool
+unwrap_keys(const struct collective *state, const uint8_t key[WEIR_KEY_BYTES],
+	struct parent_join *join, uint16_t generation,
+	const uint8_t end[WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES])
+{
+	if (!generation_key(state, key, WEIR_LABEL_GENERATION, NULL, end, generation,
+		    join->contributions) ||
+		!generation_key(
+			state, key, WEIR_LABEL_WRAP, join->nonce, end, generation, join->results))
+		return false;
+	for (unsigned int i = 0; i < WEIR_KEY_BYTES; i++)
+		join->results[i] ^= end[WEIR_CHALLENGE_BYTES + i];
+	return true;
+}
+
+void
+parent_keys_begin(struct parent_keys *keys, const struct parent_join *join)
+{
+	pktbuf_tag_expand(&keys->contributions, join->contributions);
+	pktbuf_tag_expand(&keys->results, join->results);
+}
+
+uint32_t
+up_tag(const struct job_shard *js, const struct parent *parent, const struct weir_header *header,
+	const void *payload, uint32_t bytes, void *end, uint32_t end_bytes)
+{
+	const struct pktbuf_nonce nonce = {
+		.number = block_number(js, header->block_id),
+		.status = header->collective == WEIR_COLLECTIVE_ACKNOWLEDGE ? WEIR_IV_ACKNOWLEDGE
+									    : WEIR_IV_CONTRIBUTION,
+	};
+	uint8_t covered[WEIR_EXT_BYTES];
+
+	if (parent->keys == NULL)
+		return 0;
+	weir_header_write(header, covered);
+	pktbuf_tag_make_pieces(&parent->keys->contributions, nonce, covered, payload, bytes, end,
+		end_bytes, (uint8_t *)end + end_bytes);
+	return WEIR_TAG_BYTES;
+}
+
+static bool
+is_result(const struct weir_header *h)
+{
+	return h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
+		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH;
+}
+
+/* Is the result's tag right? It covers the header without the receiver. */
+static bool
+result_above_holds(
+	const struct ppe_thread *thread, const struct job_shard *js, const struct parent *parent)
+{
+	struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
+	const struct weir_header *h = &c->header;
+	bool differs = collective_table[h->collective].to != TO_ALL &&
+		(h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL);
+	const struct pktbuf_nonce nonce = {.number = block_number(js, h->block_id),
+		.status = h->status,
+		.slice = differs ? js->first_rank + 1u : 0};
+	uint8_t *receiver = rte_pktmbuf_mtod_offset(thread->packet, uint8_t *,
+		c->payload - WEIR_EXT_BYTES + offsetof(struct weir_base, src_id));
+	uint8_t was = *receiver;
+	bool good;
+
+	*receiver = 0;
+	good = pktbuf_tag_holds(&parent->keys->results, nonce, thread->packet,
+		c->payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + c->bytes - WEIR_TAG_BYTES, NULL);
+	*receiver = was;
+	return good;
+}
+
+bool
+from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	struct parent *parent)
+{
+	const struct ppe_job *j = worker->jobs->by_id[js->job];
+	struct contribution *c = &lmem(thread)->c;
+	uint8_t answered[WEIR_TAG_BYTES];
+
+	if (likely(js->keys == NULL && parent->keys == NULL))
+		return true;
+	if (parent->keys == NULL || parent->generation == 0 ||
+		(c->header.flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < WEIR_TAG_BYTES)
+		return forged(worker, thread, js);
+	if (!is_result(&c->header)) {
+		tag_sent_above(js, parent, c->header.block_id, answered);
+		return reply_above_holds(worker, thread, js, j->parent[c->parent].key, answered);
+	}
+	if (!result_above_holds(thread, js, parent))
+		return forged(worker, thread, js);
+	c->bytes -= WEIR_TAG_BYTES;
+	return true;
 }

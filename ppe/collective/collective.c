@@ -20,7 +20,7 @@
  * nothing is answered; only a source's time of last contact (without authentication) and the job's rate change. examine
  * (admit.c) takes acknowledgements and other unusual packets, whose tags it verifies itself.
  *
- * Files: block.c the life of a block; reduce.c payloads; result.c results; timeout.c stragglers; join.c generations;
+ * Files: block.c the life of a block; reduce.c payloads; result.c results; timeout.c stragglers; join.c joins; announce.c generations;
  * up.c the way to a parent and back; up_join.c generations there; auth.c keys and tags; jobs.c jobs in a shard;
  * statistics.c what the control thread reads.
  */
@@ -51,6 +51,14 @@ is_from_above(const struct ppe_worker *worker, const struct pktbuf_head *head)
 		!pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_base);
 }
 
+/* A switch says how many ranks it covers. */
+static bool
+is_join_of_switch(const struct weir_header *h)
+{
+	return h->extended && h->collective == WEIR_COLLECTIVE_JOIN &&
+		(h->flags & WEIR_FLAG_UP) != 0 && h->status == 0 && !h->degraded;
+}
+
 static struct ppe_next
 parse(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -75,7 +83,8 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->bytes = head->payload_length - bytes;
 	c->verified = false;
 	c->learned = false;
-	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0))
+	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0) &&
+		!is_join_of_switch(&c->header))
 		return end_dropped(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
 	flow_cache_learn(worker, thread, c);
 	return job_entry(worker, thread); /* the job table is in the cache: no segment ends here */
@@ -384,7 +393,7 @@ const struct ppe_program collective_program = {
 	.create = create,
 	.destroy = collective_state_destroy,
 	.stats = collective_stats,
-	.segments = {segments, timeout_segments, join_segments, up_segments},
+	.segments = {segments, timeout_segments, join_segments, announce_segments, up_segments},
 	.identify = identify,
 	.job_create = collective_job_create,
 	.job_take = collective_job_take,

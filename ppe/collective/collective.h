@@ -228,7 +228,35 @@ extern const struct ppe_segment_name join_segments[];
  * source's former process sent it, that is told so. */
 struct ppe_next strayed(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/* A source's membership ended. removed: it has no address any more; otherwise its process in the running generation
+/* Have all sources joined, with the same parents? Forgets joins that are too old. Home shard. */
+bool all_have_joined(struct job_shard *job, uint32_t now);
+
+/* Tell the source's former process, if it has not been told, whose join displaced its own. Home shard, as all here. */
+void tell_once(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
+	uint8_t source);
+
+/* The pending joins are those of the running generation. */
+void adopt_joins(struct job_shard *job);
+
+/* If a member left during the announcement, abandon the generation and its number, which no source knows. The others'
+ * joins stay. True: abandoned. */
+bool abandon_joins(struct job_home *home);
+
+/* announce.c: announce to all shards that the next generation begins with the pending joins, that the running one ends, or
+ * that a source is where it joined last. The packet goes along. Home shard, if no other announcement is in progress. */
+struct ppe_next begin_generation(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+struct ppe_next end_generation(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+struct ppe_next announce_endpoint(struct ppe_worker *worker, struct ppe_thread *thread,
+	struct job_shard *job, uint8_t source);
+extern const struct ppe_segment_name announce_segments[];
+
+/* Answer joins with the running generation: one source's, or all (only < 0). */
+struct ppe_next answer_joins(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job, int only);
+
+/* join.c: a source's membership ended. removed: it has no address any more; otherwise its process in the running generation
  * stays until the next one begins. */
 void forget_joins(struct job_home *home, uint8_t source, bool removed);
 
@@ -306,11 +334,6 @@ extern const struct ppe_segment_name up_segments[];
 const struct ppe_job *find_above(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *header, uint8_t *parent);
 
-/* up_join.c: segments at the job's home shard, for a parent's answer to a join, and for a packet that says that the
- * parent's generation is over. They end the packet. Checksums and tag: joined_above verifies the tag itself. */
-struct ppe_next joined_above(struct ppe_worker *worker, struct ppe_thread *thread);
-struct ppe_next revoked_above(struct ppe_worker *worker, struct ppe_thread *thread);
-
 /* auth.c, for the hop to a parent: write the tag of a contribution or an acknowledgement, which is payload, then end, behind
  * the end; returns its bytes, 0 if this hop has no keys. */
 uint32_t up_tag(const struct job_shard *job, const struct parent *parent,
@@ -321,6 +344,56 @@ uint32_t up_tag(const struct job_shard *job, const struct parent *parent,
  * packet has been dropped. */
 bool from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
 	struct parent *parent);
+
+/* Write the tag of what this switch last sent of the block: contribution or acknowledgement. */
+void tag_sent_above(const struct job_shard *job, const struct parent *parent, uint32_t block,
+	uint8_t tag[WEIR_TAG_BYTES]);
+
+/* Is the packet from above of the generation in which this switch takes part? `stale` is if it names another one; `refused`
+ * names none. */
+bool is_of_parents_generation(
+	const struct job_shard *job, const struct parent *parent, const struct weir_header *header);
+
+/* up_join.c: what the home shard of a job with parents has in addition; NULL: no memory. Control thread. */
+struct up_home *up_home_create(const struct ppe_job *job, int socket);
+
+/* All sources have joined: join at the parents, at most once per millisecond. repeat: the source repeats its join.
+ * Returns what it is told. Home shard. */
+enum weir_status join_above(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job, bool repeat);
+
+/* Add the ranks that have joined at all parents, as these say. */
+void up_joined(const struct up_home *above, uint64_t ranks[MASK_WORDS]);
+
+/* During an announcement, in each shard: the generation begins with these joins above; it ends. */
+void up_begin(struct up *up, const struct up_home *above);
+void up_end(struct up *up);
+
+/* Has the parent left repetitions unanswered for too long? A parent answers them after its timeout. */
+bool parent_is_silent(const struct parent *parent, uint32_t now);
+
+/* Segments at the job's home shard, for a parent's answer to a join; for a packet that says that the parent's generation
+ * is over; for a source's packet that finds the parent silent. They end the packet, and the latter two the generation. */
+struct ppe_next joined_above(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next revoked_above(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next silent_above(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* auth.c, for the hop to a parent. key: of this switch as a source there. Write the proof of a join and its tag; returns
+ * their bytes. */
+uint8_t prove_join(const struct collective *state, const uint8_t key[WEIR_KEY_BYTES],
+	const struct pktbuf_identity *self, const struct weir_header *header,
+	struct parent_join *join, uint8_t payload[sizeof(struct weir_join_proof) + WEIR_TAG_BYTES]);
+
+/* Verify the tag of a reply to the packet that ended with, or whose nonce was, `answered`; its payload then ends before
+ * the tag. false: the packet has been dropped. */
+bool reply_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
+	const uint8_t key[WEIR_KEY_BYTES], const uint8_t answered[WEIR_TAG_BYTES]);
+
+/* Derive the keys of the parent's generation from the end of its reply; false: no memory. Expand them in a shard. */
+bool unwrap_keys(const struct collective *state, const uint8_t key[WEIR_KEY_BYTES],
+	struct parent_join *join, uint16_t generation,
+	const uint8_t end[WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES]);
+void parent_keys_begin(struct parent_keys *keys, const struct parent_join *join);
 
 /* jobs.c and statistics.c: the hooks of struct ppe_program. ppe/program.h names their threads. */
 int collective_state_create(const struct ppe_setup *setup, void **state);

@@ -81,7 +81,15 @@ struct parent {
 	struct pktbuf_endpoint at;
 	uint8_t job; /* the id of the job there */
 	struct pktbuf_header_template header; /* of what goes to it */
+	uint32_t timeout_ms; /* of its job */
+	uint32_t
+		unanswered; /* heard_now() of the first repetition since its last packet here; 0: none */
 	struct parent_keys *keys; /* not NULL when packets on this hop have tags */
+};
+
+/* The keys of a parent's generation. */
+struct parent_keys {
+	struct pktbuf_tag_key contributions, results;
 };
 
 struct up {
@@ -91,7 +99,6 @@ struct up {
 	uint8_t serving
 		[PPE_PARENTS_MAX]; /* block b goes to serving[(b mod window) mod nb_serving] */
 	uint8_t bound; /* bit p: the addresses of parent p are bound to its port: ppe/guard.h */
-	struct up_home *home; /* joins upward; not NULL in the job's home shard */
 	uint64_t (*known)
 		[MASK_WORDS]; /* by residue: the ranks that the parent said are in the block */
 	struct parent parent[PPE_PARENTS_MAX];
@@ -227,6 +234,41 @@ struct claim {
 	uint32_t count; /* proved: of its last transmission */
 	uint8_t proof[WEIR_CHALLENGE_BYTES]; /* proved: the long nonce */
 	uint64_t epoch; /* proved: of its key */
+	uint8_t parents; /* of a switch: the set of those with which it takes part */
+};
+
+/* Why a switch does not take part in a parent's job. */
+struct parent_refusal {
+	uint8_t setting; /* enum ppe_parent_setting; 0: it does */
+	uint32_t ours, theirs;
+};
+
+/* A join at a parent. Home shard: rw, control: ro; other shards read it during an announcement. */
+struct parent_join {
+	uint8_t nonce
+		[WEIR_CHALLENGE_BYTES]; /* its first 4 bytes alone, if joins there need no proof */
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* proved: to be quoted */
+	uint32_t count; /* proved: transmissions with this nonce */
+	uint32_t asked,
+		heard; /* heard_now() of the first join since the last answer, and of that; 0: none */
+	struct parent_refusal refused; /* by its last answer */
+	uint64_t joined[MASK_WORDS]; /* ranks, by its last answer */
+	/* When accepted: */
+	uint16_t generation; /* of its job */
+	uint32_t timeout_ms; /* of its job */
+	uint8_t contributions[WEIR_KEY_BYTES], results[WEIR_KEY_BYTES]; /* authenticated: keys */
+};
+
+/* Joins upward. Rights as above. */
+struct up_home {
+	uint8_t all; /* parents, as sets */
+	uint8_t set; /* with which the attempt is made; 0: there was none yet */
+	uint8_t accepted; /* that have accepted its joins */
+	uint8_t dead; /* without which the next attempt begins */
+	bool used; /* the nonces have begun a generation */
+	uint32_t begun, last; /* heard_now() of the first attempt's and the last join; 0: none */
+	uint64_t sent; /* TSC of the last one */
+	struct parent_join parent[PPE_PARENTS_MAX];
 };
 
 /* The collection of joins, in the home shard (the one of residue 0). */
@@ -246,8 +288,10 @@ struct job_home {
 	struct claim displaced[WEIR_SOURCES_MAX]; /* who lost its place last */
 	uint64_t tell[MASK_WORDS]; /* sources for which it has not been told */
 	uint32_t former[WEIR_SOURCES_MAX]; /* nonces of the former one; 0: none, or the same */
-	/* Of a job whose joins are proved: */
-	struct pktbuf_tag_key challenger; /* makes the challenges; drawn by the control thread */
+	struct up_home *above; /* not NULL when the job has parents */
+	/* Of a job whose joins are proved, or that has parents: */
+	struct pktbuf_tag_key
+		challenger; /* makes challenges and nonces; drawn by the control thread */
 	uint64_t challenges; /* made so far */
 	uint64_t quoted[MASK_WORDS]; /* sources whose challenge has served a join */
 	uint8_t challenge[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* that joins must quote */

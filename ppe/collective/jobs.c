@@ -226,7 +226,9 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 	bool home = job->fixed_generation == 0 && ppe_job_shard(job, 0, shards) == shard;
 
 	memory->block_tables += sizeof(struct job_shard) + job->window * sizeof(struct slot) +
-		(home ? sizeof(struct job_home) : 0) + job_keys_bytes(job) + up_bytes(job);
+		(home ? sizeof(struct job_home) : 0) +
+		(home && job->nb_parents != 0 ? sizeof(struct up_home) : 0) + job_keys_bytes(job) +
+		up_bytes(job);
 	if (residues > 0)
 		memory->data_memory +=
 			rmw_pool_bytes(ppe_job_buffer_bytes(job), 2 * residues, DEVICE_PAGE);
@@ -336,7 +338,11 @@ collective_job_create(
 			js->home->kept_s =
 				(uint16_t)(setup->config->joins_s != 0 ? setup->config->joins_s
 								       : JOIN_FORGOTTEN_S);
-		if (rc == 0 && js->own != NULL)
+		if (rc == 0 && job->nb_parents != 0) {
+			js->home->above = up_home_create(job, setup->socket);
+			rc = js->home->above == NULL ? -ENOMEM : 0;
+		}
+		if (rc == 0 && (js->own != NULL || js->home->above != NULL))
 			rc = job_challenges_create(js->home);
 	}
 	if (rc == 0 && job->nb_parents != 0) {
@@ -542,6 +548,8 @@ collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
 	if (js->budget != NULL)
 		js->budget->reserved -= js->records;
 	rte_free(js->slot);
+	if (js->home != NULL)
+		rte_free(js->home->above);
 	rte_free(js->home);
 	rte_free(js->keys);
 	rte_free(js->own);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Joins: how a generation begins. docs/protocol.md, "Joining".
+ * Joins. docs/protocol.md, "Joining".
  *
- * The job's home shard (that of residue 0) collects one join from each source. The thread of the last join announces
- * the generation: it visits all shards, gives each the new generation and the endpoints, and returns to the home shard
- * to answer all sources. Meanwhile the shards read the collection, and no thread writes it. If a member leaves during
- * the announcement, no source is answered.
+ * The job's home shard (that of residue 0) collects one join from each source. The last one begins the generation,
+ * announce.c; the running one continues until then. In a job that revokes, it ends when the first source joins again.
  *
- * The running generation continues until then. In a job that revokes, it ends when the first source joins again:
- * another announcement tells all shards, and they tell the sources.
+ * In a job with parents the last join begins no generation: the switch joins above, up_join.c.
  */
 #include <rte_cycles.h>
 
@@ -16,62 +13,8 @@
 #include "ppe/collective/collective_fast.h"
 #include "ppe/guard_fast.h"
 
-static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next revoke(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next revoked(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next follow(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next followed(struct ppe_worker *worker, struct ppe_thread *thread);
-
-static struct weir_join_reply
-join_reply(const struct ppe_worker *worker, const struct ppe_job *j)
-{
-	struct weir_join_reply reply = {
-		.dtype_op = (uint8_t)(j->dtype << 4 | j->op),
-		.flags = (uint8_t)((j->group != 0 ? WEIR_JOIN_MULTICAST : 0) |
-			(j->authenticated ? WEIR_JOIN_AUTHENTICATED : 0) |
-			(j->narrow ? WEIR_JOIN_NARROW : 0) |
-			(worker->identity->ports - 1) << WEIR_JOIN_PORTS_SHIFT),
-	};
-
-	weir_put16(reply.window, j->window);
-	weir_put16(reply.elements, j->elements);
-	weir_put16(reply.sources, ppe_job_tree_ranks(j));
-	weir_put32(reply.timeout_ms, j->timeout_ms);
-	weir_put32(reply.group, j->group);
-	return reply;
-}
-
-/* Packets per step, so that other threads run in between. */
-#define ANSWER_STEP 8
-
 /* A source without a key keeps its link for so long after its last packet. */
 #define SOURCE_ALIVE_S 10
-
-static void
-send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
-	const struct pktbuf_endpoint *to)
-{
-	struct collective *state = ppe_state(worker, thread);
-	struct answers *a = &lmem(thread)->answers;
-	const struct claim *joined = &js->home->joined[a->header.src_id];
-	uint8_t payload[sizeof(a->reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES + WEIR_TAG_BYTES];
-	uint8_t bytes = sizeof(a->reply);
-
-	memcpy(payload, &a->reply, bytes);
-	if (js->own != NULL) {
-		memcpy(payload + bytes,
-			js->keys != NULL ? js->keys->challenge : js->home->generation_challenge,
-			WEIR_CHALLENGE_BYTES);
-		bytes += WEIR_CHALLENGE_BYTES;
-		if (js->keys != NULL)
-			bytes += wrap_results_key(
-				state, js, a->header.src_id, joined, payload + bytes);
-		bytes += tag_reply(
-			state, js, &a->header, joined->epoch, joined->proof, payload, bytes);
-	}
-	send_small(worker, js, to, &a->header, payload, bytes);
-}
 
 static bool
 is_same_process(const struct pktbuf_endpoint *a, const struct pktbuf_endpoint *b)
@@ -126,7 +69,7 @@ tell_displaced(
 	js->count.results++;
 }
 
-static void
+void
 tell_once(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, uint8_t source)
 {
@@ -142,57 +85,6 @@ displace(struct job_home *home, uint8_t source, const struct claim *former)
 {
 	home->displaced[source] = *former;
 	mask_set(home->tell, source);
-}
-
-/* Answer the sources, each under its own nonce. */
-static struct ppe_next
-answer(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	struct collective *state = ppe_state(worker, thread);
-	struct answers *a = &lmem(thread)->answers;
-	struct job_shard *js = state->job[a->header.job_id];
-
-	if (unlikely(js == NULL || js->generation != a->header.gen_id))
-		return PPE_END;
-	for (unsigned int sent = 0; a->next < a->end && sent < ANSWER_STEP; a->next++) {
-		struct pktbuf_endpoint to = js->endpoint[a->next];
-
-		if (!to.valid || !mask_test(js->home->in, (uint8_t)a->next))
-			continue;
-		to.extended = true;
-		a->header.src_id = (uint8_t)a->next;
-		a->header.block_id = js->home->joined[a->next].nonce;
-		a->header.root = js->rank[a->next];
-		send_accepted(worker, thread, js, &to);
-		js->count.results++;
-		sent++;
-		tell_once(worker, thread, js, (uint8_t)a->next);
-	}
-	return a->next < a->end ? PPE_RUN(answer) : PPE_END;
-}
-
-/* Answer joins with the running generation: one source's, or all (only < 0). */
-static struct ppe_next
-answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, int only)
-{
-	const struct ppe_job *j = worker->jobs->by_id[js->job];
-	struct answers *a = &lmem(thread)->answers;
-
-	ppe_consume(worker, thread);
-	if (j == NULL)
-		return PPE_END;
-	*a = (struct answers){
-		.header = {.extended = true,
-			.job_id = js->job,
-			.gen_id = js->generation,
-			.src_cnt = (uint8_t)js->nb_sources,
-			.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
-			.collective = WEIR_COLLECTIVE_JOIN},
-		.reply = join_reply(worker, j),
-		.next = only < 0 ? 0 : (uint16_t)only,
-		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
-	};
-	return PPE_RUN(answer);
 }
 
 /* Note since when a source asks for the next generation, and whether two processes do (their nonces alternate). */
@@ -300,51 +192,78 @@ collect(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *
 	tell_once(worker, thread, js, join->source);
 }
 
-static uint16_t
-generation_after(const struct job_shard *js)
+/* The parents with which all joining switches take part; 0 if the sources are hosts. *agreed: do all say the same? */
+static uint8_t
+common_parents(const struct job_shard *js, bool *agreed)
 {
-	uint16_t begun = js->home->begun;
-	uint16_t next = begun == 0 ? js->first_generation : (uint16_t)(begun + 1);
+	uint8_t any = 0, common = js->children ? UINT8_MAX : 0;
 
-	return next == WEIR_GEN_JOIN ? 1 : next;
+	for (unsigned int s = 0; js->children && s < js->source_end; s++)
+		if (mask_test(js->home->pending, (uint8_t)s)) {
+			any |= js->home->asking[s].parents;
+			common &= js->home->asking[s].parents;
+		}
+	*agreed = any == common;
+	return common;
 }
 
-/* Tell a joining source the present sources and, if its join is proved, the challenge to quote. */
+bool
+all_have_joined(struct job_shard *js, uint32_t now)
+{
+	bool agreed;
+
+	forget_old(js->home, now);
+	common_parents(js, &agreed);
+	return js->home->pending_count == js->nb_sources && agreed;
+}
+
+/* The ranks that have joined, as far as this switch knows. */
+static void
+joined_ranks(const struct job_shard *js, const struct ppe_job *j, uint64_t ranks[MASK_WORDS])
+{
+	memcpy(ranks, js->home->pending, sizeof(js->home->pending));
+	for (unsigned int s = 0; js->children && s < js->source_end; s++)
+		for (unsigned int r = 1;
+			mask_test(js->home->pending, (uint8_t)s) && r < j->ranks[s]; r++)
+			mask_set(ranks, (uint8_t)(s + r));
+	if (js->home->above != NULL)
+		up_joined(js->home->above, ranks);
+}
+
+/* Tell a joining source the present ranks and, if its join is proved, the challenge to quote. */
 static void
 reply_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
 {
 	struct weir_header h = lmem(thread)->c.header;
 	uint8_t payload[WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES];
+	uint64_t ranks[MASK_WORDS];
 	uint8_t bytes = WEIR_BITMAP_BYTES;
+	bool agreed;
 
-	memcpy(payload, js->home->pending, WEIR_BITMAP_BYTES);
+	joined_ranks(js, worker->jobs->by_id[h.job_id], ranks);
+	memcpy(payload, ranks, WEIR_BITMAP_BYTES);
 	if (js->own != NULL) {
 		memcpy(payload + bytes, js->home->challenge[h.src_id], WEIR_CHALLENGE_BYTES);
 		bytes += WEIR_CHALLENGE_BYTES;
 	}
-	h.src_cnt = (uint8_t)js->nb_sources;
+	h.src_cnt = (uint8_t)js->nb_ranks;
+	h.root = common_parents(js, &agreed);
 	reply_status(worker, thread, &h, WEIR_STATUS_WAITING, payload, bytes);
 }
 
+/* No generation begins with this join. said: what its source is told. */
 static struct ppe_next
 wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
-	bool ends_generation)
+	enum weir_status said, bool ends_generation)
 {
-	struct announcement *announcement = &lmem(thread)->announcement;
-
-	reply_waiting(worker, thread, js);
-	if (likely(!ends_generation)) {
-		ppe_consume(worker, thread);
-		return PPE_END;
-	}
-	js->count.revokes++;
-	js->home->announcing = true;
-	*announcement = (struct announcement){.home = js->home,
-		.serial = js->serial,
-		.home_worker = worker->id,
-		.generation = js->generation,
-		.job = js->job};
-	return ppe_hop_certain(worker, thread, 0, revoke);
+	if (likely(said == WEIR_STATUS_WAITING))
+		reply_waiting(worker, thread, js);
+	else
+		reply_status(worker, thread, &lmem(thread)->c.header, said, NULL, 0);
+	if (unlikely(ends_generation))
+		return end_generation(worker, thread, js);
+	ppe_consume(worker, thread);
+	return PPE_END;
 }
 
 static bool
@@ -437,6 +356,7 @@ joining_of(const struct job_shard *js, struct ppe_thread *thread, const struct w
 		join.claim.epoch = c->epoch;
 	}
 	join.claim.nonce = h->block_id;
+	join.claim.parents = h->root;
 	endpoint_of(thread, (h->flags & WEIR_FLAG_BASE_RESULTS) == 0, &join.claim.at);
 	return join;
 }
@@ -481,7 +401,6 @@ static struct ppe_next
 join_again(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct joining *join, uint32_t now)
 {
-	struct announcement *announcement = &lmem(thread)->announcement;
 	struct claim *joined = &js->home->joined[join->source];
 	bool moved = has_moved(js, join);
 
@@ -496,15 +415,7 @@ join_again(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	js->home->request[join->source].accepted = now;
 	if (likely(!moved))
 		return answer_joins(worker, thread, js, join->source);
-	js->home->announcing = true;
-	*announcement = (struct announcement){.home = js->home,
-		.endpoint = joined->at,
-		.serial = js->serial,
-		.home_worker = worker->id,
-		.generation = js->generation,
-		.job = js->job,
-		.source = join->source};
-	return ppe_hop_certain(worker, thread, 0, follow);
+	return announce_endpoint(worker, thread, js, join->source);
 }
 
 /* A join that is not of the running generation, or PPE_DROP_COUNT: it may begin the next one. */
@@ -539,6 +450,25 @@ check_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	return PPE_DROP_COUNT;
 }
 
+/* A switch joins as one, with as many ranks as the job has for it, and no other source does. */
+static bool
+covers_its_ranks(const struct ppe_job *j, const struct weir_header *h)
+{
+	bool up = (h->flags & WEIR_FLAG_UP) != 0;
+
+	return up == j->children && (!up || h->src_cnt == (uint8_t)j->ranks[h->src_id]);
+}
+
+/* Tell the source how many ranks the job has for it. */
+static struct ppe_next
+refuse_ranks(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
+{
+	struct weir_header *h = &lmem(thread)->c.header;
+
+	h->src_cnt = j->children ? (uint8_t)j->ranks[h->src_id] : 1;
+	return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+}
+
 struct ppe_next
 join(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -546,12 +476,12 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct weir_header h = lmem(thread)->c.header;
 	struct job_shard *js = state->job[h.job_id];
 	struct job_home *home = js == NULL ? NULL : js->home;
-	struct announcement *announcement = &lmem(thread)->announcement;
 	const struct ppe_job *j = worker->jobs->by_id[h.job_id];
 	uint32_t now = heard_now(worker->now);
+	enum weir_status said = WEIR_STATUS_WAITING;
 	struct joining join;
 	enum ppe_drop reason;
-	bool fresh;
+	bool repeat, fresh;
 
 	if (unlikely(js == NULL || js->serial != lmem(thread)->c.serial ||
 		    !ppe_job_has(j, h.src_id) || j->address[h.src_id] != thread->head.ip_src))
@@ -559,8 +489,11 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (lmem(thread)->c.bytes != 0 || h.grad_cnt != 0)
 		return end_dropped(worker, thread, PPE_DROP_LENGTH);
 	/* The base form has no tags. */
-	if (home == NULL || (js->keys != NULL && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0))
+	if (home == NULL ||
+		((js->keys != NULL || js->children) && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0))
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	if (unlikely(!covers_its_ranks(j, &h)))
+		return refuse_ranks(worker, thread, j);
 	join = joining_of(js, thread, &h);
 	js->count.joins++;
 	if (accepted(js, &h, &join))
@@ -573,57 +506,16 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		return hold_back(worker, thread, js);
 	if (unlikely(reason != PPE_DROP_COUNT))
 		return end_dropped(worker, thread, reason);
-	fresh = is_pending(home, &join) || quotes_challenge(home, &join);
+	repeat = is_pending(home, &join);
+	fresh = repeat || quotes_challenge(home, &join);
 	if (fresh)
 		collect(worker, thread, js, &join, now);
-	if (home->pending_count < js->nb_sources)
-		return wait_for_others(worker, thread, js, fresh && ends_generation(j, js));
-	home->announcing = true;
-	home->begun = generation_after(js);
-	if (js->own != NULL)
-		job_challenge_next(home, home->generation_challenge);
-	memset(home->in, 0, sizeof(home->in)); /* the former generation is over */
-	*announcement = (struct announcement){.home = home,
-		.serial = js->serial,
-		.home_worker = worker->id,
-		.generation = home->begun,
-		.job = js->job};
-	return ppe_hop_certain(worker, thread, 0, adopt);
-}
-
-/* The announcement's job on this worker; NULL: it is gone, or not here yet. (Its home lives as long as any worker
- * has the job.) */
-static struct job_shard *
-announced_job(const struct collective *state, const struct announcement *announcement)
-{
-	struct job_shard *js = state->job[announcement->job];
-
-	return js != NULL && js->serial == announcement->serial ? js : NULL;
-}
-
-/* On each worker in turn: begin the generation. */
-static struct ppe_next
-adopt(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	struct collective *state = ppe_state(worker, thread);
-	struct announcement *announcement = &lmem(thread)->announcement;
-	struct job_shard *js = announced_job(state, announcement);
-
-	if (likely(js != NULL)) {
-		/* The thread may visit a shard twice. */
-		if (js->keys != NULL && js->generation != announcement->generation)
-			job_keys_begin(state, js, announcement->generation,
-				announcement->home->generation_challenge,
-				announcement->home->asking);
-		if (unlikely(!job_shard_begin(
-			    state, js, announcement->generation, announcement->home)))
-			announcement->missed = true;
-	} else {
-		announcement->missed = true;
+	if (all_have_joined(js, now)) {
+		if (home->above == NULL)
+			return begin_generation(worker, thread, js);
+		said = join_above(worker, thread, js, repeat);
 	}
-	if (worker->id + 1u < worker->workers)
-		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
-	return ppe_hop_certain(worker, thread, announcement->home_worker, joined);
+	return wait_for_others(worker, thread, js, said, fresh && ends_generation(j, js));
 }
 
 /* Forget the source's pending join. */
@@ -654,10 +546,8 @@ forget_joins(struct job_home *home, uint8_t source, bool removed)
 	}
 }
 
-/* A member left during the announcement: abandon the generation and its number, which no source knows. The others'
- * joins stay. True: abandoned. */
-static bool
-abandon(struct job_home *home)
+bool
+abandon_joins(struct job_home *home)
 {
 	bool any = false;
 
@@ -670,8 +560,7 @@ abandon(struct job_home *home)
 	return any;
 }
 
-/* The pending joins are those of the running generation. */
-static void
+void
 adopt_joins(struct job_shard *js)
 {
 	struct job_home *home = js->home;
@@ -693,106 +582,8 @@ adopt_joins(struct job_shard *js)
 	home->pending_count = 0;
 }
 
-/* The announcement is over: the generation begins, and all sources are answered. */
-static struct ppe_next
-joined(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	struct collective *state = ppe_state(worker, thread);
-	struct job_shard *js = announced_job(state, &lmem(thread)->announcement);
-	struct job_home *home;
-
-	if (unlikely(js == NULL)) {
-		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
-		return PPE_END;
-	}
-	home = js->home;
-	if (unlikely(abandon(home))) {
-		home->announcing = false;
-		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
-		return PPE_END;
-	}
-	if (unlikely(lmem(thread)->announcement.missed)) {
-		/* That worker has an older job table, or a newer one, which this worker will soon have. */
-		lmem(thread)->announcement.missed = false;
-		return ppe_hop_certain(worker, thread, 0, adopt);
-	}
-	adopt_joins(js);
-	home->announcing = false;
-	js->count.generations++; /* in the home shard only: the shards are summed */
-	return answer_joins(worker, thread, js, -1);
-}
-
-/* On each worker in turn: end the generation. */
-static struct ppe_next
-revoke(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	struct collective *state = ppe_state(worker, thread);
-	const struct announcement *announcement = &lmem(thread)->announcement;
-	struct job_shard *js = announced_job(state, announcement);
-
-	if (likely(js != NULL) && likely(js->generation == announcement->generation))
-		job_shard_revoke(state, js);
-	if (worker->id + 1u < worker->workers)
-		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), revoke);
-	return ppe_hop_certain(worker, thread, announcement->home_worker, revoked);
-}
-
-/* The announcement is over: joins are accepted again. */
-static void
-end_announcement(struct job_shard *js)
-{
-	if (likely(js != NULL)) {
-		(void)abandon(js->home);
-		js->home->announcing = false;
-	}
-}
-
-static struct ppe_next
-revoked(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	end_announcement(announced_job(ppe_state(worker, thread), &lmem(thread)->announcement));
-	ppe_consume(worker, thread);
-	return PPE_END;
-}
-
-/* On each worker in turn: set the source's endpoint. */
-static struct ppe_next
-follow(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	const struct announcement *announcement = &lmem(thread)->announcement;
-	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
-
-	if (likely(js != NULL) && js->generation == announcement->generation &&
-		js->endpoint[announcement->source].valid)
-		source_is_at(worker, js, announcement->source, &announcement->endpoint);
-	if (worker->id + 1u < worker->workers)
-		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), follow);
-	return ppe_hop_certain(worker, thread, announcement->home_worker, followed);
-}
-
-/* Back at the home shard. */
-static struct ppe_next
-followed(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	const struct announcement *announcement = &lmem(thread)->announcement;
-	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
-
-	end_announcement(js);
-	if (likely(js != NULL) && js->generation == announcement->generation)
-		return answer_joins(worker, thread, js, announcement->source);
-	ppe_drop(worker, thread, PPE_DROP_STALE);
-	return PPE_END;
-}
-
 const struct ppe_segment_name join_segments[] = {
 	{join, "join"},
 	{strayed, "strayed"},
-	{adopt, "adopt"},
-	{joined, "joined"},
-	{revoke, "revoke"},
-	{revoked, "revoked"},
-	{follow, "follow"},
-	{followed, "followed"},
-	{answer, "answer"},
 	{NULL, NULL},
 };

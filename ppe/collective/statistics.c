@@ -109,21 +109,49 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 	memcpy(stats->mac, endpoint->mac, sizeof(stats->mac));
 }
 
+static void
+read_parent_heard(struct ppe_parent_stats *stats, uint32_t heard, uint64_t now, uint64_t hz)
+{
+	if (heard == 0)
+		return;
+	stats->heard = true;
+	stats->silent_us = RTE_MIN(stats->silent_us, ticks_us(heard, now, hz));
+}
+
+/* Is a join at the parent under way, that is, repeated? */
+static bool
+is_asking_above(const struct job_home *home, unsigned int parent, uint64_t now, uint64_t hz)
+{
+	const struct up_home *above = home->above;
+
+	return (above->set >> parent & 1) != 0 && !above->used && above->last != 0 &&
+		ticks_us(above->last, now, hz) < home->kept_s * UINT64_C(1000000);
+}
+
 void
 collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_stats *stats)
 {
 	const struct job_shard *js = shard;
 	const struct parent *known = &js->up->parent[parent];
-	uint32_t heard = known->heard;
+	const struct parent_join *join;
+	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
 
 	stats->generation = known->generation;
 	for (unsigned int i = 0; i < js->up->nb_serving; i++)
 		stats->serves |= js->up->serving[i] == parent;
-	if (heard == 0)
+	read_parent_heard(stats, known->heard, now, hz);
+	if (js->home == NULL || js->home->above == NULL)
 		return;
-	stats->heard = true;
-	stats->silent_us =
-		RTE_MIN(stats->silent_us, ticks_us(heard, rte_rdtsc(), rte_get_tsc_hz()));
+	join = &js->home->above->parent[parent];
+	read_parent_heard(stats, join->heard, now, hz);
+	stats->refused = join->refused.setting;
+	stats->ours = join->refused.ours;
+	stats->theirs = join->refused.theirs;
+	stats->joining = is_asking_above(js->home, parent, now, hz);
+	if (!stats->joining)
+		return;
+	stats->joining_us = ticks_us(js->home->above->begun, now, hz);
+	memcpy(stats->joined, join->joined, sizeof(stats->joined));
 }
 
 /* Copy a block. false: it is becoming another one. */

@@ -34,11 +34,16 @@ known_bytes(const struct ppe_job *job)
 size_t
 up_bytes(const struct ppe_job *job)
 {
-	return job->nb_parents == 0 ? 0 : sizeof(struct up) + known_bytes(job);
+	size_t keys = 0;
+
+	for (unsigned int p = 0; job->authenticated && p < job->nb_parents; p++)
+		keys += job->parent[p].keyed ? sizeof(struct parent_keys) : 0;
+	return job->nb_parents == 0 ? 0 : sizeof(struct up) + known_bytes(job) + keys;
 }
 
-static void
-parent_init(struct up *up, const struct ppe_job *job, unsigned int p)
+/* false: no memory. */
+static bool
+parent_init(struct up *up, const struct ppe_job *job, unsigned int p, int socket)
 {
 	const struct ppe_parent *of = &job->parent[p];
 	struct parent *parent = &up->parent[p];
@@ -53,6 +58,11 @@ parent_init(struct up *up, const struct ppe_job *job, unsigned int p)
 	pktbuf_header_template_write(
 		&parent->header, &up->self, &parent->at, (uint8_t)job->first_rank);
 	parent->generation = job->fixed_generation;
+	if (!job->authenticated || !of->keyed)
+		return true;
+	parent->keys =
+		rte_zmalloc_socket("weir_up", sizeof(*parent->keys), RTE_CACHE_LINE_SIZE, socket);
+	return parent->keys != NULL;
 }
 
 struct up *
@@ -65,14 +75,17 @@ up_create(const struct ppe_setup *setup, const struct ppe_job *job)
 		return NULL;
 	up->known = rte_zmalloc_socket("weir_up", known_bytes(job), 0, setup->socket);
 	if (up->known == NULL) {
-		rte_free(up);
+		up_destroy(up);
 		return NULL;
 	}
 	up->self = setup->config->identity;
 	up->self.port_ext = WEIR_PORT_UP;
 	up->nb_parents = job->nb_parents;
 	for (unsigned int p = 0; p < job->nb_parents; p++) {
-		parent_init(up, job, p);
+		if (!parent_init(up, job, p, setup->socket)) {
+			up_destroy(up);
+			return NULL;
+		}
 		if (job->fixed_generation != 0)
 			up->serving[up->nb_serving++] = (uint8_t)p;
 	}
@@ -84,6 +97,8 @@ up_destroy(struct up *up)
 {
 	if (up != NULL)
 		rte_free(up->known);
+	for (unsigned int p = 0; up != NULL && p < up->nb_parents; p++)
+		rte_free(up->parent[p].keys);
 	rte_free(up);
 }
 
@@ -261,19 +276,25 @@ contribute_above(struct ppe_worker *worker, struct job_shard *js, const struct b
 	send_above(worker, js, parent, &h, &payload);
 }
 
-/* This switch has the result of the block before this one, and all before it. */
-static void
-acknowledge_above(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
+static struct weir_header
+acknowledgement_above(const struct job_shard *js, const struct parent *parent, uint32_t block)
 {
-	unsigned int p = up_parent_of(js, block);
-	const struct parent *parent = &js->up->parent[p % PPE_PARENTS_MAX];
-	const struct weir_header h = {.job_id = parent->job,
+	return (struct weir_header){.job_id = parent->job,
 		.block_id = block,
 		.gen_id = parent->generation,
 		.src_id = (uint8_t)js->first_rank,
 		.collective = WEIR_COLLECTIVE_ACKNOWLEDGE,
 		.flags = WEIR_FLAG_UP | (parent->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0),
 		.extended = true};
+}
+
+/* This switch has the result of the block before this one, and all before it. */
+static void
+acknowledge_above(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
+{
+	unsigned int p = up_parent_of(js, block);
+	const struct parent *parent = &js->up->parent[p % PPE_PARENTS_MAX];
+	const struct weir_header h = acknowledgement_above(js, parent, block);
 	uint8_t tag[WEIR_TAG_BYTES];
 	struct pktbuf_payload payload = {.data = tag};
 
@@ -282,6 +303,26 @@ acknowledge_above(struct ppe_worker *worker, struct job_shard *js, uint32_t bloc
 	payload.bytes = up_tag(js, parent, &h, NULL, 0, tag, 0);
 	payload.sum = payload.bytes == 0 ? 0 : pktbuf_sum_bytes(tag, payload.bytes);
 	send_above(worker, js, parent, &h, &payload);
+}
+
+void
+tag_sent_above(const struct job_shard *js, const struct parent *parent, uint32_t block,
+	uint8_t tag[WEIR_TAG_BYTES])
+{
+	const struct block *b = slot_of(js, block)->current;
+	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
+	struct pktbuf_payload payload;
+	struct weir_header h;
+
+	if (b != NULL && b->state == BLOCK_UP && b->block_id == block) {
+		h = header_above(js, parent, b);
+		payload = payload_above(js, parent, b, &h, small);
+		memcpy(tag, (const uint8_t *)payload.data + payload.bytes - WEIR_TAG_BYTES,
+			WEIR_TAG_BYTES);
+	} else {
+		h = acknowledgement_above(js, parent, block);
+		up_tag(js, parent, &h, NULL, 0, tag, 0);
+	}
 }
 
 /* Note which ranks are in the block, and with which status it goes up. */
@@ -330,6 +371,16 @@ send_up(struct collective *state, struct job_shard *js, struct block *b, enum we
 	contribute_above(state->worker, js, b);
 }
 
+/* The parent answers a repetition at the latest when its timeout has passed. */
+static void
+note_unanswered(struct job_shard *js, uint32_t block, uint64_t now)
+{
+	unsigned int p = up_parent_of(js, block);
+
+	if (p < PPE_PARENTS_MAX && js->up->parent[p].unanswered == 0)
+		js->up->parent[p].unanswered = heard_now(now);
+}
+
 void
 ask_above(struct collective *state, struct job_shard *js, uint32_t block)
 {
@@ -342,6 +393,7 @@ ask_above(struct collective *state, struct job_shard *js, uint32_t block)
 	if (b != NULL && b->state == BLOCK_UP && b->block_id == block) {
 		js->count.upward_repeats++;
 		contribute_above(state->worker, js, b);
+		note_unanswered(js, block, now);
 	} else if (block_ahead(js, slot, block) == 0) {
 		acknowledge_above(state->worker, js, block);
 	} else {
@@ -356,6 +408,7 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	struct collective *state = ppe_state(worker, thread);
 	const struct weir_header *h = &lmem(thread)->c.header;
 	struct job_shard *js = state->job[b->job];
+	unsigned int p = up_parent_of(js, b->block_id);
 	enum ppe_drop reason = PPE_DROP_DUPLICATE;
 
 	if (mask_test(b->heard, h->src_id)) {
@@ -367,6 +420,13 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		reason = PPE_DROP_LATE;
 	}
 	ask_above(state, js, b->block_id);
+	if (js->pinned && p < PPE_PARENTS_MAX &&
+		unlikely(parent_is_silent(&js->up->parent[p], heard_now(worker->now)))) {
+		lmem(thread)->c.parent = (uint8_t)p;
+		lmem(thread)->c.serial = js->serial; /* a packet that is recognized has none */
+		return ppe_hop(worker, thread,
+			(uint16_t)ppe_residue_shard(js->job, 0, worker->workers), silent_above);
+	}
 	if (b->above_says == WEIR_STATUS_WAITING)
 		reply_status(worker, thread, h, WEIR_STATUS_WAITING,
 			js->up->known[b->block_id & (js->window - 1u)], WEIR_BITMAP_BYTES);
@@ -551,10 +611,9 @@ take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	return end_dropped(worker, thread, PPE_DROP_KNOWN);
 }
 
-/* Is it of the parent's generation in which this switch takes part? `stale` is if it names another one; `refused` names
- * none. */
-static bool
-is_current(const struct job_shard *js, const struct parent *parent, const struct weir_header *h)
+bool
+is_of_parents_generation(
+	const struct job_shard *js, const struct parent *parent, const struct weir_header *h)
 {
 	if (js->generation == 0 || js->revoked || parent->generation == 0)
 		return false;
@@ -580,7 +639,8 @@ take_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (!checksums_hold(worker, thread) || !from_above_holds(worker, thread, js, parent))
 		return PPE_END;
 	parent->heard = heard_now(worker->now);
-	if (!is_current(js, parent, h))
+	parent->unanswered = 0;
+	if (!is_of_parents_generation(js, parent, h))
 		return end_dropped(worker, thread, PPE_DROP_STALE);
 	if (h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
 		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
@@ -662,5 +722,6 @@ const struct ppe_segment_name up_segments[] = {
 	{take_above, "take_above"},
 	{joined_above, "joined_above"},
 	{revoked_above, "revoked_above"},
+	{silent_above, "silent_above"},
 	{NULL, NULL},
 };

@@ -1,16 +1,475 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generations on the way up: how a switch takes part in its parents' jobs. docs/tree.md, "Generations". */
+/*
+ * Joins upward: how a generation begins and ends on two hops. docs/tree.md, "Generations".
+ *
+ * When all sources of a job with parents have joined, its home shard joins at each parent, as a host would, with nonces
+ * that have begun no generation. When all parents have accepted, the thread of the last answer announces the generation,
+ * and the parents' generations with it. One generation of a parent serves at most one here.
+ *
+ * An attempt has a set of parents, and the parents see it in the joins. A nonce belongs to one set: so an answer says with
+ * which set the parent's generation began, and a smaller set needs new nonces.
+ *
+ * No timer repeats a join: the joins of the sources do.
+ */
+#include <rte_cycles.h>
+#include <rte_malloc.h>
+
+#include "pktbuf/cursor.h"
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
+
+/* A parent answers a join at once. One that is silent for so long is dead. */
+#define SILENT_S 3
+
+/* An attempt without all parents that has begun nothing for so long is given up for one with all. */
+#define ATTEMPT_S 10
+
+struct up_home *
+up_home_create(const struct ppe_job *job, int socket)
+{
+	struct up_home *above =
+		rte_zmalloc_socket("weir_up_home", sizeof(*above), RTE_CACHE_LINE_SIZE, socket);
+
+	if (above != NULL)
+		above->all = (uint8_t)((1u << job->nb_parents) - 1);
+	return above;
+}
+
+static bool
+in_set(uint8_t set, unsigned int parent)
+{
+	return (set >> parent & 1) != 0;
+}
+
+static bool
+has_passed(uint32_t since, uint32_t now, unsigned int seconds)
+{
+	return ticks_since(since, now) > (seconds * rte_get_tsc_hz()) >> HEARD_SHIFT;
+}
+
+/* Begin anew with these parents, and with other nonces. */
+static void
+attempt(struct job_home *home, uint8_t set)
+{
+	struct up_home *above = home->above;
+
+	above->set = set;
+	above->accepted = 0;
+	above->used = false;
+	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
+		struct parent_join *join = &above->parent[p];
+
+		job_challenge_next(home, join->nonce);
+		join->count = 0;
+		memset(join->joined, 0, sizeof(join->joined));
+	}
+}
+
+/* Go on without these parents. false: there would be none, or no fewer. */
+static bool
+shrink(struct job_home *home, uint8_t without)
+{
+	uint8_t left = (uint8_t)(home->above->set & ~without);
+
+	if (left == 0 || left == home->above->set)
+		return false;
+	attempt(home, left);
+	return true;
+}
+
+/* The parents of the set that don't answer, or refuse this switch. */
+static uint8_t
+unusable(const struct up_home *above, uint32_t now)
+{
+	uint8_t set = 0;
+
+	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
+		const struct parent_join *join = &above->parent[p];
+
+		if (join->refused.setting == PPE_PARENT_GONE ||
+			(join->asked != 0 && has_passed(join->asked, now, SILENT_S)))
+			set |= (uint8_t)(1u << p);
+	}
+	return set & above->set;
+}
+
+/* ---- sending ---- */
+
+static void
+join_parent(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct ppe_job *j, unsigned int p)
+{
+	const struct ppe_parent *parent = &j->parent[p];
+	struct up_home *above = js->home->above;
+	struct parent_join *join = &above->parent[p];
+	const struct weir_header h = {.extended = true,
+		.job_id = parent->job,
+		.src_id = (uint8_t)j->first_rank,
+		.src_cnt = (uint8_t)js->own_ranks,
+		.block_id = weir_get32(join->nonce),
+		.root = above->set,
+		.flags = WEIR_FLAG_UP | (parent->keyed ? WEIR_FLAG_AUTHENTICATED : 0),
+		.collective = WEIR_COLLECTIVE_JOIN};
+	uint8_t proof[sizeof(struct weir_join_proof) + WEIR_TAG_BYTES];
+	struct rte_mbuf *packet;
+	uint8_t bytes = 0;
+
+	if (join->asked == 0)
+		join->asked = heard_now(worker->now);
+	if (parent->keyed)
+		bytes = prove_join(
+			ppe_state(worker, thread), parent->key, &js->up->self, &h, join, proof);
+	packet = pktbuf_reply_build(worker->pools, worker->port, &js->up->self,
+		&js->up->parent[p].at, &h, proof, bytes);
+	worker->count.created++;
+	if (unlikely(packet == NULL)) {
+		worker->count.drops[PPE_DROP_NO_MBUF]++;
+		return;
+	}
+	charge(worker, js, 1, packet->pkt_len);
+	ppe_output(worker, packet, parent->port, PKTBUF_PRIO_RESULT);
+}
+
+static void
+join_all(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct ppe_job *j)
+{
+	struct up_home *above = js->home->above;
+
+	above->sent = worker->now;
+	for (unsigned int p = 0; p < j->nb_parents; p++)
+		if (in_set(above->set, p))
+			join_parent(worker, thread, js, j, p);
+}
+
+/* The sources did not ask for a while: what the parents said or left unanswered is old. */
+static void
+resume(struct up_home *above, uint32_t now)
+{
+	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
+		above->parent[p].asked = 0;
+		above->parent[p].refused = (struct parent_refusal){0};
+	}
+	above->begun = now;
+}
+
+/* What the sources are told: a repeated join gets the parents' verdict. */
+static enum weir_status
+verdict(const struct up_home *above)
+{
+	bool gone = true;
+
+	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
+		uint8_t setting = above->parent[p].refused.setting;
+
+		if (!in_set(above->set, p))
+			continue;
+		if (setting != 0 && setting != PPE_PARENT_GONE)
+			return WEIR_STATUS_UNSUPPORTED;
+		gone = gone && setting == PPE_PARENT_GONE;
+	}
+	return gone ? WEIR_STATUS_REFUSED : WEIR_STATUS_WAITING;
+}
+
+enum weir_status
+join_above(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, bool repeat)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	const struct ppe_job *j = worker->jobs->by_id[js->job];
+	struct up_home *above = js->home->above;
+	uint32_t now = heard_now(worker->now);
+
+	if (above->last == 0 || has_passed(above->last, now, js->home->kept_s))
+		resume(above, now);
+	above->last = now;
+	if (above->used || above->set == 0 ||
+		(above->set != above->all && has_passed(above->begun, now, ATTEMPT_S))) {
+		uint8_t left = (uint8_t)(above->all & ~above->dead);
+
+		above->dead = 0;
+		above->begun = now;
+		resume(above, now);
+		attempt(js->home, left != 0 ? left : above->all);
+	} else if (!shrink(js->home, unusable(above, now)) &&
+		worker->now - above->sent < state->tsc_per_ms) {
+		return WEIR_STATUS_WAITING;
+	}
+	join_all(worker, thread, js, j);
+	return repeat ? verdict(above) : WEIR_STATUS_WAITING;
+}
+
+void
+up_joined(const struct up_home *above, uint64_t ranks[MASK_WORDS])
+{
+	uint64_t all[MASK_WORDS];
+	bool any = false;
+
+	memset(all, 0xff, sizeof(all));
+	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++)
+		if (in_set(above->set, p)) {
+			any = true;
+			for (unsigned int i = 0; i < MASK_WORDS; i++)
+				all[i] &= above->parent[p].joined[i];
+		}
+	for (unsigned int i = 0; any && i < MASK_WORDS; i++)
+		ranks[i] |= all[i];
+}
+
+/* ---- answers ---- */
+
+/* The settings on which two hops must agree, as docs/tree.md lists them. */
+static struct parent_refusal
+disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
+{
+	uint32_t timeout = weir_get32(reply->timeout_ms);
+	uint32_t dead_after = weir_get32(reply->group) & 0xffffff;
+	uint8_t agreed = reply->up.agreed, flags = reply->flags;
+	const struct parent_refusal checks[] = {
+		{PPE_PARENT_WINDOW, j->window, weir_get16(reply->window)},
+		{PPE_PARENT_ELEMENTS, j->elements, weir_get16(reply->elements)},
+		{PPE_PARENT_RANKS, j->tree_ranks, weir_get16(reply->sources)},
+		{PPE_PARENT_TYPE, j->dtype, reply->dtype_op >> 4},
+		{PPE_PARENT_OP, j->op, reply->dtype_op & 0xf},
+		{PPE_PARENT_POLICY, j->policy, agreed & WEIR_JOIN_UP_POLICY},
+		{PPE_PARENT_DETERMINISTIC, j->deterministic,
+			(agreed & WEIR_JOIN_UP_DETERMINISTIC) != 0},
+		{PPE_PARENT_NARROW, j->narrow, (flags & WEIR_JOIN_NARROW) != 0},
+		{PPE_PARENT_AUTHENTICATE, j->authenticated, (flags & WEIR_JOIN_AUTHENTICATED) != 0},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(checks); i++)
+		if (checks[i].ours != checks[i].theirs)
+			return checks[i];
+	if (!j->revoke || (agreed & WEIR_JOIN_UP_REVOKE) == 0)
+		return (struct parent_refusal){
+			PPE_PARENT_REJOIN, j->revoke, (agreed & WEIR_JOIN_UP_REVOKE) != 0};
+	/* A straggler is found within 1.1 timeouts; the rest is for the way. */
+	if (j->policy != PPE_POLICY_WAIT && 4 * (uint64_t)timeout < 5 * (uint64_t)j->timeout_ms + 4)
+		return (struct parent_refusal){PPE_PARENT_TIMEOUT, j->timeout_ms, timeout};
+	if (dead_after != 0 && dead_after < j->dead_after_ms + j->timeout_ms)
+		return (struct parent_refusal){PPE_PARENT_DEAD_AFTER, j->dead_after_ms, dead_after};
+	return (struct parent_refusal){0};
+}
+
+/* The parent's answer, in the thread's packet. */
+struct answer_above {
+	const struct weir_header *header;
+	const struct ppe_job *j;
+	struct parent_join *join;
+	unsigned int parent;
+	uint32_t bytes;
+	uint8_t payload[sizeof(struct weir_join_reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES];
+};
+
+/* Is it about the join that is under way? */
+static bool
+answers_join(const struct job_shard *js, const struct answer_above *a)
+{
+	const struct up_home *above = js->home->above;
+
+	return in_set(above->set, a->parent) && !above->used && above->last != 0 &&
+		a->header->src_id == a->j->first_rank &&
+		a->header->block_id == weir_get32(a->join->nonce);
+}
+
+/* `ok`: the parent's generation has begun, with this attempt's set. true: it was the last parent. */
+static enum ppe_drop
+take_accepted(struct collective *state, struct job_shard *js, struct answer_above *a)
+{
+	const struct ppe_parent *parent = &a->j->parent[a->parent];
+	struct weir_join_reply reply;
+	uint32_t bytes = sizeof(reply) + (parent->keyed ? WEIR_CHALLENGE_BYTES : 0) +
+		(a->j->authenticated ? WEIR_KEY_BYTES : 0);
+
+	if (a->bytes < sizeof(reply) || a->header->gen_id == WEIR_GEN_JOIN)
+		return PPE_DROP_LENGTH;
+	memcpy(&reply, a->payload, sizeof(reply));
+	a->join->refused = disagreeing(a->j, &reply);
+	if (a->join->refused.setting != 0)
+		return PPE_DROP_COUNT;
+	if (a->bytes != bytes)
+		return PPE_DROP_LENGTH;
+	if (a->j->authenticated &&
+		!unwrap_keys(
+			state, parent->key, a->join, a->header->gen_id, a->payload + sizeof(reply)))
+		return PPE_DROP_NO_MBUF;
+	a->join->generation = a->header->gen_id;
+	a->join->timeout_ms = weir_get32(reply.timeout_ms);
+	js->home->above->accepted |= (uint8_t)(1u << a->parent);
+	return PPE_DROP_COUNT;
+}
+
+/* `waiting`. *again: it can be joined with more success at once. */
+static enum ppe_drop
+take_waiting(struct job_shard *js, struct answer_above *a, bool *again)
+{
+	struct up_home *above = js->home->above;
+	bool keyed = a->j->parent[a->parent].keyed;
+	const uint8_t *challenge = a->payload + WEIR_BITMAP_BYTES;
+
+	if (a->bytes != WEIR_BITMAP_BYTES + (keyed ? WEIR_CHALLENGE_BYTES : 0))
+		return PPE_DROP_LENGTH;
+	memcpy(a->join->joined, a->payload, WEIR_BITMAP_BYTES);
+	a->join->refused = (struct parent_refusal){0};
+	above->accepted &= (uint8_t) ~(1u << a->parent);
+	if (keyed && memcmp(a->join->challenge, challenge, WEIR_CHALLENGE_BYTES) != 0) {
+		memcpy(a->join->challenge, challenge, WEIR_CHALLENGE_BYTES);
+		*again = true;
+	}
+	*again |= shrink(js->home, (uint8_t)~a->header->root);
+	return PPE_DROP_COUNT;
+}
+
+static enum ppe_drop
+take_answer(struct collective *state, struct job_shard *js, struct answer_above *a, bool *again)
+{
+	uint32_t ours = js->own_ranks, theirs = a->header->src_cnt != 0 ? a->header->src_cnt : 256;
+
+	switch (a->header->status) {
+	case WEIR_STATUS_OK: return take_accepted(state, js, a);
+	case WEIR_STATUS_WAITING: return take_waiting(js, a, again);
+	case WEIR_STATUS_REFUSED:
+		a->join->refused = (struct parent_refusal){PPE_PARENT_GONE, 0, 0};
+		break;
+	case WEIR_STATUS_UNSUPPORTED:
+		a->join->refused = ours == theirs
+			? (struct parent_refusal){PPE_PARENT_ABOVE, 0, 0}
+			: (struct parent_refusal){PPE_PARENT_SOURCE_RANKS, ours, theirs};
+		break;
+	default: return PPE_DROP_NOT_FROM_PARENT;
+	}
+	js->home->above->accepted &= (uint8_t) ~(1u << a->parent);
+	return PPE_DROP_COUNT;
+}
+
+/* The job of a packet from above at its home shard; NULL: it has been dropped. */
+static struct job_shard *
+at_home(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct contribution *c = &lmem(thread)->c;
+	struct collective *state = ppe_state(worker, thread);
+	struct job_shard *js = state->job[c->header.job_id];
+
+	if (unlikely(js == NULL || js->serial != c->serial || js->home == NULL ||
+		    js->home->above == NULL)) {
+		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return NULL;
+	}
+	/* Meanwhile other workers read it. A source's next packet brings the same answer. */
+	if (unlikely(js->home->announcing)) {
+		js->count.held_back++;
+		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
+		return NULL;
+	}
+	return js;
+}
 
 struct ppe_next
 joined_above(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	return end_dropped(worker, thread, PPE_DROP_STALE); /* it has not joined */
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	struct job_shard *js = at_home(worker, thread);
+	struct answer_above a = {.header = &c->header, .parent = c->parent};
+	uint32_t now = heard_now(worker->now);
+	struct pktbuf_cursor cursor;
+	bool again = false;
+	enum ppe_drop reason;
+
+	if (js == NULL || !checksums_hold(worker, thread))
+		return PPE_END;
+	a.j = worker->jobs->by_id[js->job];
+	a.join = &js->home->above->parent[a.parent];
+	if (!answers_join(js, &a))
+		return end_dropped(worker, thread, PPE_DROP_STALE);
+	if (a.j->parent[a.parent].keyed &&
+		!reply_above_holds(worker, thread, js, a.j->parent[a.parent].key, a.join->nonce))
+		return PPE_END;
+	a.bytes = c->bytes;
+	pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
+	if (c->bytes > sizeof(a.payload) ||
+		pktbuf_cursor_copy(&cursor, a.payload, c->bytes) != c->bytes)
+		return end_dropped(worker, thread, PPE_DROP_LENGTH);
+	reason = take_answer(state, js, &a, &again);
+	if (reason != PPE_DROP_COUNT)
+		return end_dropped(worker, thread, reason);
+	a.join->heard = now;
+	a.join->asked = 0;
+	if (all_have_joined(js, now)) {
+		if (js->home->above->accepted == js->home->above->set) {
+			js->home->above->used = true;
+			return begin_generation(worker, thread, js);
+		}
+		if (again)
+			join_all(worker, thread, js, a.j);
+	}
+	ppe_consume(worker, thread);
+	return PPE_END;
+}
+
+/* ---- the running generation ---- */
+
+void
+up_begin(struct up *up, const struct up_home *above)
+{
+	up->nb_serving = 0;
+	for (unsigned int p = 0; p < up->nb_parents; p++) {
+		const struct parent_join *join = &above->parent[p];
+		struct parent *parent = &up->parent[p];
+		bool serves = in_set(above->set, p);
+
+		parent->generation = serves ? join->generation : 0;
+		parent->timeout_ms = join->timeout_ms;
+		parent->unanswered = 0;
+		if (!serves)
+			continue;
+		up->serving[up->nb_serving++] = (uint8_t)p;
+		if (parent->keys != NULL)
+			parent_keys_begin(parent->keys, join);
+	}
+}
+
+void
+up_end(struct up *up)
+{
+	up->nb_serving = 0;
+	for (unsigned int p = 0; p < up->nb_parents; p++)
+		up->parent[p].generation = 0;
 }
 
 struct ppe_next
 revoked_above(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	return end_dropped(worker, thread, PPE_DROP_STALE); /* fixed generations do not end */
+	const struct contribution *c = &lmem(thread)->c;
+	struct job_shard *js = at_home(worker, thread);
+
+	if (js == NULL)
+		return PPE_END;
+	if (!is_of_parents_generation(js, &js->up->parent[c->parent], &c->header))
+		return end_dropped(worker, thread, PPE_DROP_STALE);
+	return end_generation(worker, thread, js);
+}
+
+struct ppe_next
+silent_above(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct contribution *c = &lmem(thread)->c;
+	struct job_shard *js = at_home(worker, thread);
+
+	if (js == NULL)
+		return PPE_END;
+	if (js->revoked || js->generation != c->header.gen_id)
+		return end_dropped(worker, thread, PPE_DROP_STALE);
+	js->home->above->dead |= (uint8_t)(1u << c->parent);
+	return end_generation(worker, thread, js);
+}
+
+bool
+parent_is_silent(const struct parent *parent, uint32_t now)
+{
+	uint64_t hz = rte_get_tsc_hz();
+	uint64_t patience = hz / 1000 * parent->timeout_ms + SILENT_S * hz;
+
+	return parent->unanswered != 0 &&
+		ticks_since(parent->unanswered, now) > patience >> HEARD_SHIFT;
 }

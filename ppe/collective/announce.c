@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Announcements: how all shards of a job learn that a generation begins or ends, or that a source is elsewhere.
+ *
+ * A thread leaves the home shard, visits all workers in turn and returns, at most one per job. The thread of a last join
+ * gives each shard the new generation and the endpoints, and then answers all sources. Meanwhile the shards read the
+ * collection, and no thread writes it. If a member leaves during the announcement, no source is answered.
+ */
+#include "ppe/collective/collective.h"
+#include "ppe/collective/collective_fast.h"
+
+static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next revoke(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next revoked(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next follow(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next followed(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* ---- answers ---- */
+
+/* Packets per step, so that other threads run in between. */
+#define ANSWER_STEP 8
+
+static struct weir_join_reply
+join_reply(const struct ppe_worker *worker, const struct ppe_job *j)
+{
+	struct weir_join_reply reply = {
+		.dtype_op = (uint8_t)(j->dtype << 4 | j->op),
+		.flags = (uint8_t)((j->group != 0 ? WEIR_JOIN_MULTICAST : 0) |
+			(j->authenticated ? WEIR_JOIN_AUTHENTICATED : 0) |
+			(j->narrow ? WEIR_JOIN_NARROW : 0) |
+			(worker->identity->ports - 1) << WEIR_JOIN_PORTS_SHIFT),
+	};
+
+	weir_put16(reply.window, j->window);
+	weir_put16(reply.elements, j->elements);
+	weir_put16(reply.sources, ppe_job_tree_ranks(j));
+	weir_put32(reply.timeout_ms, j->timeout_ms);
+	if (!j->children) {
+		weir_put32(reply.group, j->group);
+		return reply;
+	}
+	weir_put32(reply.group, j->dead_after_ms);
+	reply.up.agreed =
+		(uint8_t)(j->policy | (j->deterministic ? WEIR_JOIN_UP_DETERMINISTIC : 0) |
+			(j->revoke ? WEIR_JOIN_UP_REVOKE : 0));
+	return reply;
+}
+
+static void
+send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct pktbuf_endpoint *to)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct answers *a = &lmem(thread)->answers;
+	const struct claim *joined = &js->home->joined[a->header.src_id];
+	uint8_t payload[sizeof(a->reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES + WEIR_TAG_BYTES];
+	uint8_t bytes = sizeof(a->reply);
+
+	memcpy(payload, &a->reply, bytes);
+	if (js->own != NULL) {
+		memcpy(payload + bytes,
+			js->keys != NULL ? js->keys->challenge : js->home->generation_challenge,
+			WEIR_CHALLENGE_BYTES);
+		bytes += WEIR_CHALLENGE_BYTES;
+		if (js->keys != NULL)
+			bytes += wrap_results_key(
+				state, js, a->header.src_id, joined, payload + bytes);
+		bytes += tag_reply(
+			state, js, &a->header, joined->epoch, joined->proof, payload, bytes);
+	}
+	send_small(worker, js, to, &a->header, payload, bytes);
+}
+
+/* Answer the sources, each under its own nonce. */
+static struct ppe_next
+answer(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct answers *a = &lmem(thread)->answers;
+	struct job_shard *js = state->job[a->header.job_id];
+
+	if (unlikely(js == NULL || js->generation != a->header.gen_id))
+		return PPE_END;
+	for (unsigned int sent = 0; a->next < a->end && sent < ANSWER_STEP; a->next++) {
+		struct pktbuf_endpoint to = js->endpoint[a->next];
+
+		if (!to.valid || !mask_test(js->home->in, (uint8_t)a->next))
+			continue;
+		to.extended = true;
+		a->header.src_id = (uint8_t)a->next;
+		a->header.block_id = js->home->joined[a->next].nonce;
+		a->header.root = js->rank[a->next];
+		send_accepted(worker, thread, js, &to);
+		js->count.results++;
+		sent++;
+		tell_once(worker, thread, js, (uint8_t)a->next);
+	}
+	return a->next < a->end ? PPE_RUN(answer) : PPE_END;
+}
+
+struct ppe_next
+answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, int only)
+{
+	const struct ppe_job *j = worker->jobs->by_id[js->job];
+	struct answers *a = &lmem(thread)->answers;
+
+	ppe_consume(worker, thread);
+	if (j == NULL)
+		return PPE_END;
+	*a = (struct answers){
+		.header = {.extended = true,
+			.job_id = js->job,
+			.gen_id = js->generation,
+			.src_cnt = (uint8_t)js->nb_ranks,
+			.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+			.collective = WEIR_COLLECTIVE_JOIN},
+		.reply = join_reply(worker, j),
+		.next = only < 0 ? 0 : (uint16_t)only,
+		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
+	};
+	return PPE_RUN(answer);
+}
+
+/* ---- a generation begins ---- */
+
+static uint16_t
+generation_after(const struct job_shard *js)
+{
+	uint16_t begun = js->home->begun;
+	uint16_t next = begun == 0 ? js->first_generation : (uint16_t)(begun + 1);
+
+	return next == WEIR_GEN_JOIN ? 1 : next;
+}
+
+struct ppe_next
+begin_generation(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+{
+	struct job_home *home = js->home;
+
+	home->announcing = true;
+	home->begun = generation_after(js);
+	if (js->own != NULL)
+		job_challenge_next(home, home->generation_challenge);
+	memset(home->in, 0, sizeof(home->in)); /* the former generation is over */
+	lmem(thread)->announcement = (struct announcement){.home = home,
+		.serial = js->serial,
+		.home_worker = worker->id,
+		.generation = home->begun,
+		.job = js->job};
+	return ppe_hop_certain(worker, thread, 0, adopt);
+}
+
+/* The announcement's job on this worker; NULL: it is gone, or not here yet. (Its home lives as long as any worker
+ * has the job.) */
+static struct job_shard *
+announced_job(const struct collective *state, const struct announcement *announcement)
+{
+	struct job_shard *js = state->job[announcement->job];
+
+	return js != NULL && js->serial == announcement->serial ? js : NULL;
+}
+
+/* On each worker in turn: begin the generation. */
+static struct ppe_next
+adopt(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct announcement *announcement = &lmem(thread)->announcement;
+	struct job_shard *js = announced_job(state, announcement);
+
+	if (likely(js != NULL)) {
+		/* The thread may visit a shard twice. */
+		if (js->keys != NULL && js->generation != announcement->generation)
+			job_keys_begin(state, js, announcement->generation,
+				announcement->home->generation_challenge,
+				announcement->home->asking);
+		if (unlikely(!job_shard_begin(
+			    state, js, announcement->generation, announcement->home)))
+			announcement->missed = true;
+		if (js->up != NULL)
+			up_begin(js->up, announcement->home->above);
+	} else {
+		announcement->missed = true;
+	}
+	if (worker->id + 1u < worker->workers)
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
+	return ppe_hop_certain(worker, thread, announcement->home_worker, joined);
+}
+
+/* The announcement is over: joins are accepted again. */
+static void
+end_announcement(struct job_shard *js)
+{
+	if (likely(js != NULL)) {
+		(void)abandon_joins(js->home);
+		js->home->announcing = false;
+	}
+}
+
+/* The announcement is over: the generation begins, and all sources are answered. */
+static struct ppe_next
+joined(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct job_shard *js = announced_job(state, &lmem(thread)->announcement);
+	struct job_home *home;
+
+	if (unlikely(js == NULL)) {
+		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return PPE_END;
+	}
+	home = js->home;
+	if (unlikely(abandon_joins(home))) {
+		home->announcing = false;
+		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
+		return PPE_END;
+	}
+	if (unlikely(lmem(thread)->announcement.missed)) {
+		/* That worker has an older job table, or a newer one, which this worker will soon have. */
+		lmem(thread)->announcement.missed = false;
+		return ppe_hop_certain(worker, thread, 0, adopt);
+	}
+	adopt_joins(js);
+	home->announcing = false;
+	js->count.generations++; /* in the home shard only: the shards are summed */
+	return answer_joins(worker, thread, js, -1);
+}
+
+/* ---- it ends ---- */
+
+struct ppe_next
+end_generation(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+{
+	js->count.revokes++;
+	js->home->announcing = true;
+	lmem(thread)->announcement = (struct announcement){.home = js->home,
+		.serial = js->serial,
+		.home_worker = worker->id,
+		.generation = js->generation,
+		.job = js->job};
+	return ppe_hop_certain(worker, thread, 0, revoke);
+}
+
+/* On each worker in turn: end the generation. */
+static struct ppe_next
+revoke(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct announcement *announcement = &lmem(thread)->announcement;
+	struct job_shard *js = announced_job(state, announcement);
+
+	if (likely(js != NULL) && likely(js->generation == announcement->generation)) {
+		job_shard_revoke(state, js);
+		if (js->up != NULL)
+			up_end(js->up);
+	}
+	if (worker->id + 1u < worker->workers)
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), revoke);
+	return ppe_hop_certain(worker, thread, announcement->home_worker, revoked);
+}
+
+static struct ppe_next
+revoked(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	end_announcement(announced_job(ppe_state(worker, thread), &lmem(thread)->announcement));
+	ppe_consume(worker, thread);
+	return PPE_END;
+}
+
+/* ---- a source is elsewhere ---- */
+
+struct ppe_next
+announce_endpoint(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, uint8_t source)
+{
+	js->home->announcing = true;
+	lmem(thread)->announcement = (struct announcement){.home = js->home,
+		.endpoint = js->home->joined[source].at,
+		.serial = js->serial,
+		.home_worker = worker->id,
+		.generation = js->generation,
+		.job = js->job,
+		.source = source};
+	return ppe_hop_certain(worker, thread, 0, follow);
+}
+
+/* On each worker in turn: set the source's endpoint. */
+static struct ppe_next
+follow(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct announcement *announcement = &lmem(thread)->announcement;
+	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
+
+	if (likely(js != NULL) && js->generation == announcement->generation &&
+		js->endpoint[announcement->source].valid)
+		source_is_at(worker, js, announcement->source, &announcement->endpoint);
+	if (worker->id + 1u < worker->workers)
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), follow);
+	return ppe_hop_certain(worker, thread, announcement->home_worker, followed);
+}
+
+/* Back at the home shard. */
+static struct ppe_next
+followed(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct announcement *announcement = &lmem(thread)->announcement;
+	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
+
+	end_announcement(js);
+	if (likely(js != NULL) && js->generation == announcement->generation)
+		return answer_joins(worker, thread, js, announcement->source);
+	ppe_drop(worker, thread, PPE_DROP_STALE);
+	return PPE_END;
+}
+
+const struct ppe_segment_name announce_segments[] = {
+	{adopt, "adopt"},
+	{joined, "joined"},
+	{revoke, "revoke"},
+	{revoked, "revoked"},
+	{follow, "follow"},
+	{followed, "followed"},
+	{answer, "answer"},
+	{NULL, NULL},
+};
