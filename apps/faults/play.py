@@ -8,7 +8,8 @@ import signal
 import subprocess
 import time
 
-from rack import SWITCH_ADDRESS, RackError, tail
+from rack import RackError, tail
+from scenario import racks_of
 
 POLL_S = 0.01
 GRACE_S = 5  # for a process to end
@@ -23,17 +24,17 @@ class Host:
         self.endless = job['endless']
         self.killed = self.hung = False
         self.output = None  # all of it, after its end
-        rack = play.rack
-        self.results = os.path.join(rack.folder, '%s-results-%d-%d' % (play.name, number, source))
-        self.process = rack.spawn(self.host, [
-            rack.program(('faults', 'weir-faults-host'))] + [
+        stage = play.stage
+        self.results = os.path.join(stage.folder, '%s-results-%d-%d' % (play.name, number, source))
+        self.process = stage.spawn(self.host, [
+            stage.program(('faults', 'weir-faults-host'))] + [
                 '--%s=%s' % (key.replace('_', '-'), value)
                 for key, value in self.options(play, job, newcomer).items()],
             '%s-job%d' % (play.name, number))
 
     def options(self, play, job, newcomer):
         made = {
-            'switch': SWITCH_ADDRESS, 'address': play.rack.address(self.host),
+            'switch': play.stage.switch_address(self.host), 'address': play.stage.address(self.host),
             'source': self.source, 'job': self.job, 'seed': play.seed, 'results': self.results,
             'steps': 0 if job['endless'] else job['steps'], 'count': job['count'],
             'collective': job['collective'], 'root': job['root'],
@@ -42,7 +43,7 @@ class Host:
             'again': job['rejoin'], 'newcomer': int(newcomer), 'pause_us': job['pause_us'],
         }
         if job['authenticate']:
-            made['key'] = play.rack.key_file(self.job)
+            made['key'] = play.stage.key_file(self.job)
         slow = job['stragglers']
         if slow and play.faulty and self.source in play.stragglers[self.job]:
             made.update(slow_ppm=round(slow['chance_percent'] * 10000),
@@ -83,24 +84,27 @@ def tail_text(path, size=4096):
 
 
 class Play:
-    """One run of a scenario in a rack whose switch is up. faulty: with faults, actions and endless jobs; without them
+    """One run of a scenario on a stage whose switches are up. faulty: with faults, actions and endless jobs; without them
     for comparison."""
 
-    def __init__(self, rack, scenario, seed, faulty):
-        self.rack, self.scenario, self.seed, self.faulty = rack, scenario, seed, faulty
+    def __init__(self, stage, scenario, seed, faulty):
+        self.stage, self.scenario, self.seed, self.faulty = stage, scenario, seed, faulty
         self.name = 'faulty' if faulty else 'free'
         draw = random.Random(seed)
         self.random_host = draw.randrange(scenario['hosts'])
-        self.stragglers = {n: draw.sample(range(len(job['hosts'])), job['stragglers']['hosts'])
+        self.stragglers = {n: [job['hosts'].index(host) for rack in racks_of(stage.places, job).values()
+                               for host in draw.sample(rack, job['stragglers']['hosts'])]
                            for n, job in enumerate(scenario['jobs'], 1) if job['stragglers']}
         self.faults = scenario['faults'] if faulty else None  # that are set now
         self.hosts, self.beside, self.hung = [], [], []
+        self.dead = []  # switches that were killed
         self.missed = []  # actions whose time never came, or that found no process
         self.undo = []  # (when, action), of actions with for_ms
         self.began = self.last = None
 
     def run(self):
-        self.rack.begin_counting()
+        for switch in self.stage.switches.values():
+            switch.begin_counting()
         self.set_faults(self.faults)
         self.began = self.last = time.monotonic()
         for number, job in enumerate(self.scenario['jobs'], 1):
@@ -141,25 +145,23 @@ class Play:
     # -- actions
 
     def set_faults(self, faults):
-        """In the running switch, and for one that starts again."""
         self.faults = faults
-        if faults:
-            self.rack.changes['faults'] = dict(faults, seed=self.seed)
-            self.rack.ask('PUT', '/v1/faults', self.rack.changes['faults'])
-        else:
-            self.rack.changes.pop('faults', None)
-            self.rack.ask('DELETE', '/v1/faults')
+        self.stage.set_faults(faults, self.seed)
 
     def do(self, action, undoing=False):
         what, after = action['do'], action['for_ms']
         if what == 'faults':
-            self.rack.keep_fault_counts()
+            for switch in self.stage.switches.values():
+                switch.keep_fault_counts()
             before = self.faults
             self.set_faults(action['faults'] if action['faults'].get('rules') else None)
             undo = dict(action, faults=before or {}, for_ms=None)
         elif action['switch']:
-            self.to_switch(what)
+            self.to_switch(what, 'switch' if action['switch'] is True else action['switch'])
             undo = dict(action, do={'kill': 'start', 'stop': 'continue'}.get(what), for_ms=None)
+        elif action['link']:
+            self.to_link(what, action['link'])
+            undo = dict(action, do='link_up', for_ms=None)
         else:
             host = self.random_host if action['host'] == 'random' else action['host']
             if not self.to_host(what, host) and not undoing:
@@ -169,24 +171,29 @@ class Play:
         if after is not None:
             self.undo.append((time.monotonic() + after / 1000, undo))
 
-    def to_switch(self, what):
-        rack = self.rack
+    def to_switch(self, what, name):
+        switch = self.stage.switches[name]
         if what == 'kill':
-            rack.keep_counts()
-            rack.switch.kill()
+            switch.keep_counts()
+            switch.switch.kill()
+            self.dead.append(name)
         elif what == 'start':
-            rack.write_config()
-            rack.start_switch(os.path.join(rack.folder, 'switch.json'))
+            switch.write_config()
+            switch.start_switch(os.path.join(switch.folder, 'switch.json'))
+            self.dead.remove(name)
         else:
-            rack.switch.signal(signal.SIGSTOP if what == 'stop' else signal.SIGCONT)
+            switch.switch.signal(signal.SIGSTOP if what == 'stop' else signal.SIGCONT)
+
+    def to_link(self, what, link):
+        """The upper end: below the interface keeps its address, and sees no carrier."""
+        namespace, interface = self.stage.place(self.stage.places.links[link][1], link)
+        subprocess.run(['ip', '-n', namespace, 'link', 'set', interface, what[len('link_'):]], check=True, timeout=10)
 
     def to_host(self, what, host):
         """Returns whether it found a process."""
         living = [h for h in self.hosts if h.host == host and h.process.status is None]
         if what in ('link_down', 'link_up'):
-            # The end at the switch: the host keeps its address, and sees no carrier.
-            subprocess.run(['ip', '-n', self.rack.namespace('sw'), 'link', 'set', 'p%d' % host,
-                            what[len('link_'):]], check=True, timeout=10)
+            self.to_link(what, 'host%d-%s' % (host, self.stage.places.leaf(host)))
             return True
         if what == 'start':
             gone = {(h.job, h.source) for h in self.hosts if h.host == host and h.killed}
@@ -204,13 +211,13 @@ class Play:
     def start_traffic(self, traffic):
         if traffic['ping']:
             ping = traffic['ping']
-            to = SWITCH_ADDRESS if ping['to'] == 'switch' else self.rack.address(ping['to'])
-            return Beside(self.rack.spawn(ping['from'], ['ping', '-n', '-i', str(ping['interval_ms'] / 1000),
+            to = self.stage.switch_address(ping['from']) if ping['to'] == 'switch' else self.stage.address(ping['to'])
+            return Beside(self.stage.spawn(ping['from'], ['ping', '-n', '-i', str(ping['interval_ms'] / 1000),
                                                          '-W', '2', to], 'ping'))
         flood = traffic['flood']
-        return Beside(self.rack.spawn(flood['host'], [
-            self.rack.program(('faults', 'weir-faults-host')), '--switch', SWITCH_ADDRESS,
-            '--address', self.rack.address(flood['host'])] + [
+        return Beside(self.stage.spawn(flood['host'], [
+            self.stage.program(('faults', 'weir-faults-host')), '--switch', self.stage.switch_address(flood['host']),
+            '--address', self.stage.address(flood['host'])] + [
                 '--%s=%d' % (key, flood[key]) for key in ('job', 'source', 'bytes')] + [
                     '--flood=%d' % flood['packets_per_s']], 'flood'))
 
@@ -238,15 +245,17 @@ class Play:
                                                            tail(one.process.log)))
             finally:
                 one.process.kill()
-        if self.rack.switch.status is not None:
-            raise RackError('%s: ended with status %d\n%s' % (
-                self.rack.switch.name, self.rack.switch.status, tail(self.rack.switch.log)))
+        for name in list(self.dead):
+            self.to_switch('start', name)
+        for switch in self.stage.switches.values():
+            if switch.switch.status is not None:
+                raise RackError('%s: ended with status %d\n%s' % (
+                    switch.switch.name, switch.switch.status, tail(switch.switch.log)))
         for one in self.hosts + self.beside:
             one.output = one.process.output
-        self.rack.keep_counts()
-        self.faults = None
-        self.rack.changes.pop('faults', None)
-        self.rack.ask('DELETE', '/v1/faults')  # held packets are sent
+        for switch in self.stage.switches.values():
+            switch.keep_counts()
+        self.set_faults(None)  # held packets are sent
 
     def tell_hung(self, host):
         """Note the operation of a host that hangs, and the blocks that wait."""
@@ -256,13 +265,14 @@ class Play:
         last = [line for line in host.process.output.splitlines() if line.startswith('failed')]
         self.hung.append('\n'.join([text] + last[-1:]))
         if len(self.hung) == 1:
-            try:
-                stuck = subprocess.run([self.rack.program(('ctl', 'weirctl')), '-s', 'unix:' +
-                                        self.rack.socket, 'blocks', '--stuck'], text=True, timeout=10,
-                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-                self.hung[0] += '\n' + stuck.stdout.strip()
-            except (subprocess.TimeoutExpired, RackError) as error:
-                self.hung[0] += '\n' + str(error)
+            for name, switch in self.stage.switches.items():
+                try:
+                    stuck = subprocess.run([switch.program(('ctl', 'weirctl')), '-s', 'unix:' + switch.socket,
+                                            'blocks', '--stuck'], text=True, timeout=10,
+                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                    self.hung[0] += '\n%s: %s' % (name, stuck.stdout.strip())
+                except (subprocess.TimeoutExpired, RackError) as error:
+                    self.hung[0] += '\n%s: %s' % (name, error)
 
     def ping_loss(self):
         """Sent, received, of all pings."""

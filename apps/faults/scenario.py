@@ -156,6 +156,11 @@ def keys(**known):
     return check
 
 
+def names(value):
+    """A name, or several."""
+    return array(text, 1, 64)(value) if isinstance(value, list) else [text(value)]
+
+
 HOST = whole(0, HOSTS_MAX - 1)
 SOME_HOST = either(HOST, word('random'))
 MS = whole(0, 600000)
@@ -166,6 +171,12 @@ TYPES = [entry[2] for entry in weir_lists.DTYPES]
 OPERATIONS = [entry[2] for entry in weir_lists.OPS]
 OF_INTEGERS = OPERATIONS[5:]
 
+TREE = keys(
+    leaves=Key(whole(1, 8), required=True),
+    spines=Key(whole(1, 8), 1),
+    tops=Key(whole(0, 8), 0),
+    hosts=Key(whole(1, HOSTS_MAX), required=True),
+)
 STRAGGLERS = keys(
     hosts=Key(whole(1, HOSTS_MAX), required=True),
     chance_percent=Key(number(0, 100), 100),
@@ -179,7 +190,9 @@ PLANT = keys(
 )
 JOB = keys(
     hosts=Key(array(HOST, 1, HOSTS_MAX)),
+    spines=Key(array(whole(0, 7), 1, 8)),
     options=Key(section, {}),
+    spine_options=Key(section, {}),
     authenticate=Key(yes_or_no, False),
     steps=Key(whole(1, 1000000), 100),
     endless=Key(yes_or_no, False),
@@ -200,7 +213,8 @@ JOB = keys(
 ACTION = keys(
     do=Key(word('stop', 'continue', 'kill', 'start', 'link_down', 'link_up', 'faults'), required=True),
     host=Key(SOME_HOST),
-    switch=Key(yes_or_no, False),
+    switch=Key(either(yes_or_no, text), False),
+    link=Key(text),
     job=Key(whole(1, 8), 1),
     at_step=Key(whole(0, 1000000), 0),
     at_ms=Key(MS, 0),
@@ -227,7 +241,7 @@ END = word('done', 'failed', 'killed', 'any')
 EXPECT = keys(
     ends=Key(mapping(WHO, 'a host, "random" or "all"', END), {}),
     says=Key(mapping(WHO, 'a host, "random" or "all"', pattern), {}),
-    counts=Key(mapping(r'[a-z_0-9]+(\.[a-z_0-9]+)?', 'a count', bounds), {}),
+    counts=Key(mapping(r'[a-z_0-9]+(\.[a-z_0-9]+){0,2}', 'a count', bounds), {}),
     slowdown_at_most=Key(number(0, 1e6)),
     longest_ms=Key(bounds),
     pings_lost_percent=Key(bounds),
@@ -236,7 +250,8 @@ SCENARIO = keys(
     about=Key(text, required=True),
     seed=Key(SEED),
     seconds=Key(whole(1, 600), 30),
-    hosts=Key(whole(1, HOSTS_MAX), required=True),
+    hosts=Key(whole(1, HOSTS_MAX)),
+    tree=Key(TREE),
     switch=Key(section, {}),
     port=Key(section, {}),
     jobs=Key(array(JOB, 1, 8), required=True),
@@ -248,9 +263,64 @@ SCENARIO = keys(
 OF_THE_RUNNER = ('ports', 'jobs', 'faults', 'api')
 
 
+class Places:
+    """The switches of a scenario and the links of hosts and switches, by name."""
+
+    def __init__(self, scenario):
+        tree = scenario['tree'] or {'leaves': 1, 'spines': 0, 'tops': 0, 'hosts': scenario['hosts']}
+        self.per_leaf = tree['hosts']
+        self.leaves = ['leaf%d' % i for i in range(tree['leaves'])]
+        self.spines = ['spine%d' % i for i in range(tree['spines'])]
+        self.tops = ['top%d' % i for i in range(tree['tops'])]
+        self.hosts = self.per_leaf * tree['leaves']
+        # name: (lower end, upper end)
+        self.links = {'host%d-%s' % (h, self.leaf(h)): (h, self.leaf(h)) for h in range(self.hosts)}
+        self.links.update(('%s-%s' % (lower, upper), (lower, upper))
+                          for lower in self.switches for upper in self.parents(lower))
+
+    @property
+    def switches(self):
+        return self.leaves + self.spines + self.tops
+
+    def parents(self, switch):
+        """Below tops a leaf has one spine, as ranks reach a switch on one way only."""
+        if switch in self.leaves and self.tops:
+            return [self.spines[self.leaves.index(switch) * len(self.spines) // len(self.leaves)]]
+        return self.spines if switch in self.leaves else self.tops if switch in self.spines else []
+
+    def leaf(self, host):
+        return self.leaves[host // self.per_leaf]
+
+    def among(self, what):
+        """The links of that name, or of that kind, such as `leaf-spine`."""
+        return [name for name in self.links if what in (name, re.sub(r'\d+', '', name))]
+
+
+def rules(scenario, faults, port):
+    """The section `faults` of each switch, and for each of its rules the number of the scenario's. port: a function that names
+    the port of a switch to a link."""
+    places, made = Places(scenario), {}
+    for number, rule in enumerate(faults.get('rules', [])):
+        where = names(rule['link']) if 'link' in rule else places.links
+        for link in dict.fromkeys(l for w in where for l in places.among(w)):
+            switch = places.links[link][1]  # its upper end
+            for way in [rule['way']] if 'way' in rule else ['up', 'down']:
+                one = {k: v for k, v in rule.items() if k not in ('link', 'way')}
+                one.update(port=port(switch, link), direction='in' if way == 'up' else 'out')
+                made.setdefault(switch, []).append((number, one))
+    more = {k: v for k, v in faults.items() if k != 'rules'}
+    return {switch: (dict(more, rules=[r for _, r in found]), [n for n, _ in found])
+            for switch, found in made.items()}
+
+
 def check_hosts(scenario):
     """What the parts must agree in."""
-    hosts = scenario['hosts']
+    if (scenario['hosts'] is None) == (scenario['tree'] is None):
+        raise Wrong('needs either "hosts" or "tree"')
+    places = Places(scenario)
+    hosts = scenario['hosts'] = places.hosts
+    if hosts > HOSTS_MAX:
+        raise Wrong('%d hosts are not in 1..%d' % (hosts, HOSTS_MAX), 'tree')
 
     def known(path, host):
         if isinstance(host, int) and host >= hosts:
@@ -267,8 +337,11 @@ def check_hosts(scenario):
             known('%s.hosts[%d]' % (path, i), host)
         if len(set(job['hosts'])) != len(job['hosts']):
             raise Wrong('a host is there twice', path + '.hosts')
-        if job['stragglers'] and job['stragglers']['hosts'] > len(job['hosts']):
-            raise Wrong('the job has %d hosts' % len(job['hosts']), path + '.stragglers.hosts')
+        racks = racks_of(places, job)
+        if job['stragglers'] and job['stragglers']['hosts'] > min(map(len, racks.values())):
+            raise Wrong('%s has %d hosts' % ('a rack of the job' if scenario['tree'] else 'the job',
+                                             min(map(len, racks.values()))), path + '.stragglers.hosts')
+        check_tree(scenario, places, job, path)
         if job['stragglers'] and job['stragglers']['least_ms'] > job['stragglers']['most_ms']:
             raise Wrong('is more than most_ms', path + '.stragglers.least_ms')
         if job['plant'] and job['plant']['host'] not in job['hosts']:
@@ -283,19 +356,21 @@ def check_hosts(scenario):
         if job['op'] in OF_INTEGERS and job['type'][0] not in 'iu':
             raise Wrong('"%s" is for integers' % job['op'], path + '.op')
         for name in ('id', 'name', 'sources', 'key_file', 'generation'):
-            if name in job['options']:
-                raise Wrong('is weir-faults\' to set', '%s.options.%s' % (path, name))
+            for key in ('options', 'spine_options'):
+                if name in job[key]:
+                    raise Wrong('is weir-faults\' to set', '%s.%s.%s' % (path, key, name))
     if all(job['endless'] for job in scenario['jobs']):
         raise Wrong('true in all jobs: it would not end', 'jobs[0].endless')
     for key in OF_THE_RUNNER:
         if key in scenario['switch']:
             raise Wrong('is weir-faults\' to set', 'switch.' + key)
     for i, action in enumerate(scenario['actions']):
-        check_action(scenario, action, 'actions[%d]' % i)
+        check_action(scenario, places, action, 'actions[%d]' % i)
         known('actions[%d].host' % i, action['host'])
         if action['host'] is not None and not action['do'].startswith('link'):
             for host in range(hosts) if action['host'] == 'random' else [action['host']]:
                 runs('actions[%d].host' % i, host)
+    check_rules(scenario, places, scenario['faults'], 'faults')
     for i, traffic in enumerate(scenario['traffic']):
         path = 'traffic[%d]' % i
         if (traffic['ping'] is None) == (traffic['flood'] is None):
@@ -312,19 +387,69 @@ def check_hosts(scenario):
                 runs('expect.%s.%s' % (name, host), int(host))
 
 
-def check_action(scenario, action, path):
-    do = action['do']
+def racks_of(places, job):
+    """The hosts of a job by leaf."""
+    made = {}
+    for host in job['hosts']:
+        made.setdefault(places.leaf(host), []).append(host)
+    return made
+
+
+def check_tree(scenario, places, job, path):
+    if scenario['tree'] is None:
+        for key in ('spines', 'spine_options'):
+            if job[key]:
+                raise Wrong('goes with "tree" only', '%s.%s' % (path, key))
+        return
+    order = [host for rack in racks_of(places, job).values() for host in rack]
+    if order != job['hosts']:
+        raise Wrong('the hosts of a leaf must follow each other', path + '.hosts')
+    if job['spines'] and places.tops:
+        raise Wrong('a job below tops has all spines', path + '.spines')
+    job['spines'] = list(range(len(places.spines))) if job['spines'] is None else job['spines']
+    for spine in job['spines']:
+        if spine >= len(places.spines):
+            raise Wrong('%d is not in 0..%d' % (spine, len(places.spines) - 1), path + '.spines')
+    if len(set(job['spines'])) != len(job['spines']):
+        raise Wrong('a spine is there twice', path + '.spines')
+
+
+def check_rules(scenario, places, faults, path):
+    """The switch checks a rule but for its place."""
+    for i, rule in enumerate((faults or {}).get('rules', [])):
+        where = '%s.rules[%d]' % (path, i)
+        for key in ('port', 'direction') if scenario['tree'] else ('link', 'way'):
+            if key in rule:
+                raise Wrong('a tree has "link" and "way"' if scenario['tree'] else 'goes with "tree" only',
+                            '%s.%s' % (where, key))
+        for link in at(where + '.link', names, rule['link']) if 'link' in rule else []:
+            if not places.among(link):
+                raise Wrong('there is no link %s' % shown(link), where + '.link')
+        if 'way' in rule:
+            at(where + '.way', word('up', 'down'), rule['way'])
+
+
+def check_action(scenario, places, action, path):
+    do, tree = action['do'], scenario['tree'] is not None
     if action['job'] > len(scenario['jobs']):
         raise Wrong('there are %d jobs' % len(scenario['jobs']), path + '.job')
     if (do == 'faults') != (action['faults'] is not None):
         raise Wrong('"faults" goes with "do": "faults", and with nothing else', path)
+    check_rules(scenario, places, action['faults'], path + '.faults')
+    targets = [key for key in ('host', 'switch', 'link') if action[key] is not None and action[key] is not False]
     if do == 'faults':
-        if action['host'] is not None or action['switch']:
+        if targets:
             raise Wrong('faults are the switch\'s', path)
-    elif (action['host'] is None) == (not action['switch']):
-        raise Wrong('needs either "host" or "switch"', path)
+    elif len(targets) != 1:
+        raise Wrong('needs either "host" or "switch"' + (' or "link"' if tree else ''), path)
     elif do.startswith('link') and action['switch']:
         raise Wrong('links are hosts\'', path + '.switch')
+    elif action['link'] is not None and not do.startswith('link'):
+        raise Wrong('goes with "link_down" and "link_up"', path + '.link')
+    elif action['link'] is not None and action['link'] not in places.links:
+        raise Wrong('there is no link %s' % shown(action['link']), path + '.link')
+    elif action['switch'] and (action['switch'] not in places.switches if tree else action['switch'] is not True):
+        raise Wrong('is one of %s' % ', '.join(places.switches) if tree else 'there is one switch: true', path + '.switch')
     if action['for_ms'] is not None and do not in ('stop', 'link_down', 'kill', 'faults'):
         raise Wrong('nothing undoes "%s"' % do, path + '.for_ms')
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rack of a scenario: its programs are built or installed, and its counts survive the switch."""
+"""The switches of a scenario: one, or a tree. Programs are built or installed, and counts survive the switches."""
 import contextlib
+import hmac
 import os
 import shutil
 
 from rack import Api, Rack, RackError, job
+from scenario import Places, rules
+from tree import Switch, Tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # `packets lost`: dropped on purpose, or for lack of room.
@@ -12,42 +15,19 @@ LOST = ('fault_drop', 'fault_blackout', 'queue_full', 'crossbar_full', 'no_mbuf'
 DAMAGE = ('drop', 'blackout', 'corrupt')
 
 
-class FaultRack(Rack):
-    """A rack with the jobs of a scenario, and a control API on a Unix socket."""
+class FaultSwitch:
+    """What a scenario asks of a switch. Mixed into a Rack, and it comes first."""
 
-    def __init__(self, scenario, build=None):
-        self.scenario = scenario
-        self.built = build
-        jobs = []
-        super().__init__(build=build, hosts=scenario['hosts'], jobs=jobs,
-                         changes=dict(scenario['switch']))
-        self.socket = os.path.join(self.folder, 'run', 'api.sock')
-        self.changes['api'] = {'listen': ['unix:' + self.socket]}
-        self.counted = None  # by switches that have ended
-
-    def __enter__(self):
-        super().__enter__()
-        for number, one in enumerate(self.scenario['jobs'], 1):
-            made = job(number, len(one['hosts']), **one['options'])
-            for source, host in zip(made['sources'], one['hosts']):
-                source['address'] = self.address(host)
-            if one['authenticate']:
-                made['key_file'] = self.key_file(number)
-            self.jobs.append(made)
-        return self
+    built = None
+    counted = None  # by switches that have ended
+    rule_numbers = ()  # of its faults' rules in the scenario
+    port_keys = {}
 
     def config(self):
         made = super().config()
         for port in made['ports']:
-            port.update(self.scenario['port'])
+            port.update(self.port_keys)
         return made
-
-    def key_file(self, number):
-        path = os.path.join(self.folder, 'job%d.key' % number)
-        if not os.path.exists(path):
-            with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), 'w') as file:
-                file.write(os.urandom(32).hex() + '\n')
-        return path
 
     def program(self, name):
         """In a build directory, else where Weir is installed beside these files."""
@@ -66,13 +46,20 @@ class FaultRack(Rack):
         with contextlib.closing(Api(self.socket)) as api:
             return api.ask(method, target, body)
 
-    # -- levels: what has to return to its value
+    def set_faults(self, faults, numbers):
+        """In the running switch, and for one that starts again. numbers: of its rules in the scenario."""
+        self.rule_numbers = numbers
+        if faults:
+            self.changes['faults'] = faults
+            self.ask('PUT', '/v1/faults', faults)
+        else:
+            self.changes.pop('faults', None)
+            self.ask('DELETE', '/v1/faults')
 
     def levels(self):
-        """Free packet memory, buffers and block records. Clears faults."""
+        """What has to return to its value: free packet memory, buffers and block records. Clears faults."""
         # The first rule allocates the memory for held packets, which stays.
-        self.ask('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'drop',
-                                                  'chance_ppm': 0}]})
+        self.ask('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'drop', 'chance_ppm': 0}]})
         self.ask('DELETE', '/v1/faults')
         status = self.ask('GET', '/v1/status')
         found = {'pools.%s' % name: pool['free'] for name, pool in status['pools'].items()}
@@ -82,29 +69,14 @@ class FaultRack(Rack):
             found['%s.buffers_used' % one['name']] = one['buffers_used']
         return found
 
-    def renew_jobs(self):
-        """Remove and restore the jobs, by reloading: everything that they held must return."""
-        jobs, self.jobs = self.jobs, []
-        try:
-            self.write_config()
-            self.ask('POST', '/v1/reload')
-        finally:
-            self.jobs = jobs
-        self.write_config()
-        self.ask('POST', '/v1/reload')
-
     # -- counts, over restarts of the switch
-
-    def count(self):
-        """Counters since the last begin_counting, including those of switches that were killed."""
-        return add(self.counted, flat(self.read_stats(), self.fault_counts()))
 
     def begin_counting(self):
         self.counted = {k: -v for k, v in flat(self.stats_at_rest(), {}).items()}
 
     def keep_counts(self):
         """Keep the counts of a switch that will be killed, or whose faults will be cleared."""
-        self.counted = self.count()
+        self.counted = add(self.counted, flat(self.read_stats(), self.fault_counts()))
 
     def keep_fault_counts(self):
         self.counted = add(self.counted, self.fault_counts())
@@ -112,12 +84,183 @@ class FaultRack(Rack):
     def fault_counts(self):
         """Hits by rule and by action."""
         found = {}
-        for i, rule in enumerate(self.ask('GET', '/v1/faults')['rules']):
-            for name in ('hits.%d' % i, 'hits.' + rule['action'], 'matched.%d' % i):
+        for number, rule in zip(self.rule_numbers, self.ask('GET', '/v1/faults')['rules']):
+            for name in ('hits.%d' % number, 'hits.' + rule['action'], 'matched.%d' % number):
                 count = rule['matched' if name.startswith('matched') else 'hit']
                 found[name] = found.get(name, 0) + count
             if rule['action'] == 'corrupt':
                 found['lost'] = found.get('lost', 0) + rule['hit']
+        return found
+
+
+class OneSwitch(FaultSwitch, Rack):
+    """A scenario's only switch, with a control API on a Unix socket."""
+
+    label = None
+
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.socket = os.path.join(self.folder, 'run', 'api.sock')
+        self.changes['api'] = {'listen': ['unix:' + self.socket]}
+
+
+class TreeSwitch(FaultSwitch, Switch):
+    """A switch of a scenario's tree."""
+
+    @property
+    def socket(self):
+        return self.api_path
+
+
+class FaultTree(Tree):
+    make = TreeSwitch
+
+
+class Stage(contextlib.ExitStack):
+    """The switches of a scenario, by name in a tree, with its jobs. A context manager."""
+
+    def __init__(self, scenario, build=None):
+        super().__init__()
+        self.scenario, self.places = scenario, Places(scenario)
+        more = {'build': build, 'changes': dict(scenario['switch'])}
+        if scenario['tree'] is None:
+            self.tree = None
+            self.switches = {'switch': OneSwitch(hosts=scenario['hosts'], **more)}
+            self.roots = list(self.switches.values())
+        else:
+            above = {switch: self.places.parents(switch) for switch in self.places.switches}
+            self.tree = FaultTree(**scenario['tree'], above=above, **more)
+            self.switches = self.tree.switches
+            self.roots = [switch for switch in self.tree if not switch.parents]
+        for switch in self.switches.values():
+            switch.built, switch.port_keys = build, scenario['port']
+
+    def __enter__(self):
+        try:
+            self.enter_context(self.tree or self.switches['switch'])
+            for number, one in enumerate(self.scenario['jobs'], 1):
+                self.add_job(number, one)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    @property
+    def folder(self):
+        return self.roots[0].folder
+
+    def at(self, host):
+        """The switch of a host and the host's number there."""
+        return self.tree.at(host) if self.tree else (self.switches['switch'], host)
+
+    def place(self, name, link):
+        """The namespace and the interface of a switch's end of a link, which is its port's name, too."""
+        lower, upper = self.places.links[link]
+        if isinstance(lower, int):
+            switch, host = self.at(lower)
+            return switch.namespace('sw'), 'p%d' % host
+        lower, upper = self.tree[lower], self.tree[upper]
+        if name == lower.label:
+            return lower.namespace('sw'), 'up%d' % lower.parents.index(upper)
+        return upper.namespace('sw'), 'down%d' % upper.children.index(lower)
+
+    # -- jobs
+
+    def add_job(self, number, one):
+        if self.tree:
+            above = [self.places.spines[spine] for spine in one['spines']] + self.places.tops
+            made = self.tree.add_job(number, one['hosts'], above=above, **one['options'])
+            for name in set(above) & set(made):
+                made[name].update(one['spine_options'])
+        else:
+            made = {'switch': job(number, len(one['hosts']), **one['options'])}
+            for source, host in zip(made['switch']['sources'], one['hosts']):
+                source['address'] = self.address(host)
+            self.switches['switch'].jobs.append(made['switch'])
+        if one['authenticate']:
+            for settings in made.values():
+                settings['key_file'] = self.key_file(number)
+                for parent in settings.get('tree', {}).get('parents', []):
+                    parent['key_file'] = self.key_file(number, settings['tree']['first_rank'])
+
+    def key_file(self, number, source=None):
+        """The key of a job, or of one of its sources."""
+        name = 'job%d.key' % number if source is None else 'job%d-source%d.key' % (number, source)
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path):
+            key = os.urandom(32)
+            if source is not None:
+                with open(self.key_file(number)) as file:
+                    key = hmac.digest(bytes.fromhex(file.read()), b'weir source' + bytes([source]) + bytes(8), 'sha256')
+            with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), 'w') as file:
+                file.write(key.hex() + '\n')
+        return path
+
+    # -- the hosts
+
+    def address(self, host):
+        switch, own = self.at(host)
+        return switch.address(own)
+
+    def switch_address(self, host):
+        return self.at(host)[0].switch_address
+
+    def spawn(self, host, argv, name):
+        switch, own = self.at(host)
+        return switch.spawn(own, argv, name)
+
+    def program(self, name):
+        return self.roots[0].program(name)
+
+    # -- all switches
+
+    def each(self, function):
+        """The dicts that this gives for every switch as one; in a tree with the switch's name in front of the keys."""
+        return {'%s.%s' % (switch.label, key) if self.tree else key: value
+                for switch in self.switches.values() for key, value in function(switch).items()}
+
+    def start(self):
+        for switch in self.switches.values():
+            switch.start_switch()
+
+    def stop(self):
+        """Stop all, which must return everything."""
+        for switch in self.switches.values():
+            switch.stop_switch()
+
+    def levels(self):
+        return self.each(lambda switch: switch.levels())
+
+    def check_packets(self):
+        for switch in self.switches.values():
+            switch.check_packets()
+
+    def renew_jobs(self):
+        """Remove and restore the jobs, by reloading: everything that they held must return."""
+        jobs = [(switch, switch.jobs) for switch in self.switches.values()]
+        for those in ([], None):
+            for switch, own in jobs:
+                switch.jobs = own if those is None else those
+                switch.write_config()
+            for switch, _ in jobs:
+                switch.ask('POST', '/v1/reload')
+
+    def set_faults(self, faults, seed):
+        if self.tree:
+            made = rules(self.scenario, faults or {}, lambda name, link: self.place(name, link)[1])
+        else:
+            made = {'switch': (faults, range(len((faults or {}).get('rules', []))))}
+        for name, switch in self.switches.items():
+            section, numbers = made.get(name, (None, []))
+            switch.set_faults(section and dict(section, seed=seed), numbers)
+
+    def counts(self):
+        """Of all switches, and in a tree also of each."""
+        found = self.each(lambda switch: switch.counted) if self.tree else {}
+        for switch in self.switches.values():
+            found = add(found, switch.counted)
+        for name in ('complete', 'partial', 'error'):
+            found[name] = sum(switch.counted.get('blocks_' + name, 0) for switch in self.roots)
         return found
 
 

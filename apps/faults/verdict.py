@@ -11,7 +11,7 @@ class Outcome:
     def __init__(self, play):
         reports = [(h, h.report) for h in play.hosts]
         self.play = play
-        self.counts = dict(play.rack.counted)
+        self.counts = play.stage.counts()
         self.hung = list(play.hung)
         self.wrong, self.problems = 0, []
         done = [r for _, r in reports if r]
@@ -30,9 +30,6 @@ class Outcome:
             'operations': self.operations,
             'repaired': sum(r['retransmissions'] for r in done),
             'duplicated': self.counts['drops.duplicate'] + sum(r['duplicates'] for r in done),
-            'complete': self.counts['blocks_complete'],
-            'partial': self.counts['blocks_partial'],
-            'error': self.counts['blocks_error'],
             'rejoins': sum(r['rejoins'] for r in done),
             'fed_back': sum(r['fed_back'] for r in done),
             'forged': sum(r['forged'] for r in done) + self.counts['drops.forged'],

@@ -110,6 +110,8 @@ class Tree(contextlib.ExitStack):
     each. limited: links may have a rate. changes: to the configuration of every switch. more: of `Rack`.
     """
 
+    make = Switch  # what its switches are
+
     def __init__(self, leaves=2, hosts=2, spines=1, tops=0, above=None, limited=False, changes=None, **more):
         super().__init__()
         self.limited, self.ranks = limited, {}  # ranks: {job: [host of rank 0, ...]}
@@ -117,7 +119,7 @@ class Tree(contextlib.ExitStack):
         self.switches = {}
         for level, count in enumerate(levels):
             for number in range(count):
-                switch = Switch(self, level, number, hosts if level == 0 else 0, **more)
+                switch = self.make(self, level, number, hosts if level == 0 else 0, **more)
                 switch.first_cpu = len(self.switches)  # together they take all CPUs
                 switch.changes = {'api': {'listen': ['unix:' + switch.api_path, 'tcp:SWITCH:%d' % PORT]},
                                   **(changes or {})}
@@ -192,21 +194,25 @@ class Tree(contextlib.ExitStack):
 
     # -- jobs
 
-    def add_job(self, number, hosts=None, **options):
+    def add_job(self, number, hosts=None, above=None, **options):
         """Add a job to the configurations of all switches that it concerns. Returns {switch's name: its job}.
 
-        hosts: those that take part, in the order of their ranks and each leaf's one after the other; all by default. options:
-        settings. The timeouts are the leaves', and double per level.
+        hosts: those that take part, in the order of their ranks and each leaf's one after the other; all by default. above:
+        the names of the switches above leaves that take part; all by default. options: settings. The timeouts are the leaves',
+        and double per level.
         """
         hosts = list(range(self.hosts)) if hosts is None else list(hosts)
+        above = list(self.switches) if above is None else above
         made, first, count = {}, {}, {}
         for switch in self:
             if switch.level == 0:
                 sources = [{'id': rank, 'address': self.address(host)} for rank, host in enumerate(hosts)
                            if self.at(host)[0] is switch]
-            else:
+            elif switch.label in above:
                 sources = [{'id': first[child], 'address': child.switch_address, 'ranks': count[child],
                             'name': child.label, 'api': child.api_url} for child in switch.children if child in count]
+            else:
+                sources = []
             if not sources:
                 continue
             first[switch] = min(source['id'] for source in sources)
@@ -218,7 +224,7 @@ class Tree(contextlib.ExitStack):
             if switch.parents:
                 made[switch]['tree'] = {'ranks': len(hosts), 'first_rank': first[switch], 'parents': [{
                     'name': parent.label, 'address': parent.switch_address, 'mac': parent.switch_mac, 'port': 'up%d' % i,
-                    'job': number, 'api': parent.api_url} for i, parent in enumerate(switch.parents)]}
+                    'job': number, 'api': parent.api_url} for i, parent in enumerate(switch.parents) if parent.label in above]}
             switch.jobs.append(made[switch])
         self.ranks[number] = hosts
         return {switch.label: job for switch, job in made.items()}

@@ -10,8 +10,8 @@ import re
 from faults import HERE, ROOT, Ended
 
 from tap import case, check, main
-from scenario import (ACTION, COLLECTIVES, EXPECT, JOB, SCENARIO, STRAGGLERS, TYPES, ScenarioError, load,
-                      parse)
+from scenario import (ACTION, COLLECTIVES, EXPECT, JOB, SCENARIO, STRAGGLERS, TREE, TYPES, Places, ScenarioError,
+                      load, parse, rules)
 
 GOOD = {
     'about': 'a test', 'hosts': 3, 'jobs': [{'steps': 10}],
@@ -21,8 +21,17 @@ GOOD = {
 }
 
 
-def refused(reason, change):
-    made = copy.deepcopy(GOOD)
+GOOD_TREE = {
+    'about': 'a tree', 'tree': {'leaves': 2, 'spines': 2, 'hosts': 2}, 'jobs': [{'spines': [1]}],
+    'faults': {'held': 5, 'rules': [{'link': 'leaf-spine', 'way': 'up', 'action': 'drop', 'chance_ppm': 10000},
+                                    {'link': ['host3-leaf1', 'leaf0-spine1'], 'action': 'duplicate'}]},
+    'actions': [{'do': 'kill', 'switch': 'leaf0'}, {'do': 'link_down', 'link': 'leaf0-spine1'}],
+    'expect': {'counts': {'leaf0.job1.late': [0, None]}},
+}
+
+
+def refused(reason, change, good=None):
+    made = copy.deepcopy(good or GOOD)
     change(made)
     try:
         parse(json.dumps(made), 'x.json')
@@ -99,6 +108,72 @@ def what_is_wrong_is_named():
 
 
 @case
+def trees():
+    def tree(reason, change):
+        refused(reason, change, GOOD_TREE)
+
+    made = parse(json.dumps(GOOD_TREE), 'x.json')
+    check(made['hosts'] == 4 and made['jobs'][0]['hosts'] == [0, 1, 2, 3], '%s', made)
+    tree('needs either "hosts" or "tree"', lambda s: s.update(hosts=4))
+    refused('needs either "hosts" or "tree"', lambda s: s.pop('hosts'))
+    tree('tree: 64 hosts are not in 1..32', lambda s: s.update(tree={'leaves': 2, 'hosts': 32}))
+    tree('jobs[0].spines: 2 is not in 0..1', lambda s: s['jobs'][0].update(spines=[2]))
+    tree('jobs[0].spines: a spine is there twice', lambda s: s['jobs'][0].update(spines=[1, 1]))
+    refused('jobs[0].spine_options: goes with "tree" only',
+            lambda s: s['jobs'][0].update(spine_options={'timeout_ms': 1}))
+    tree('jobs[0].spine_options.id: is weir-faults\' to set',
+         lambda s: s['jobs'][0].update(spine_options={'id': 1}))
+    tree('jobs[0].hosts: the hosts of a leaf must follow each other',
+         lambda s: s['jobs'][0].update(hosts=[0, 2, 1]))
+    tree('jobs[0].stragglers.hosts: a rack of the job has 1 hosts', lambda s: s['jobs'][0].update(
+        hosts=[0, 1, 2], stragglers={'hosts': 2, 'least_ms': 1, 'most_ms': 2}))
+    tree('jobs[0].spines: a job below tops has all spines', lambda s: s['tree'].update(tops=1))
+    tree('actions[0].switch: is one of leaf0, leaf1, spine0, spine1', lambda s: s['actions'][0].update(switch=True))
+    refused('actions[0].switch: there is one switch: true',
+            lambda s: s.update(actions=[{'do': 'stop', 'switch': 'leaf0'}]))
+    tree('actions[1].link: there is no link "leaf0-spine2"', lambda s: s['actions'][1].update(link='leaf0-spine2'))
+    tree('actions[0].link: goes with "link_down" and "link_up"',
+         lambda s: s.update(actions=[{'do': 'stop', 'link': 'leaf0-spine1'}]))
+    tree('actions[0]: needs either "host" or "switch" or "link"', lambda s: s['actions'][0].update(host=1))
+    tree('faults.rules[0].link: there is no link "spine-leaf"',
+         lambda s: s['faults']['rules'][0].update(link='spine-leaf'))
+    tree('faults.rules[0].way: "in" must be one of up, down', lambda s: s['faults']['rules'][0].update(way='in'))
+    tree('faults.rules[1].direction: a tree has "link" and "way"',
+         lambda s: s['faults']['rules'][1].update(direction='in'))
+    refused('faults.rules[0].link: goes with "tree" only',
+            lambda s: s.update(faults={'rules': [{'action': 'drop', 'link': 'leaf-spine'}]}))
+
+
+@case
+def rules_go_to_the_upper_end_of_their_links():
+    made = parse(json.dumps(GOOD_TREE), 'x.json')
+    found = rules(made, made['faults'], lambda switch, link: '%s/%s' % (switch, link))
+    up = {'action': 'drop', 'chance_ppm': 10000, 'direction': 'in'}
+    both = [{'action': 'duplicate', 'direction': d} for d in ('in', 'out')]
+    check(found == {
+        'spine0': ({'held': 5, 'rules': [dict(up, port='spine0/leaf0-spine0'),
+                                         dict(up, port='spine0/leaf1-spine0')]}, [0, 0]),
+        'spine1': ({'held': 5, 'rules': [dict(up, port='spine1/leaf0-spine1'), dict(up, port='spine1/leaf1-spine1')] +
+                    [dict(b, port='spine1/leaf0-spine1') for b in both]}, [0, 0, 1, 1]),
+        'leaf1': ({'held': 5, 'rules': [dict(b, port='leaf1/host3-leaf1') for b in both]}, [1, 1]),
+    }, '%s', found)
+    made['faults'] = {'rules': [{'action': 'drop', 'way': 'down'}]}
+    found = rules(made, made['faults'], lambda switch, link: link)
+    ports = {one['port'] for section, _ in found.values() for one in section['rules']}
+    check(ports == set(Places(made).links) and len(ports) == 8, 'all links: %s', found)
+
+
+@case
+def a_rank_reaches_a_top_on_one_way():
+    made = dict(GOOD_TREE, tree={'leaves': 4, 'spines': 2, 'tops': 2, 'hosts': 1}, jobs=[{}], actions=[])
+    made.pop('faults')
+    made = parse(json.dumps(made), 'x.json')
+    check([link for link in Places(made).links if not link.startswith('host')] == [
+        'leaf0-spine0', 'leaf1-spine0', 'leaf2-spine1', 'leaf3-spine1', 'spine0-top0', 'spine0-top1', 'spine1-top0',
+        'spine1-top1'], '%s', Places(made).links)
+
+
+@case
 def texts_that_are_no_scenario():
     for text, reason in (('{', r'x\.json:1:2: '), ('[]', r'x\.json: \[\] is not an object'),
                          ('{"about": "a", "about": "b"}', r'x\.json: about: is there twice')):
@@ -116,7 +191,7 @@ def texts_that_are_no_scenario():
 def the_page_names_every_key():
     with open(os.path.join(ROOT, 'docs', 'faults.md')) as file:
         page = file.read()
-    for what in (SCENARIO, JOB, STRAGGLERS, ACTION, EXPECT):
+    for what in (SCENARIO, TREE, JOB, STRAGGLERS, ACTION, EXPECT):
         for key in what.known:
             check(re.search(r'`%s`' % key, page), 'docs/faults.md lacks `%s`', key)
 

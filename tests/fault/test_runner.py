@@ -135,7 +135,7 @@ def what_is_not_delivered_is_wrong():
 
 
 class Leaky:
-    """A rack whose switch keeps a buffer."""
+    """Switches, one of which keeps a buffer."""
 
     def __init__(self, error=None):
         self.error = error
@@ -150,7 +150,7 @@ class Leaky:
     def levels(self):
         return {'memory.data': 147456, 'pools.packets': 4095}
 
-    def stop_switch(self):
+    def stop(self):
         pass
 
 
