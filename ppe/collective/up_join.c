@@ -206,7 +206,7 @@ up_joined(const struct up_home *above, uint64_t ranks[MASK_WORDS])
 
 	memset(all, 0xff, sizeof(all));
 	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++)
-		if (in_set(above->set, p)) {
+		if (in_set(above->set, p) && !above->used) {
 			any = true;
 			for (unsigned int i = 0; i < MASK_WORDS; i++)
 				all[i] &= above->parent[p].joined[i];
