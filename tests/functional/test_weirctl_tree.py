@@ -224,7 +224,7 @@ EDITS = [
     ([('spine1', 'type', 'int32')], 'leaf0 below spine1: type is fp32 and int32'),
     ([('spine1', 'op', 'max')], 'op is sum and max'),
     ([('spine1', 'deterministic', True)], 'deterministic is false and true'),
-    ([('leaf1', 'narrow', True)], 'narrow is true and (false|-)'),
+    ([('leaf1', 'narrow', True)], 'narrow is true and false'),
     ([('leaf1', 'authenticate', True)], 'authenticate is true and false'),
     ([('leaf1', 'rejoin', 'wait')], 'rejoin is wait and revoke'),
     ([(name, 'rejoin', 'wait') for name in NAMES], 'rejoin must be revoke'),
