@@ -395,12 +395,17 @@ class Rack:
             raise RackError('%s is not built' % path)
         return path
 
+    @property
+    def switch_name(self):
+        """In its configuration; racks beside each other have different ones."""
+        return self.name[len(PREFIX) + 1:]
+
     def config(self):
         """The switch's configuration; `changes` replace or, where both are objects, merge."""
         cpus = sorted(os.sched_getaffinity(0))
         made = {
             # DPDK's file prefix is weir-NAME: racks beside each other need their own.
-            'switch': {'name': self.name[len(PREFIX) + 1:], 'address': '%s/%d' % (self.switch_address, self.prefix),
+            'switch': {'name': self.switch_name, 'address': '%s/%d' % (self.switch_address, self.prefix),
                        'mac': self.switch_mac},
             'eal': ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf'],
             'memory_mb': 256,

@@ -20,7 +20,7 @@ that there is no loop.
 import contextlib
 import os
 
-from rack import PREFIX, Api, Rack, RackError
+from rack import Api, Rack, RackError
 
 PORT = 8080  # of the control APIs, on the switches' own addresses
 
@@ -42,8 +42,7 @@ class Switch(Rack):
 
     @property
     def switch_name(self):
-        """Of its configuration; racks beside each other have different ones."""
-        return '%s-%s' % (self.name[len(PREFIX) + 1:], self.label)
+        return '%s-%s' % (super().switch_name, self.label)
 
     def address(self, host):
         return '10.77.%d.%d' % (self.number, host + 1)
