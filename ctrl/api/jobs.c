@@ -6,16 +6,20 @@
 #include <string.h>
 
 #include <bsd/string.h>
+#include <openssl/crypto.h>
 #include <rte_common.h>
 
 #include "ctrl/api/call.h"
+#include "ctrl/config/tree.h"
 #include "ctrl/stats/stats.h"
+#include "pktbuf/tag.h"
 #include "rmw/kernels.h"
 
 /* clang-format off */
 #define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key new_keys[] = {
-	CTRL_JOB_IDENTITY("", NULL, "")
+	CTRL_JOB_IDENTITY("", NULL, "", "")
+	CTRL_TREE_API_KEYS("")
 	CTRL_JOB_SETTINGS(X)
 };
 #undef X
@@ -68,6 +72,13 @@ put_or_null(json_t *object, const char *key, bool there, double value)
 	json_object_set_new(object, key, there ? json_real(value) : json_null());
 }
 
+/* Put a text that only people read, or null. shown: of a source or a parent. */
+static void
+put_shown(json_t *object, const json_t *shown, const char *key)
+{
+	api_put_text(object, key, json_string_value(json_object_get(shown, key)));
+}
+
 bool
 api_silence(const struct ctrl_job *job, unsigned int rank, const struct ppe_source_stats *source,
 	double *silent)
@@ -110,6 +121,13 @@ api_put_presence(json_t *object, const struct ctrl_job *job,
 		member == NULL ? 0 : ctrl_monotonic() - member->gone);
 	put_or_null(object, "asks", source->joining, (double)source->joining_us / 1e6);
 	json_object_set_new(object, "contested", json_boolean(source->contested));
+	if (job->job->children) {
+		const json_t *child = ctrl_tree_child(job->shown, rank);
+
+		api_put(object, "ranks", job->job->ranks[rank]);
+		put_shown(object, child, "name");
+		put_shown(object, child, "api");
+	}
 }
 
 static json_t *
@@ -158,7 +176,7 @@ bool
 api_has_rank(const struct ctrl_job *job, unsigned int rank)
 {
 	return job->member == NULL ? ppe_job_has(job->job, (uint8_t)rank)
-				   : rank < job->job->nb_sources;
+				   : ctrl_job_has_member(job, rank);
 }
 
 /* The members: expected, present and gone. */
@@ -176,6 +194,65 @@ members(const struct ctrl_running *running, const struct ctrl_job *job,
 			json_array_append_new(
 				list, member_json(running, job, membership, s, waits_us[s]));
 	return list;
+}
+
+/* -- trees */
+
+void
+api_put_parent(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job,
+	unsigned int parent)
+{
+	struct ppe_parent_stats stats;
+
+	ppe_parent_stats_read(running->ppe, job->job->id, parent, &stats);
+	put_shown(object, object, "api");
+	api_put(object, "generation", stats.generation);
+	json_object_set_new(object, "serves", json_boolean(stats.serves));
+	json_object_set_new(object, "silent_ms",
+		stats.heard ? json_integer((json_int_t)(stats.silent_us / 1000)) : json_null());
+	json_object_set_new(object, "joining", json_boolean(stats.joining));
+}
+
+/* Its parents, and its sources if they are switches. */
+static void
+put_tree(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job)
+{
+	json_t *shown = json_deep_copy(job->shown), *entry;
+	size_t i;
+
+	json_array_foreach (json_object_get(json_object_get(shown, "tree"), "parents"), i, entry)
+		api_put_parent(entry, running, job, (unsigned int)i);
+	json_array_foreach (json_object_get(shown, "sources"), i, entry) {
+		put_shown(entry, entry, "name");
+		put_shown(entry, entry, "api");
+	}
+	json_object_update(object, shown);
+	json_decref(shown);
+}
+
+/* Put the key of each source that is a switch, for the answer to the request that makes the job, and no other.
+ * False: no memory. */
+static bool
+put_keys(json_t *object, const struct ppe_job *job)
+{
+	uint8_t key[WEIR_KEY_BYTES];
+	struct ctrl_key_text text;
+	json_t *source;
+	bool made = true;
+	size_t i;
+
+	json_array_foreach (json_object_get(object, "sources"), i, source) {
+		uint8_t id = (uint8_t)json_integer_value(json_object_get(source, "id"));
+
+		made = made && pktbuf_member_key(job->key, id, job->epoch[id], key);
+		if (!made)
+			break;
+		text = ctrl_key_text(key);
+		api_put_text(source, "key", text.text);
+	}
+	OPENSSL_cleanse(key, sizeof(key));
+	OPENSSL_cleanse(&text, sizeof(text));
+	return made;
 }
 
 /* A job, with its members (whole) or without. */
@@ -204,6 +281,7 @@ job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool wh
 	json_object_set_new(object, "created", json_real(job->created));
 	ctrl_put_job_counters(counters, &stats);
 	json_object_set_new(object, "counters", counters);
+	put_tree(object, running, job);
 	if (whole && membership.state != CTRL_JOB_DRAINING)
 		json_object_set_new(object, "members", members(running, job, &membership));
 	return object;
@@ -347,6 +425,59 @@ api_may_make(struct api_call *call, struct ctrl_job_spec *spec, const char *pref
 	return false;
 }
 
+/* Read the tree of a new job. False: the error is answered. */
+static bool
+read_tree(struct api_call *call, struct ctrl_job_spec *spec)
+{
+	const struct ctrl_config *config = call->running->config;
+	struct ctrl_error error = {0};
+	const struct ctrl_tree_reading tree = {config, "", &error};
+	bool in_tree = json_object_get(call->body, "tree") != NULL;
+	const json_t *sources = json_object_get(call->body, "sources");
+
+	if (json_object_get(call->body, "size") == NULL && sources == NULL) {
+		api_error(call, 400, "missing_key", "size", "this key is required");
+		return false;
+	}
+	if (!in_tree && sources == NULL)
+		return true;
+	/* The switch sends to the addresses that the request names. */
+	if (!call->caller->admin) {
+		api_error(call, 403, "forbidden", in_tree ? "tree" : "sources",
+			"only an administrator makes jobs of a tree of switches");
+		return false;
+	}
+	if (ctrl_tree_read_all(&tree, call->body, &spec->shape) < 0) {
+		api_error(call, 400, "out_of_range", error.path.text, "%s", error.text);
+		return false;
+	}
+	if (json_object_get(call->body, "size") != NULL &&
+		json_integer_value(json_object_get(call->body, "size")) != spec->shape.nb_sources) {
+		api_error(call, 400, "out_of_range", "size",
+			"it is the number of \"sources\", %u: leave it out",
+			spec->shape.nb_sources);
+		return false;
+	}
+	if (!api_check_private(call, &spec->shape))
+		return false;
+	spec->shown = ctrl_tree_shown(&spec->shape, call->body);
+	return true;
+}
+
+static void
+answer_made(struct api_call *call, const struct ctrl_job *job)
+{
+	json_t *object = job_json(call->running, job, true);
+
+	if (job->job->children && job->job->authenticated && !put_keys(object, job->job)) {
+		json_decref(object);
+		api_error_memory(call);
+		return;
+	}
+	api_answer(call, 201, object);
+	api_header(call, "Location", "/v1/jobs/%s", job->job->name);
+}
+
 /* A new job belongs to the caller's tenant. A job of an administrator without a token has no owner. */
 void
 api_post_jobs(struct api_call *call)
@@ -359,14 +490,14 @@ api_post_jobs(struct api_call *call)
 	if (!api_body_check(call, &new_schema) || !api_may_id(call, call->body, NULL))
 		return;
 	spec = api_read_spec(call->body, "", 0);
-	if (!api_may_make(call, &spec, NULL))
+	if (!api_may_make(call, &spec, NULL) || !read_tree(call, &spec))
 		return;
-	if (ctrl_job_create(call->running, &spec, call->caller->tenant, &who, &job, &why) < 0) {
+	if (ctrl_job_create(call->running, &spec, call->caller->tenant, &who, &job, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
-		return;
-	}
-	api_answer(call, 201, job_json(call->running, job, true));
-	api_header(call, "Location", "/v1/jobs/%s", job->job->name);
+	else
+		answer_made(call, job);
+	json_decref(spec.shown);
+	OPENSSL_cleanse(spec.shape.parent, sizeof(spec.shape.parent));
 }
 
 void

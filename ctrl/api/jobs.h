@@ -20,7 +20,7 @@ bool api_may_see(const struct api_call *call, const struct ctrl_job *job);
  */
 bool api_has_rank(const struct ctrl_job *job, unsigned int rank);
 
-/* Put a member's rank, address, last_heard, state, gone, asks and contested. */
+/* Put a member's rank, address, last_heard, state, gone, asks and contested; of a switch, ranks, name and api too. */
 void api_put_presence(json_t *object, const struct ctrl_job *job,
 	const struct ctrl_membership *membership, unsigned int rank,
 	const struct ppe_source_stats *source);
@@ -31,6 +31,10 @@ bool api_silence(const struct ctrl_job *job, unsigned int rank,
 
 /* Has it left or expired? */
 bool api_is_gone(const struct ctrl_job *job, unsigned int rank);
+
+/* Put a parent's live state into its entry of a job's tree: api_put_presence of the other direction. */
+void api_put_parent(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job,
+	unsigned int parent);
 
 /* The job of parameter[0]; NULL: the caller sees none, and 404 is answered. For a tenant, other tenants' jobs do not
  * exist. */
@@ -50,6 +54,9 @@ bool api_may_id(struct api_call *call, const json_t *object, const char *prefix)
 
 /* May the caller make this job? Without a token, it makes open ones. prefix: likewise. False: the error is answered. */
 bool api_may_make(struct api_call *call, struct ctrl_job_spec *spec, const char *prefix);
+
+/* The keys and tokens of an authenticated job need a private connection. False: the error is answered. */
+bool api_check_private(struct api_call *call, const struct ppe_job *shape);
 
 /* Answer that a change is refused. prefix: likewise. */
 void api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix);

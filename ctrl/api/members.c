@@ -20,7 +20,7 @@ static const struct ctrl_key join_keys[] = {
 	{"size", CTRL_INTEGER, "", NULL, .min = 1, .max = WEIR_SOURCES_MAX},
 	{"address", CTRL_ADDRESS, "", .fallback = ""},
 	{"create", CTRL_OBJECT, "", .fallback = ""},
-	CTRL_JOB_IDENTITY("create.", "", "")
+	CTRL_JOB_IDENTITY("create.", "", "", "")
 	CTRL_JOB_SETTINGS(X)
 };
 #undef X
@@ -60,7 +60,7 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	api_put(object, "job", shape->id);
 	api_put_text(object, "name", shape->name);
 	api_put(object, "source", rank);
-	api_put(object, "size", shape->nb_sources);
+	api_put(object, "size", ppe_job_tree_ranks(shape));
 	api_put(object, "generation", stats.generation);
 	api_put(object, "window", shape->window);
 	api_put(object, "elements", shape->elements);
@@ -138,12 +138,13 @@ check_same(struct api_call *call, const struct ctrl_job *job)
 {
 	const json_t *create = json_object_get(call->body, "create");
 	struct ctrl_job_spec is = ctrl_job_settings(job);
-	struct ctrl_job_spec asked = api_read_spec(create, is.shape.name, is.shape.nb_sources);
+	unsigned int size = ppe_job_tree_ranks(job->job);
+	struct ctrl_job_spec asked = api_read_spec(create, is.shape.name, size);
 	const char *other = NULL;
 
 	if (strcmp(asked.shape.name, is.shape.name) != 0)
 		other = "name";
-	else if (asked.shape.nb_sources != is.shape.nb_sources)
+	else if (asked.shape.nb_sources != size)
 		other = "size";
 	else if (json_object_get(create, "id") != NULL && asked.id != is.id)
 		other = "id";
@@ -192,11 +193,14 @@ read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec
 	return false;
 }
 
-/* The keys and tokens of an authenticated job need a private connection. False: the error is answered. */
-static bool
-check_private(struct api_call *call, const struct ppe_job *shape)
+bool
+api_check_private(struct api_call *call, const struct ppe_job *shape)
 {
-	if (!shape->authenticated || call->caller->private)
+	bool secret = shape->authenticated;
+
+	for (unsigned int p = 0; p < shape->nb_parents; p++)
+		secret |= shape->parent[p].keyed;
+	if (!secret || call->caller->private)
 		return true;
 	api_error(call, 403, "forbidden", NULL,
 		"job %s is authenticated, and its keys and tokens are handed out over TLS or the "
@@ -205,14 +209,14 @@ check_private(struct api_call *call, const struct ppe_job *shape)
 	return false;
 }
 
-/* The tokens of a job's ranks, in their order. NULL: no memory. */
+/* The tokens of a job's ranks, in their order, from its first one on. NULL: no memory. */
 static json_t *
 rank_tokens(const struct ctrl_job *job)
 {
 	struct ctrl_rank_token token;
 	json_t *list = json_array();
 
-	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
+	for (unsigned int rank = job->job->first_rank; rank < ctrl_job_rank_end(job); rank++) {
 		if (!ctrl_rank_token(job, rank, &token)) {
 			json_decref(list);
 			return NULL;
@@ -230,7 +234,7 @@ api_post_tokens(struct api_call *call)
 	const struct ctrl_job *job = api_find_job(call);
 	json_t *list;
 
-	if (job == NULL || !check_private(call, job->job))
+	if (job == NULL || !api_check_private(call, job->job))
 		return;
 	if (call->body != NULL) {
 		api_error(call, 400, "unknown_key", NULL, "this request takes no body");
@@ -238,8 +242,8 @@ api_post_tokens(struct api_call *call)
 	}
 	if (job->member == NULL) {
 		api_error(call, 409, "conflict", NULL,
-			"job %s is the configuration's, and its hosts join without tokens: rank "
-			"tokens are for jobs made over the API",
+			"job %s is the configuration's, or has switches as sources, which join "
+			"without tokens: rank tokens are for jobs made over the API, and hosts",
 			job->job->name);
 		return;
 	}
@@ -266,7 +270,7 @@ join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t a
 	struct ctrl_job *job;
 
 	if (!read_create(call, size, &spec) || !api_may_make(call, &spec, "create") ||
-		!check_private(call, &spec.shape) || !check_peer(call, tenant, address))
+		!api_check_private(call, &spec.shape) || !check_peer(call, tenant, address))
 		return;
 	spec.member_rank = rank;
 	spec.member_address = address;
@@ -285,7 +289,7 @@ join(struct api_call *call, struct ctrl_job *job, unsigned int rank, unsigned in
 	struct ctrl_log_who who = api_who(call);
 	struct ctrl_refusal why;
 
-	if (!check_private(call, job->job) || !check_peer(call, job->tenant, address))
+	if (!api_check_private(call, job->job) || !check_peer(call, job->tenant, address))
 		return;
 	if (ctrl_member_join(call->running, job, rank, size, address, &who, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
@@ -321,7 +325,7 @@ member_address(const struct ctrl_job *job, unsigned int rank)
 {
 	if (job->member == NULL)
 		return job->job->address[rank];
-	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_LEFT
+	return ctrl_job_has_member(job, rank) && job->member[rank].state != CTRL_MEMBER_LEFT
 		? job->member[rank].address
 		: 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <bsd/string.h>
+#include <openssl/crypto.h>
 
 #include "ctrl/config/job.h"
 
@@ -34,6 +35,15 @@ static int64_t
 number_of(const json_t *object, const char *key)
 {
 	return json_integer_value(json_object_get(object, key));
+}
+
+struct ctrl_key_text
+ctrl_key_text(const uint8_t key[WEIR_KEY_BYTES])
+{
+	struct ctrl_key_text out;
+
+	OPENSSL_buf2hexstr_ex(out.text, sizeof(out.text), NULL, key, WEIR_KEY_BYTES, '\0');
+	return out;
 }
 
 bool
@@ -250,6 +260,18 @@ ctrl_tree_check(const struct ctrl_tree_reading *reading, const struct ppe_job *j
 	return check_keys(reading, job);
 }
 
+int
+ctrl_tree_read_all(
+	const struct ctrl_tree_reading *reading, const json_t *object, struct ppe_job *job)
+{
+	const json_t *sources = json_object_get(object, "sources");
+	int rc = ctrl_tree_read(reading, object, job);
+
+	if (rc == 0 && sources != NULL)
+		rc = ctrl_sources_read(reading, sources, job);
+	return rc == 0 ? ctrl_tree_check(reading, job) : rc;
+}
+
 bool
 ctrl_tree_same(const struct ppe_job *a, const struct ppe_job *b)
 {
@@ -292,4 +314,21 @@ ctrl_tree_shown(const struct ppe_job *job, const json_t *object)
 		json_object_set_new(parent, "udp_port", json_integer(job->parent[p].udp));
 	}
 	return shown;
+}
+
+const json_t *
+ctrl_tree_child(const json_t *shown, unsigned int source)
+{
+	const json_t *sources = json_object_get(shown, "sources");
+
+	for (size_t i = 0; i < json_array_size(sources); i++)
+		if (number_of(json_array_get(sources, i), "id") == source)
+			return json_array_get(sources, i);
+	return NULL;
+}
+
+const json_t *
+ctrl_tree_parent(const json_t *shown, unsigned int parent)
+{
+	return json_array_get(json_object_get(json_object_get(shown, "tree"), "parents"), parent);
 }

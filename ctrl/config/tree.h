@@ -11,6 +11,12 @@
 
 #define CTRL_URL_BYTES 256
 
+/* A key as 64 hexadecimal digits. Erase it after use. */
+struct ctrl_key_text {
+	char text[2 * WEIR_KEY_BYTES + 1];
+};
+struct ctrl_key_text ctrl_key_text(const uint8_t key[WEIR_KEY_BYTES]);
+
 /* Keys of a job's object. at: its path, such as "jobs[]."; must: NULL: required, "": not. */
 /* clang-format off */
 #define CTRL_TREE_KEYS(at)                                                                         \
@@ -46,6 +52,16 @@
 		.help = "The source's name for people. The switch only shows it."},                \
 	{at "sources[].api", CTRL_TEXT, "", "", 1, CTRL_URL_BYTES - 1, NULL,                       \
 		.help = "URL of the control API of a source that is a switch; as of `tree.parents[]`."},
+
+/* Both, of jobs that are made over the API: sources are switches, which do not join over it, and keys are values. */
+#define CTRL_TREE_API_KEYS(at)                                                                     \
+	CTRL_TREE_KEYS(at)                                                                         \
+	{at "tree.parents[].key", CTRL_TEXT, "", "", .min = 2 * WEIR_KEY_BYTES, .max = 2 * WEIR_KEY_BYTES}, \
+	{at "sources", CTRL_ARRAY, "", "", .min = 1, .max = WEIR_SOURCES_MAX},                     \
+	{at "sources[]", CTRL_OBJECT, "", .fallback = ""},                                         \
+	{at "sources[].id", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},                  \
+	{at "sources[].address", CTRL_ADDRESS, "", .fallback = NULL},                              \
+	CTRL_CHILD_KEYS(at, NULL)
 /* clang-format on */
 
 /*
@@ -72,6 +88,10 @@ bool ctrl_job_in_tree(const struct ppe_job *job);
 /* Do the settings suit a tree, if the job is in one? Once the job, its keys too, is complete. */
 int ctrl_tree_check(const struct ctrl_tree_reading *reading, const struct ppe_job *job);
 
+/* Read both of an object that has CTRL_TREE_API_KEYS, if it has them, and check the whole. */
+int ctrl_tree_read_all(
+	const struct ctrl_tree_reading *reading, const json_t *object, struct ppe_job *job);
+
 /* Are both jobs at the same place of the same tree, with the same keys of the parents? Their sources may have other
  * addresses. */
 bool ctrl_tree_same(const struct ppe_job *a, const struct ppe_job *b);
@@ -84,5 +104,9 @@ bool ctrl_tree_collides(const struct ppe_job *a, const struct ppe_job *b);
  * hosts. A new object; NULL: the job is in no tree, or no memory.
  */
 json_t *ctrl_tree_shown(const struct ppe_job *job, const json_t *object);
+
+/* The entry of a source, or of a parent, in what is shown; NULL: there is none. */
+const json_t *ctrl_tree_child(const json_t *shown, unsigned int source);
+const json_t *ctrl_tree_parent(const json_t *shown, unsigned int parent);
 
 #endif

@@ -12,6 +12,7 @@
 #include <openssl/rand.h>
 
 #include "ctrl/config/job.h"
+#include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/jobs/tenants.h"
@@ -70,12 +71,12 @@ ctrl_jobs_check_workers(struct ctrl_running *running, struct ctrl_refusal *why)
 		stuck);
 }
 
-/* Erases the key, if there is one. */
+/* Erases the keys. */
 static void
 free_shape(struct ppe_job *shape)
 {
 	if (shape != NULL)
-		OPENSSL_cleanse(shape->key, sizeof(shape->key));
+		OPENSSL_cleanse(shape, sizeof(*shape));
 	free(shape);
 }
 
@@ -87,6 +88,7 @@ ctrl_job_free(struct ctrl_job *job)
 	free_shape(job->copy);
 	free_shape(job->next);
 	free(job->member);
+	json_decref(job->shown);
 	free(job);
 }
 
@@ -324,6 +326,31 @@ check_group(const struct ctrl_running *running, const struct ctrl_job_spec *spec
 	return 0;
 }
 
+/* Refuse a job that would be the same source of a parent's job as another one. */
+static int
+check_parents(
+	const struct ctrl_running *running, const struct ppe_job *shape, struct ctrl_refusal *why)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL && ctrl_tree_collides(running->by_id[i]->job, shape))
+			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "tree.parents",
+				"job %s contributes to the same job of a parent already",
+				running->by_id[i]->job->name);
+	return 0;
+}
+
+/* Sources that are switches do not join over the control API: their memberships do not end. */
+static int
+check_children(const struct ctrl_job_spec *spec, struct ctrl_refusal *why)
+{
+	if (spec->shape.children && (spec->temporary || spec->expire_s > 0))
+		return ctrl_deny(why, CTRL_REFUSED_CONFLICT,
+			spec->temporary ? "temporary" : "expire_s",
+			"the sources of job %s are switches, which do not expire",
+			spec->shape.name);
+	return 0;
+}
+
 #define EXPIRES "members of a temporary job have to expire: give it 1 or more"
 
 /* May a tenant (NULL: everything) have this job? 0, with its number of elements set, or refused. */
@@ -350,6 +377,8 @@ check_spec(struct ctrl_running *running, struct ctrl_job_spec *spec,
 			"no free job id: all %d are in use: delete a job", WEIR_JOBS_MAX);
 	if (spec->temporary && spec->expire_s == 0)
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "expire_s", EXPIRES);
+	if (check_children(spec, why) < 0 || check_parents(running, shape, why) < 0)
+		return -EINVAL;
 	ctrl_fit_elements(running->config, &spec->shape);
 	if (!ctrl_check_reduction(shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "op", "%s", reason.text);
@@ -372,8 +401,9 @@ make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	if (job == NULL)
 		return NULL;
 	copy = job->copy;
-	job->member = calloc(copy->nb_sources, sizeof(*job->member));
-	if (job->member == NULL ||
+	if (!copy->children)
+		job->member = calloc(ctrl_job_rank_end(job), sizeof(*job->member));
+	if ((job->member == NULL && !copy->children) ||
 		(memcmp(copy->key, no_key, sizeof(no_key)) == 0 &&
 			RAND_bytes(copy->key, sizeof(copy->key)) != 1)) {
 		ctrl_job_free(job);
@@ -382,10 +412,14 @@ make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	copy->id = (uint8_t)(spec->id >= 0 ? spec->id : free_id(running));
 	copy->instance = running->instances + 1;
 	copy->first_generation = ctrl_generations_next(running, copy->id);
-	copy->proved = true;
-	memset(copy->members, 0, sizeof(copy->members));
-	memset(copy->address, 0, sizeof(copy->address));
+	/* Switches get their keys when the job is made, and only for an authenticated job. */
+	copy->proved = !copy->children || copy->authenticated;
 	memset(copy->epoch, 0, sizeof(copy->epoch));
+	if (!copy->children) {
+		memset(copy->members, 0, sizeof(copy->members));
+		memset(copy->address, 0, sizeof(copy->address));
+	}
+	job->shown = json_incref(spec->shown);
 	job->tenant = tenant;
 	job->expire_s = spec->expire_s;
 	job->temporary = spec->temporary;
@@ -451,7 +485,7 @@ ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	struct ctrl_reason reason;
 	int rc = check_spec(running, spec, NULL, why);
 
-	for (unsigned int rank = 0; rc == 0 && rank < spec->shape.nb_sources; rank++)
+	for (unsigned int rank = 0; rc == 0 && rank < WEIR_SOURCES_MAX; rank++)
 		if (member[rank].state != CTRL_MEMBER_EXPECTED &&
 			!ctrl_check_address(running->config, member[rank].address, &reason))
 			rc = ctrl_deny(why, CTRL_REFUSED_RANGE, "address", "%s", reason.text);
@@ -461,9 +495,10 @@ ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	if (job == NULL)
 		return ctrl_deny_memory(why);
 	job->created = created;
-	memcpy(job->member, member, spec->shape.nb_sources * sizeof(*member));
-	for (unsigned int rank = 0; rank < spec->shape.nb_sources; rank++)
-		if (member[rank].state == CTRL_MEMBER_JOINED)
+	if (job->member != NULL)
+		memcpy(job->member, member, ctrl_job_rank_end(job) * sizeof(*member));
+	for (unsigned int rank = 0; rank < ctrl_job_rank_end(job); rank++)
+		if (ctrl_job_has_member(job, rank) && member[rank].state == CTRL_MEMBER_JOINED)
 			ctrl_member_set(
 				job->copy, rank, member[rank].address, member[rank].membership);
 	return begin(running, job, why);
@@ -522,8 +557,12 @@ static int
 check_change(struct ctrl_running *running, const struct ctrl_job *job,
 	const struct ctrl_job_spec *next, struct ctrl_refusal *why)
 {
+	struct ctrl_error error = {0};
+	const struct ctrl_tree_reading tree = {running->config, "", &error};
 	struct ctrl_reason reason;
 
+	if (ctrl_tree_check(&tree, &next->shape) < 0)
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, error.path.text, "%s", error.text);
 	/* Policy partial needs larger frames, for the bitmap. */
 	if (ctrl_job_frame_bytes(&next->shape) > ctrl_job_frame_bytes(job->job) &&
 		(!ctrl_check_frames(running->config, &next->shape, &reason) ||
@@ -532,7 +571,8 @@ check_change(struct ctrl_running *running, const struct ctrl_job *job,
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "policy", "%s", reason.text);
 	if (next->expire_s > 0 && job->member == NULL)
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "expire_s",
-			"the job's members are the configuration's and do not expire");
+			"the job's sources are the configuration's, or switches, and do not "
+			"expire");
 	if (next->expire_s == 0 && job->temporary)
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "expire_s", EXPIRES);
 	return ctrl_tenant_check_rate(running, job, next->shape.rate_mbit, why);

@@ -67,7 +67,7 @@ int ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	struct ctrl_refusal *why);
 
 /*
- * Bring a job back that a former run made, with its id, members (size of them) and when it was created
+ * Bring a job back that a former run made, with its id, members (WEIR_SOURCES_MAX, by rank) and when it was created
  * (Unix time). Its quota was checked when it was created. The caller logs.
  */
 int ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
@@ -92,9 +92,9 @@ int ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_W
 	const struct ctrl_log_who *who, unsigned int *leaving, struct ctrl_refusal *why);
 
 /*
- * A host joins with a rank, for a job of this size. Each join is another membership, whose number is the epoch of
+ * A host joins with a rank, for a job of this size: of a tree, its ranks. Each join is another membership, whose number is the epoch of
  * the member's key: a former process of this rank can't join the generations any more. In a job of the configuration,
- * the file lists the hosts, and nothing changes.
+ * the file lists the hosts, and nothing changes. A host can't join a job whose sources are switches.
  */
 int ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
 	unsigned int size, uint32_t address, const struct ctrl_log_who *who,

@@ -81,17 +81,29 @@ static int
 check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank,
 	unsigned int size, uint32_t address, struct ctrl_refusal *why)
 {
+	unsigned int ranks = ppe_job_tree_ranks(job->job);
 	int rc;
 
-	if (size != job->job->nb_sources)
+	if (job->job->children)
+		return ctrl_deny(why, CONFLICT, "rank",
+			"the sources of job %s are switches: hosts join the job of their own "
+			"switch",
+			job->job->name);
+	if (size != ranks)
 		return ctrl_deny(why, CONFLICT, "size",
 			"job %s is of %u members, not of %u: do all ranks name the same job?",
-			job->job->name, job->job->nb_sources, size);
+			job->job->name, ranks, size);
 	if (job->member == NULL)
 		return join_fixed(job, rank, address, why);
 	rc = ctrl_member_check(running, rank, size, address, why);
 	if (rc < 0)
 		return rc;
+	if (!ctrl_job_has_member(job, rank))
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "rank",
+			"%u is not in %u..%u: the ranks of job %s on this switch, of %u in its "
+			"tree",
+			rank, job->job->first_rank, ctrl_job_rank_end(job) - 1, job->job->name,
+			ranks);
 	if (job->member[rank].state == CTRL_MEMBER_JOINED && job->member[rank].address != address)
 		return ctrl_deny(why, CONFLICT, "address",
 			"rank %u of job %s is at %s: two hosts with one rank, or a former run; if "
@@ -177,15 +189,14 @@ is_known(const struct ctrl_job *job, unsigned int rank)
 {
 	if (job->member == NULL)
 		return rank < WEIR_SOURCES_MAX && ppe_job_has(job->job, (uint8_t)rank);
-	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_EXPECTED &&
+	return ctrl_job_has_member(job, rank) && job->member[rank].state != CTRL_MEMBER_EXPECTED &&
 		job->member[rank].state != CTRL_MEMBER_LEFT;
 }
 
 bool
 ctrl_member_is(const struct ctrl_job *job, unsigned int rank, uint64_t membership)
 {
-	return job->member == NULL || rank >= job->job->nb_sources ||
-		job->member[rank].state != CTRL_MEMBER_JOINED ||
+	return !ctrl_job_has_member(job, rank) || job->member[rank].state != CTRL_MEMBER_JOINED ||
 		job->member[rank].membership == membership || job->member[rank].membership == 0;
 }
 
@@ -291,7 +302,7 @@ quiet_s(const struct ctrl_running *running, const struct ctrl_job *job, unsigned
 static void
 draft_expiry(const struct ctrl_running *running, struct ctrl_job *job, double now)
 {
-	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
+	for (unsigned int rank = job->job->first_rank; rank < ctrl_job_rank_end(job); rank++) {
 		if (job->member[rank].state != CTRL_MEMBER_JOINED ||
 			quiet_s(running, job, rank, now) <= job->expire_s)
 			continue;
@@ -308,7 +319,7 @@ mark_expired(struct ctrl_job *job)
 {
 	struct ctrl_log_who who = ctrl_log_who_itself("expired");
 
-	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
+	for (unsigned int rank = job->job->first_rank; rank < ctrl_job_rank_end(job); rank++) {
 		struct ctrl_member *member = &job->member[rank];
 
 		if (member->state != CTRL_MEMBER_JOINED || ppe_job_has(job->job, (uint8_t)rank))
@@ -361,7 +372,7 @@ is_over(const struct ctrl_job *job, double now)
 {
 	if (!job->temporary || ctrl_job_joined(job) > 0)
 		return false;
-	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++)
+	for (unsigned int rank = job->job->first_rank; rank < ctrl_job_rank_end(job); rank++)
 		if (job->member[rank].state != CTRL_MEMBER_EXPECTED)
 			return true;
 	return now - job->began > job->expire_s;

@@ -206,6 +206,11 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 			move_tenant(running, running->by_id[i], next, who);
 	for (struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
 		move_tenant(running, job, next, who);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL && running->by_id[i]->from_file) {
+			json_decref(running->by_id[i]->shown);
+			running->by_id[i]->shown = ctrl_running_shown(next, i);
+		}
 	running->config = next;
 	running->reloads++;
 	ctrl_state_save(running);

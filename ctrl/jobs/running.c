@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/membership.h"
 #include "ctrl/jobs/state.h"
@@ -33,6 +34,17 @@ ctrl_unix_time(void)
 	return clock_now(CLOCK_REALTIME);
 }
 
+json_t *
+ctrl_running_shown(const struct ctrl_config *config, unsigned int id)
+{
+	const struct ppe_job *job = config->jobs.by_id[id];
+	const json_t *jobs = json_object_get(config->document, "jobs");
+
+	return job == NULL
+		? NULL
+		: ctrl_tree_shown(job, json_array_get(jobs, (size_t)(job - config->job)));
+}
+
 int
 ctrl_running_create(
 	const struct ctrl_config *config, struct ppe *ppe, struct ctrl_running **running)
@@ -55,6 +67,7 @@ ctrl_running_create(
 			return -ENOMEM;
 		}
 		job->from_file = true;
+		job->shown = ctrl_running_shown(config, job->job->id);
 		r->by_id[job->job->id] = job;
 		ctrl_generations_begin(r, job->job);
 	}

@@ -55,7 +55,10 @@ struct ctrl_job {
 	double began; /* CLOCK_MONOTONIC, s: it was made */
 	bool has_series; /* a scrape has set: */
 	uint16_t series; /* sources below this rank have series of their own (ctrl/api/metrics.c) */
-	struct ctrl_member *member; /* nb_sources, by rank; NULL: the configuration's */
+	struct ctrl_member
+		*member; /* by rank, up to ctrl_job_rank_end; NULL: the sources are given, by the
+				       configuration or as switches */
+	json_t *shown; /* ctrl_tree_shown; NULL: the job is in no tree */
 	struct ctrl_job *leaving_next; /* in ctrl_running.leaving */
 };
 
@@ -133,6 +136,23 @@ int ctrl_running_stuck_worker(struct ctrl_running *running);
 
 /* The job of a name, or NULL; those that are leaving have none. */
 struct ctrl_job *ctrl_running_find_job(struct ctrl_running *running, const char *name);
+
+/* One more than the highest rank of a job that hosts join over the control API. Its lowest is its first_rank. */
+static inline unsigned int
+ctrl_job_rank_end(const struct ctrl_job *job)
+{
+	return job->job->first_rank + job->job->nb_sources;
+}
+
+/* Has the job the rank of a host that joins over the control API? */
+static inline bool
+ctrl_job_has_member(const struct ctrl_job *job, unsigned int rank)
+{
+	return job->member != NULL && rank >= job->job->first_rank && rank < ctrl_job_rank_end(job);
+}
+
+/* What is shown of the tree of a job of this id in a configuration. New, or NULL as of ctrl_tree_shown. */
+json_t *ctrl_running_shown(const struct ctrl_config *config, unsigned int id);
 
 /* Is the job deleted, with its last results on their way? */
 bool ctrl_job_is_leaving(const struct ctrl_running *running, const struct ctrl_job *job);

@@ -13,6 +13,7 @@
 
 #include "ctrl/config/files.h"
 #include "ctrl/config/job.h"
+#include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/tenants.h"
@@ -49,10 +50,11 @@ members_json(const struct ctrl_job *job)
 {
 	json_t *list = json_array();
 
-	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
+	for (unsigned int rank = 0; rank < ctrl_job_rank_end(job); rank++) {
 		const struct ctrl_member *member = &job->member[rank];
 
-		if (member->state == CTRL_MEMBER_EXPECTED || member->state == CTRL_MEMBER_LEFT)
+		if (!ctrl_job_has_member(job, rank) || member->state == CTRL_MEMBER_EXPECTED ||
+			member->state == CTRL_MEMBER_LEFT)
 			continue;
 		json_array_append_new(list,
 			json_pack("{s:i, s:s, s:I, s:I, s:s}", "rank", (int)rank, "address",
@@ -67,11 +69,23 @@ members_json(const struct ctrl_job *job)
 static void
 put_key(json_t *object, const uint8_t key[WEIR_KEY_BYTES])
 {
-	char digits[KEY_DIGITS + 1];
+	struct ctrl_key_text digits = ctrl_key_text(key);
 
-	OPENSSL_buf2hexstr_ex(digits, sizeof(digits), NULL, key, WEIR_KEY_BYTES, '\0');
-	json_object_set_new(object, "key", json_string(digits));
-	OPENSSL_cleanse(digits, sizeof(digits));
+	json_object_set_new(object, "key", json_string(digits.text));
+	OPENSSL_cleanse(&digits, sizeof(digits));
+}
+
+static void
+put_tree(json_t *object, const struct ctrl_job *job)
+{
+	json_t *shown = json_deep_copy(job->shown), *parent;
+	size_t p;
+
+	json_array_foreach (json_object_get(json_object_get(shown, "tree"), "parents"), p, parent)
+		if (job->job->parent[p].keyed)
+			put_key(parent, job->job->parent[p].key);
+	json_object_update(object, shown);
+	json_decref(shown);
 }
 
 static json_t *
@@ -84,6 +98,7 @@ job_json(const struct ctrl_job *job)
 
 	ctrl_settings_put(object, &spec);
 	put_key(object, shape->key);
+	put_tree(object, job);
 	json_object_set_new(object, "created", json_integer((json_int_t)job->created));
 	json_object_set_new(object, "members", members_json(job));
 	return object;
@@ -225,19 +240,26 @@ text_of(const json_t *object, const char *key)
 }
 
 /* A job without a key is from a file of an earlier version, and gets one. */
-static struct ctrl_job_spec
-read_spec(const json_t *object)
+static int
+read_spec(const struct ctrl_config *config, const json_t *object, struct ctrl_job_spec *spec,
+	struct ctrl_refusal *why)
 {
-	struct ctrl_job_spec spec = ctrl_job_spec_default(false);
+	struct ctrl_error error = {0};
+	const struct ctrl_tree_reading tree = {config, "", &error};
 	const char *key = text_of(object, "key");
 
-	ctrl_settings_read(object, &spec);
+	*spec = ctrl_job_spec_default(false);
+	ctrl_settings_read(object, spec);
 	if (key != NULL)
-		ctrl_parse_hex(key, spec.shape.key, sizeof(spec.shape.key));
-	spec.id = (int)number(object, "id");
-	spec.shape.nb_sources = (uint16_t)number(object, "size");
-	strlcpy(spec.shape.name, text_of(object, "name"), sizeof(spec.shape.name));
-	return spec;
+		ctrl_parse_hex(key, spec->shape.key, sizeof(spec->shape.key));
+	spec->id = (int)number(object, "id");
+	spec->shape.nb_sources = (uint16_t)number(object, "size");
+	strlcpy(spec->shape.name, text_of(object, "name"), sizeof(spec->shape.name));
+	if (ctrl_tree_read_all(&tree, object, &spec->shape) < 0)
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, error.path.text, "%s: %s",
+			error.path.text, error.text);
+	spec->shown = ctrl_tree_shown(&spec->shape, object);
+	return 0;
 }
 
 static void
@@ -264,12 +286,16 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 	const char *owner = text_of(object, "tenant");
 	const struct ctrl_tenant *tenant = ctrl_tenant_find(&running->config->api, owner);
 	struct ctrl_member member[WEIR_SOURCES_MAX];
-	struct ctrl_job_spec spec = read_spec(object);
-	int rc;
+	struct ctrl_job_spec spec;
+	int rc = read_spec(running->config, object, &spec, why);
 
 	read_members(json_object_get(object, "members"), member);
-	rc = ctrl_job_adopt(running, &spec, tenant, member, (double)number(object, "created"), why);
+	if (rc == 0)
+		rc = ctrl_job_adopt(
+			running, &spec, tenant, member, (double)number(object, "created"), why);
 	OPENSSL_cleanse(spec.shape.key, sizeof(spec.shape.key));
+	OPENSSL_cleanse(spec.shape.parent, sizeof(spec.shape.parent));
+	json_decref(spec.shown);
 	if (rc < 0)
 		return rc;
 	ctrl_log_change(&who, "job restored", "job=%s id=%d tenant=%s joined=%u size=%u",
@@ -284,17 +310,19 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 
 /* The job does not fit: keep it for the next start. False: no memory. */
 static bool
-set_aside(struct ctrl_running *running, json_t *object, const struct ctrl_refusal *why)
+set_aside(struct ctrl_running *running, const json_t *object, const struct ctrl_refusal *why)
 {
 	struct ctrl_log_who who = ctrl_log_who_itself("restart");
+	json_t *aside = json_copy((json_t *)(uintptr_t)
+			object); /* those that were set aside before are tried after this one */
 
 	ctrl_log_change(&who, "job set aside: it does not fit this configuration",
 		"job=%s id=%d reason=%s", ctrl_log_quote(text_of(object, "name")).text,
 		(int)number(object, "id"), ctrl_log_quote(why->message).text);
 	if (running->set_aside == NULL)
 		running->set_aside = json_array();
-	return json_object_set_new(object, "set_aside", json_true()) == 0 &&
-		json_array_append(running->set_aside, object) == 0;
+	return json_object_set_new(aside, "set_aside", json_true()) == 0 &&
+		json_array_append_new(running->set_aside, aside) == 0;
 }
 
 /* Bring back the jobs that were, or were not, set aside before. False: no memory. */
@@ -357,7 +385,8 @@ static const struct ctrl_key keys[] = {
 	NUMBER("generations[].job", 0, WEIR_JOBS_MAX - 1),
 	NUMBER("generations[].reserved", 1, UINT16_MAX),
 	LIST("jobs", INT32_MAX), /* those set aside are any number */
-	CTRL_JOB_IDENTITY("jobs[].", NULL, NULL)
+	CTRL_JOB_IDENTITY("jobs[].", NULL, NULL, NULL)
+	CTRL_TREE_API_KEYS("jobs[].")
 	{"jobs[].set_aside", CTRL_BOOLEAN, "", .fallback = "false"},
 	{"jobs[].tenant", CTRL_TEXT, "", NULL, .max = CTRL_NAME_BYTES - 1},
 	/* A file of an earlier version may lack settings. */
@@ -404,9 +433,10 @@ check_members(struct ctrl_error *error, size_t job, const json_t *object)
 
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		int64_t rank = number(json_array_get(list, i), "rank");
+		int64_t from = number(json_object_get(object, "tree"), "first_rank");
 		struct ctrl_path path = ctrl_path("jobs[%zu].members[%zu].rank", job, i);
 
-		if (rank >= number(object, "size"))
+		if (rank < from || rank >= from + number(object, "size"))
 			return ctrl_refuse(error, path, "%d in a job of %d", (int)rank,
 				(int)number(object, "size"));
 		if (seen[rank])

@@ -46,7 +46,8 @@ ctrl_rank_token_find(struct ctrl_running *running, const char *text, unsigned in
 	snprintf(name, sizeof(name), "%.*s", (int)(end - text), text);
 	job = ctrl_running_find_job(running, name);
 	number = strtoul(end + 1, NULL, 10);
-	if (job == NULL || job->member == NULL || number >= job->job->nb_sources ||
+	if (job == NULL || number >= WEIR_SOURCES_MAX ||
+		!ctrl_job_has_member(job, (unsigned int)number) ||
 		!ctrl_rank_token(job, (unsigned int)number, &right))
 		return NULL;
 	/* The whole text is compared, so that a rank has one spelling. */

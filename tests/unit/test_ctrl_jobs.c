@@ -10,6 +10,7 @@
 
 #include <criterion/criterion.h>
 
+#include "ctrl/config/tree.h"
 #include "tests/random.h"
 #include "tests/unit/played.h"
 
@@ -126,6 +127,103 @@ Test(ctrl_jobs, a_change_of_nothing)
 	cr_assert_eq(change(job, "timeout_ms", 1001), 0);
 	cr_assert_eq(played.published, published + 1);
 	ctrl_log_to(STDERR_FILENO, false);
+	expect_in_step();
+}
+
+#define PARENT(address)                                                                            \
+	"{\"name\": \"s\", \"address\": \"" address                                                \
+	"\", \"mac\": \"02:57:45:49:53:00\", \"port\": \"up\", \"job\": 9}"
+#define TREE(address)                                                                              \
+	"{\"tree\": {\"ranks\": 8, \"first_rank\": 4, \"parents\": [" PARENT(address) "]}}"
+#define CHILDREN                                                                                   \
+	"{\"sources\": [{\"id\": 0, \"address\": \"10.99.0.1\", \"ranks\": 2}, {\"id\": 2, "       \
+	"\"address\": \"10.99.0.2\", \"ranks\": 3}]}"
+
+/* A job of 4, or of sources, that this JSON places in a tree. */
+static struct ctrl_job_spec
+spec_in_tree(const char *name, const char *text)
+{
+	struct ctrl_error error = {0};
+	const struct ctrl_tree_reading tree = {&config, "", &error};
+	struct ctrl_job_spec spec = spec_of(name);
+	json_t *object = json_loads(text, 0, NULL);
+
+	cr_assert_not_null(object, "%s", text);
+	strcpy(config.port[0].name, "up");
+	config.ppe.exception_port = -1;
+	spec.shape.revoke = true;
+	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec.shape), 0, "%s", error.text);
+	json_decref(object);
+	return spec;
+}
+
+/* Hosts of a leaf join by their ranks in the tree. */
+Test(ctrl_jobs, members_of_a_leaf)
+{
+	struct ctrl_job_spec spec = spec_in_tree("leaf", TREE("10.78.0.254"));
+	struct ctrl_job *leaf;
+
+	cr_assert_eq(
+		ctrl_job_create(running, &spec, NULL, &who, &leaf, &why), 0, "%s", why.message);
+	cr_assert(leaf->job->proved, "hosts prove their joins");
+	refused(ctrl_member_join(running, leaf, 3, 8, HOST, &who, &why), CTRL_REFUSED_RANGE,
+		"rank");
+	refused(ctrl_member_join(running, leaf, 8, 8, HOST, &who, &why), CTRL_REFUSED_RANGE,
+		"rank");
+	refused(ctrl_member_join(running, leaf, 4, 4, HOST, &who, &why), CTRL_REFUSED_CONFLICT,
+		"size");
+	cr_assert_eq(ctrl_member_join(running, leaf, 4, 8, HOST, &who, &why), 0);
+	cr_assert_eq(ctrl_member_join(running, leaf, 7, 8, HOST + 3, &who, &why), 0);
+	cr_assert_eq(leaf->job->members[0], 0x90);
+	cr_assert_eq(leaf->job->address[7], HOST + 3);
+	refused(ctrl_member_leave(running, leaf, 3, &who, &why), CTRL_REFUSED_MEMBER, "");
+	cr_assert_eq(ctrl_member_leave(running, leaf, 7, &who, &why), 0);
+	cr_assert_eq(leaf->member[7].state, CTRL_MEMBER_LEFT);
+	/* Silent ones expire by the same ranks. */
+	cr_assert_eq(change(leaf, "expire_s", 1), 0);
+	leaf->member[4].seen -= 5;
+	ctrl_jobs_tick(running);
+	cr_assert_eq(leaf->member[4].state, CTRL_MEMBER_EXPIRED);
+	cr_assert_eq(leaf->job->members[0], 0);
+	/* A change can't take the job out of what a tree needs. */
+	refused(change(leaf, "rejoin", 0), CTRL_REFUSED_RANGE, "rejoin");
+	spec = spec_in_tree("other", TREE("10.78.0.254"));
+	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "tree.parents");
+	spec = spec_in_tree("other", TREE("10.78.0.253"));
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &leaf, &why), 0);
+}
+
+/* The sources of a parent's job are given: none joins or leaves over the API, and none expires. */
+Test(ctrl_jobs, switches_as_sources)
+{
+	struct ctrl_job_spec spec = spec_in_tree("root", CHILDREN);
+	struct ctrl_job *root;
+
+	spec.temporary = true;
+	spec.expire_s = 30;
+	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "temporary");
+	spec.temporary = false;
+	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "expire_s");
+	spec.expire_s = 0;
+	cr_assert_eq(
+		ctrl_job_create(running, &spec, NULL, &who, &root, &why), 0, "%s", why.message);
+	cr_assert_null(root->member);
+	cr_assert_eq(root->job->nb_sources, 2);
+	cr_assert_eq(root->job->members[0], 5);
+	cr_assert_eq(root->job->address[2], 0x0a630002u);
+	cr_assert_eq(root->job->epoch[2], 0);
+	cr_assert_not(
+		root->job->proved, "without authenticate, switches are known by their addresses");
+	refused(ctrl_member_join(running, root, 0, 5, 0x0a630001, &who, &why),
+		CTRL_REFUSED_CONFLICT, "rank");
+	refused(change(root, "expire_s", 7), CTRL_REFUSED_CONFLICT, "expire_s");
+	cr_assert_eq(ctrl_member_leave(running, root, 0, &who, &why), 0);
+	ctrl_jobs_tick(running);
+	cr_assert_eq(root->job->members[0], 5);
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "keyed");
+	spec.shape.authenticated = true;
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &root, &why), 0);
+	cr_assert(root->job->proved);
 	expect_in_step();
 }
 

@@ -13,6 +13,7 @@
 
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/config/files.h"
+#include "ctrl/config/tree.h"
 #include "ctrl/jobs/state.h"
 
 TestSuite(ctrl_state, .timeout = 90);
@@ -194,6 +195,105 @@ Test(ctrl_state, jobs_come_back_whole)
 		was[i].first_generation = running->by_id[i]->job->first_generation;
 		cr_assert_eq(memcmp(&was[i], running->by_id[i]->job, sizeof(was[i])), 0, "%d", i);
 	}
+	ctrl_running_destroy(running);
+	remove_folder();
+}
+
+#define KEY "000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F"
+#define PARENT                                                                                     \
+	"{\"name\": \"s\", \"address\": \"10.78.0.254\", \"mac\": \"02:57:45:49:53:00\", "         \
+	"\"port\": "                                                                               \
+	"\"up\", \"job\": 9, \"udp_port\": 12001, \"api\": \"http://s\""
+#define TREE  "{\"ranks\": 8, \"first_rank\": 4, \"parents\": [" PARENT
+#define CHILD "[{\"id\": 0, \"address\": \"10.99.0.1\", \"ranks\": 8, \"name\": \"leaf0\"}]"
+
+/* A job of a tree as the control API makes it. */
+static struct ctrl_job *
+create_in_tree(struct ctrl_running *running, const char *name, const char *text)
+{
+	struct ctrl_error error = {0};
+	const struct ctrl_tree_reading tree = {&config, "", &error};
+	json_t *object = json_loads(text, 0, NULL);
+	struct ctrl_job_spec spec = ctrl_job_spec_default(false);
+	struct ctrl_refusal why;
+	struct ctrl_job *job = NULL;
+
+	cr_assert_not_null(object, "%s", text);
+	spec.shape.nb_sources = 2;
+	spec.shape.revoke = true;
+	spec.shape.authenticated = true;
+	spec.shape.narrow = true;
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "%s", name);
+	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec.shape), 0, "%s", error.text);
+	spec.shown = ctrl_tree_shown(&spec.shape, object);
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s", why.message);
+	json_decref(spec.shown);
+	json_decref(object);
+	return job;
+}
+
+static void
+expect_shown(const struct ctrl_job *job, const char *text)
+{
+	json_t *right = json_loads(text, 0, NULL);
+
+	cr_assert_not_null(right, "%s", text);
+	cr_expect(json_equal(job->shown, right), "%s", json_dumps(job->shown, 0));
+	json_decref(right);
+}
+
+/* Its place, its parents' keys, its children and its members. */
+Test(ctrl_state, jobs_of_trees_come_back_whole)
+{
+	struct ctrl_running *running;
+	struct ctrl_refusal why;
+	struct ctrl_job *leaf;
+	struct ppe_job was[2];
+
+	make_folder();
+	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
+	config.nb_ports = 2;
+	snprintf(config.port[1].name, sizeof(config.port[1].name), "up");
+	running = start();
+	leaf = create_in_tree(running, "leaf", "{\"tree\": " TREE ", \"key\": \"" KEY "\"}]}}");
+	was[1] = *create_in_tree(running, "root", "{\"sources\": " CHILD "}")->job;
+	cr_assert_lt(ctrl_member_join(running, leaf, 3, 8, 0x0a4d0003, &who, &why), 0);
+	cr_assert_str_eq(why.key, "rank");
+	cr_assert_lt(ctrl_member_join(running, leaf, 5, 2, 0x0a4d0003, &who, &why), 0);
+	cr_assert_str_eq(why.key, "size");
+	cr_assert_eq(ctrl_member_join(running, leaf, 5, 8, 0x0a4d0003, &who, &why), 0);
+	ctrl_state_settle(running);
+	was[0] = *leaf->job;
+	cr_assert(was[0].proved && was[1].proved && was[1].children);
+	cr_assert_eq(was[0].parent[0].key[31], 31);
+	ctrl_running_destroy(running);
+
+	running = start();
+	cr_assert_null(running->set_aside);
+	for (int i = 0; i < 2; i++) {
+		const struct ppe_job *is = running->by_id[i]->job;
+
+		was[i].instance = is->instance;
+		was[i].first_generation = is->first_generation;
+		cr_assert_eq(memcmp(&was[i], is, sizeof(was[i])), 0, "%d", i);
+	}
+	leaf = running->by_id[0];
+	cr_assert_eq(leaf->member[5].state, CTRL_MEMBER_JOINED);
+	cr_assert_null(running->by_id[1]->member);
+	expect_shown(leaf, "{\"tree\": " TREE "}]}}");
+	expect_shown(running->by_id[1], "{\"sources\": " CHILD "}");
+	ctrl_running_destroy(running);
+
+	/* Without its port, it waits for a start at which it fits. */
+	config.nb_ports = 1;
+	running = start();
+	cr_assert_eq(json_array_size(running->set_aside), 1);
+	cr_assert_null(running->by_id[0]);
+	ctrl_running_destroy(running);
+	config.nb_ports = 2;
+	running = start();
+	cr_assert_not_null(running->by_id[0]);
+	cr_assert_eq(running->by_id[0]->job->parent[0].key[31], 31);
 	ctrl_running_destroy(running);
 	remove_folder();
 }

@@ -1,0 +1,182 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs of a tree of switches over the control API: made, shown, joined, kept over a restart, and refused."""
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import sys
+
+from judged import switch
+from rack import SWITCH_ADDRESS
+from tap import case, check, main
+
+KEY = '%064x' % 0x0102030405060708
+MAC = '02:57:45:49:53:00'
+
+
+def parent(number=0, **more):
+    return dict({'name': 'spine%d' % number, 'address': '10.78.%d.254' % number, 'mac': MAC,
+                 'port': 'p1', 'job': 7}, **more)
+
+
+def leaf(name='ring', **more):
+    tree = {'ranks': more.pop('ranks', 8), 'first_rank': more.pop('first_rank', 4),
+            'parents': more.pop('parents', [parent()])}
+    return dict({'name': name, 'size': 2, 'rejoin': 'revoke', 'tree': tree}, **more)
+
+
+def child(first, ranks, **more):
+    return dict({'id': first, 'address': '10.99.%d.254' % first, 'ranks': ranks}, **more)
+
+
+def root(name='ring', **more):
+    return dict({'name': name, 'rejoin': 'revoke', 'sources': [child(0, 4), child(4, 2)]}, **more)
+
+
+@case
+def a_leaf_is_shown_with_its_parents():
+    with switch(hosts=2) as (rack, api):
+        made = api.do('POST', '/v1/jobs', leaf(parents=[
+            parent(key=KEY, api='http://spine0:8080'), parent(1, udp_port=12007)]), 201)
+        tree = made['tree']
+        check((tree['ranks'], tree['first_rank']) == (8, 4), '%s', tree)
+        now = {'generation': 0, 'serves': False, 'silent_ms': None, 'joining': False}
+        check(tree['parents'] == [
+            dict(parent(), udp_port=12001, api='http://spine0:8080', **now),
+            dict(parent(1), udp_port=12007, api=None, **now)], '%s', tree['parents'])
+        check([m['rank'] for m in made['members']] == [4, 5], '%s', made['members'])
+        check('sources' not in made and made['size'] == 2, '%s', made)
+        shown = api.do('GET', '/v1/jobs/ring')
+        check(shown['tree'] == tree, '%s', shown)
+        for way in ('/v1/jobs', '/v1/jobs/ring', '/v1/blocks', '/v1/blocks?stuck=1', '/v1/config', '/metrics'):
+            check(KEY.encode() not in api.unix('GET', way).text.lower(), '%s has the key', way)
+        with open(rack.switch.log) as log:
+            check(KEY not in log.read().lower(), 'the log has the key')
+
+
+@case
+def hosts_join_a_leaf_by_their_ranks_in_the_tree():
+    with switch(hosts=2) as (_, api):
+        api.do('POST', '/v1/jobs', leaf(), 201)
+        joined = api.join('ring', 4, 8, 0)
+        check((joined['size'], joined['source']) == (8, 4), '%s', joined)
+        api.join('ring', 5, 8, 1, create={'size': 8})
+        api.join('ring', 5, 8, 1, create={'size': 2}, status=409, key='create.size')
+        api.join('ring', 3, 8, 1, status=400, key='rank')
+        api.join('ring', 6, 8, 1, status=400, key='rank')
+        api.join('ring', 4, 2, 0, status=409, key='size')
+        api.join('ring', 4, 9, 0, status=409, key='size')
+        job = api.do('GET', '/v1/jobs/ring')
+        check([(m['rank'], m['state']) for m in job['members']] == [(4, 'joined'), (5, 'joined')], '%s', job)
+        api.do('DELETE', '/v1/jobs/ring/members/3', status=404)
+        api.do('DELETE', '/v1/jobs/ring/members/5')
+        check([m['state'] for m in api.do('GET', '/v1/jobs/ring')['members']] == ['joined', 'left'], 'left')
+        tokens = api.do('POST', '/v1/jobs/ring/tokens')['tokens']
+        check([t.split('~')[1] for t in tokens] == ['4', '5'], '%s', tokens)
+
+
+def source_key(job_key, source):
+    return hmac.new(bytes.fromhex(job_key), b'weir source' + bytes([source]) + bytes(8), hashlib.sha256).hexdigest()
+
+
+@case
+def the_keys_of_switches_are_given_once():
+    with switch(hosts=2, changes={'state': {'file': '/tmp/weir-tree-%d.json' % os.getpid()}}) as (rack, api):
+        try:
+            made = api.do('POST', '/v1/jobs', root(authenticate=True), 201)
+            keys = [s.pop('key').lower() for s in made['sources']]
+            check(made['sources'] == [dict(child(0, 4), name=None, api=None), dict(child(4, 2), name=None, api=None)],
+                  '%s', made['sources'])
+            with open(rack.config()['state']['file']) as file:
+                text = file.read()
+            job_key = json.loads(text)['jobs'][0]['key']
+            check(keys == [source_key(job_key, 0), source_key(job_key, 4)], 'not as docs/protocol.md has it')
+            again = api.do('GET', '/v1/jobs/ring')
+            check(again['sources'] == made['sources'], '%s', again)
+            with open(rack.switch.log) as log:
+                said = log.read().lower()
+            check(not any(key in said for key in keys), 'the log has a key')
+            api.do('POST', '/v1/jobs', root('open'), 201)
+            check('key' not in api.do('GET', '/v1/jobs/open')['sources'][0], 'a job that is not authenticated')
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(rack.config()['state']['file'])
+
+
+@case
+def the_sources_of_a_parent_are_given():
+    with switch(hosts=2) as (_, api):
+        made = api.do('POST', '/v1/jobs', root(sources=[
+            child(0, 4, name='leaf0', api='unix:/run/weir/leaf0.sock'), child(4, 2)]), 201)
+        check(made['size'] == 2, '%s', made)
+        members = made['members']
+        check([(m['rank'], m['ranks'], m['name'], m['api'], m['address'], m['state']) for m in members] ==
+              [(0, 4, 'leaf0', 'unix:/run/weir/leaf0.sock', '10.99.0.254', 'expected'),
+               (4, 2, None, None, '10.99.4.254', 'expected')], '%s', members)
+        api.join('ring', 0, 6, 0, status=409, key='rank')
+        api.do('POST', '/v1/jobs/ring/tokens', status=409)
+        api.do('PATCH', '/v1/jobs/ring', {'rejoin': 'wait'}, 400, 'out_of_range', 'rejoin')
+        api.do('PATCH', '/v1/jobs/ring', {'expire_s': 9}, 409, 'conflict', 'expire_s')
+        api.do('PATCH', '/v1/jobs/ring', {'timeout_ms': 9})
+        # In the middle of a tree: both.
+        made = api.do('POST', '/v1/jobs', dict(leaf('middle', first_rank=2, parents=[parent(3)]),
+                                               size=1, sources=[child(2, 3)]), 201)
+        check(made['sources'][0]['ranks'] == 3 and made['tree']['first_rank'] == 2, '%s', made)
+
+
+@case
+def wrong_trees_are_refused():
+    wrong = [
+        (leaf(parents=[parent(port='p9')]), 'out_of_range', 'tree.parents[0].port'),
+        (leaf(parents=[parent(), parent()]), 'out_of_range', 'tree.parents[1].name'),
+        (leaf(parents=[parent(), parent(name='other')]), 'out_of_range', 'tree.parents[1].address'),
+        (leaf(parents=[parent(address=SWITCH_ADDRESS)]), 'out_of_range', 'tree.parents[0].address'),
+        (leaf(parents=[parent(key='0')]), 'out_of_range', 'tree.parents[0].key'),
+        (leaf(parents=[parent(key=KEY[1:] + 'x')]), 'out_of_range', 'tree.parents[0].key'),
+        (leaf(parents=[parent(key_file='/etc/passwd')]), 'unknown_key', 'tree.parents[0].key_file'),
+        (leaf(parents=[]), 'out_of_range', 'tree.parents'),
+        (leaf(parents=[parent(n) for n in range(9)]), 'out_of_range', 'tree.parents'),
+        (leaf(ranks=5), 'out_of_range', 'tree.ranks'),
+        (leaf(ranks=257), 'out_of_range', 'tree.ranks'),
+        (leaf(size=256, ranks=256), 'out_of_range', 'tree.ranks'),
+        (leaf(rejoin='wait'), 'out_of_range', 'rejoin'),
+        (leaf(authenticate=True), 'out_of_range', 'tree.parents[0]'),
+        (root(sources=[]), 'out_of_range', 'sources'),
+        (root(sources=[child(0, 4), child(3, 2)]), 'out_of_range', 'sources[1].id'),
+        (root(sources=[child(0, 4), child(5, 2)]), 'out_of_range', 'sources[1].id'),
+        (root(sources=[{'id': 0, 'address': '10.77.0.1'}]), 'missing_key', 'sources[0].ranks'),
+        (root(size=6), 'out_of_range', 'size'),
+        (root(results='239.1.1.1'), 'out_of_range', 'results'),
+        (root(temporary=True), 'conflict', 'temporary'),
+        (root(expire_s=4), 'conflict', 'expire_s'),
+        ({'name': 'ring'}, 'missing_key', 'size'),
+    ]
+    with switch(hosts=2) as (_, api):
+        for body, code, key in wrong:
+            api.do('POST', '/v1/jobs', body, 409 if code == 'conflict' else 400, code, key)
+        api.do('POST', '/v1/jobs', leaf(), 201)
+        api.do('POST', '/v1/jobs', leaf('other'), 409, 'conflict', 'tree.parents')
+        check(len(api.get('/v1/jobs')['jobs']) == 1, 'something was made')
+
+
+def tenant(name, token, **more):
+    return dict(more, name=name, token_sha256=hashlib.sha256(token.encode()).hexdigest())
+
+
+@case
+def only_administrators_make_trees():
+    with switch(hosts=2, tenants=[tenant('vision', 'sesame'), tenant('root', 'key', admin=True)]) as (_, api):
+        for body, key in ((leaf(), 'tree'), (root(), 'sources')):
+            api.do('POST', '/v1/jobs', body, 403, 'forbidden', key, token='sesame')
+        api.do('POST', '/v1/jobs', {'name': 'plain', 'size': 2}, 201, token='sesame')
+        # Keys go over private connections alone, in either direction.
+        api.do('POST', '/v1/jobs', root(authenticate=True), 403, 'forbidden', token='key')
+        api.do('POST', '/v1/jobs', leaf(parents=[parent(key=KEY)]), 403, 'forbidden', token='key')
+        api.do('POST', '/v1/jobs', root(), 201, token='key')
+        api.do('POST', '/v1/jobs', leaf('leaf'), 201, token='key')
+
+
+if __name__ == '__main__':
+    sys.exit(main())
