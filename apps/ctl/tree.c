@@ -401,7 +401,8 @@ parents_now(json_t *row, FILE *out)
 		if (get_true(parent, "joining"))
 			fputs(" joining", out);
 		else if (get(parent, "serves") != NULL && !get_true(parent, "serves"))
-			fputs(" not used", out);
+			fputs(get_number(row, "job.generation") > 0 ? " not used" : " not joined",
+				out);
 		else if (silent >= SILENT_MS)
 			fprintf(out, " silent for %s", units_age(silent / 1e3).text);
 	}

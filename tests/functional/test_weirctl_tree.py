@@ -328,10 +328,12 @@ def a_tree_is_shown_and_deleted():
         spine.update(generation=9, joined=2, state='joining')
         leaf['tree']['parents'][0].update(generation=9, serves=True, silent_ms=2100, joining=False)
         leaf['tree']['parents'][1].update(generation=0, serves=False, silent_ms=None, joining=False)
-        switches[1].jobs['ring']['tree']['parents'][0].update(serves=True, silent_ms=3, joining=True)
+        switches[1].jobs['ring'].update(generation=0, tree=copy.deepcopy(leaf['tree']))
+        switches[1].jobs['ring']['tree']['parents'][0].update(serves=False, joining=True)
+        switches[1].jobs['ring']['tree']['first_rank'] = 4
         out = good(tree('show', switches))
         for line in (r'leaf0 +leaf +0\.\.3 +running +7 +3 of 4 +spine0 silent for 2\.1 s, spine1 not used',
-                     r'leaf1 +leaf +4\.\.5 +\S+ +\d+ +\d of 2 +spine0 joining, spine1\n',
+                     r'leaf1 +leaf +4\.\.5 +\S+ +\d+ +\d of 2 +spine0 joining, spine1 not joined\n',
                      r'spine0 +root +0\.\.5 +joining +9 +2 of 2 +-'):
             check(re.search(line, out), '"%s" is not in\n%s', line, out)
         check([row['name'] for row in json.loads(good(tree('show', switches, '--json')))] == NAMES, '--json')

@@ -93,14 +93,15 @@ export function membersOf(job, stuck, shares) {
     }).sort((a, b) => a.rank - b.rank);
 }
 
-// The parents of a job in a tree, with how they do: 'silent', 'joining', 'not used' or 'serves'.
+// The parents of a job in a tree, with how they do: 'silent', 'joining', 'not joined', 'not used' or 'serves'.
 export const parentsOf = (job) => list(record(job.tree).parents).map((one) => {
     const heard = number(one.silent_ms) === null ? null : one.silent_ms / 1000;
     const asked = job.state === 'running' && number(job.blocks_in_flight) > 0;
     return { name: text(one.name), address: text(one.address), port: text(one.port), heard,
         generation: number(one.generation),
-        state: one.joining === true ? 'joining' : one.serves === false ? 'not used' :
-            asked && heard > SILENCE ? 'silent' : 'serves' };
+        state: one.joining === true ? 'joining' :
+            one.serves === false ? (number(job.generation) > 0 ? 'not used' : 'not joined') :
+                asked && heard > SILENCE ? 'silent' : 'serves' };
 });
 
 function parentsTrouble(job) {
