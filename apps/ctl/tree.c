@@ -398,7 +398,13 @@ parents_now(json_t *row, FILE *out)
 		double silent = get_number(parent, "silent_ms");
 
 		fprintf(out, "%s%s", i > 0 ? ", " : "", get_text(parent, "name"));
-		if (get_true(parent, "joining"))
+		if (get(parent, "refused.setting") != NULL)
+			fprintf(out, " refused: %s is %.0f, there %.0f: %s",
+				get_text(parent, "refused.setting"),
+				get_number(parent, "refused.here"),
+				get_number(parent, "refused.there"),
+				get_text(parent, "refused.why"));
+		else if (get_true(parent, "joining"))
 			fputs(" joining", out);
 		else if (get(parent, "serves") != NULL && !get_true(parent, "serves"))
 			fputs(get_number(row, "job.generation") > 0 ? " not used" : " not joined",

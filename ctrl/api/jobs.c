@@ -211,6 +211,13 @@ api_put_parent(json_t *object, const struct ctrl_running *running, const struct 
 	json_object_set_new(object, "silent_ms",
 		stats.heard ? json_integer((json_int_t)(stats.silent_us / 1000)) : json_null());
 	json_object_set_new(object, "joining", json_boolean(stats.joining));
+	json_object_set_new(object, "refused",
+		stats.refused == 0
+			? json_null()
+			: json_pack("{s:s, s:I, s:I, s:s}", "setting",
+				  ppe_parent_setting_word(stats.refused), "here",
+				  (json_int_t)stats.ours, "there", (json_int_t)stats.theirs, "why",
+				  ppe_parent_setting_rule(stats.refused)));
 }
 
 /* Its parents, and its sources if they are switches. */

@@ -59,6 +59,8 @@ struct ctrl_job {
 		*member; /* by rank, up to ctrl_job_rank_end; NULL: the sources are given, by the
 				       configuration or as switches */
 	json_t *shown; /* ctrl_tree_shown; NULL: the job is in no tree */
+	uint8_t refused
+		[PPE_PARENTS_MAX]; /* enum ppe_parent_setting, by parent: what was logged last */
 	struct ctrl_job *leaving_next; /* in ctrl_running.leaving */
 };
 

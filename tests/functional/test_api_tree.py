@@ -42,7 +42,7 @@ def a_leaf_is_shown_with_its_parents():
             parent(key=KEY, api='http://spine0:8080'), parent(1, udp_port=12007)]), 201)
         tree = made['tree']
         check((tree['ranks'], tree['first_rank']) == (8, 4), '%s', tree)
-        now = {'generation': 0, 'serves': False, 'silent_ms': None, 'joining': False}
+        now = {'generation': 0, 'serves': False, 'silent_ms': None, 'joining': False, 'refused': None}
         check(tree['parents'] == [
             dict(parent(), udp_port=12001, api='http://spine0:8080', **now),
             dict(parent(1), udp_port=12007, api=None, **now)], '%s', tree['parents'])
