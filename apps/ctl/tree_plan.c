@@ -280,7 +280,8 @@ check_settings(const struct tree *tree, const struct place *child, const struct 
 			"times, "
 			"and 1 ms)",
 			timeout, timeout_above, least);
-	if (dead_above != 0 && dead_above < dead + timeout) /* 0: never */
+	if (strcmp(setting(below, "policy").text, "partial") == 0 && dead_above != 0 &&
+		dead_above < dead + timeout) /* 0: never */
 		return wrong(tree, child, parent,
 			"dead_after_ms is %.0f and %.0f: the parent's must be at least %.0f (and "
 			"timeout_ms), or 0",

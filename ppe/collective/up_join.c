@@ -246,7 +246,8 @@ disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
 	/* A straggler is found within 1.1 timeouts; the rest is for the way. */
 	if (j->policy != PPE_POLICY_WAIT && 4 * (uint64_t)timeout < 5 * (uint64_t)j->timeout_ms + 4)
 		return (struct parent_refusal){PPE_PARENT_TIMEOUT, j->timeout_ms, timeout};
-	if (dead_after != 0 && dead_after < j->dead_after_ms + j->timeout_ms)
+	if (ppe_policy_sends_partial(j->policy) && dead_after != 0 &&
+		dead_after < j->dead_after_ms + j->timeout_ms)
 		return (struct parent_refusal){PPE_PARENT_DEAD_AFTER, j->dead_after_ms, dead_after};
 	return (struct parent_refusal){0};
 }

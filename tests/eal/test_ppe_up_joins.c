@@ -295,6 +295,8 @@ BOTH(SUITE, timeouts_do_not_matter_to_who_waits)
 	expect_joins_above(BOTH_SETS);
 	accept_join(1, 101);
 	weir_put32(settings.timeout_ms, 1);
+	settings.up.dead_after[1] = 0;
+	settings.up.dead_after[2] = 1;
 	accept_join(0, 100);
 	expect_begun();
 	stop();
