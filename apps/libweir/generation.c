@@ -178,7 +178,8 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 			weir_status_text(reply.status),
 			h->auth != NULL && h->base_form
 				? "is the job authenticated? The base form has no place for tags"
-				: "does the job have a fixed generation?");
+				: "does the job have a fixed generation, or other settings than "
+				  "above this switch? Its log says");
 	}
 }
 
