@@ -338,6 +338,8 @@ def a_tree_is_shown_and_deleted():
                      r'spine0 +root +0\.\.5 +joining +9 +2 of 2 +-'):
             check(re.search(line, out), '"%s" is not in\n%s', line, out)
         check([row['name'] for row in json.loads(good(tree('show', switches, '--json')))] == NAMES, '--json')
+        leaf['tree']['parents'][0]['refused'] = {'setting': 'window', 'here': 64, 'there': 32, 'why': 'must be equal'}
+        says(tree('show', switches), 0, r'spine0 refused: window is 64, there 32: must be equal, spine1 not used')
         del switches[1].jobs['ring']
         says(tree('show', switches), 1, 'leaf1 +- +- +no job')
         switches[3].stop()
