@@ -493,6 +493,25 @@ answer_late(struct ppe_worker *worker, struct ppe_thread *thread, struct block *
 	return next;
 }
 
+void
+answer_held_back(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
+{
+	const struct weir_header *h = &lmem(thread)->c.header;
+	const struct ppe_job *j = worker->jobs->by_id[js->job];
+	const struct slot *slot = &js->slot[h->block_id & (js->window - 1u)];
+	uint64_t ranks[MASK_WORDS] = {0};
+
+	if (j == NULL || slot->previous == NULL)
+		return;
+	for (unsigned int s = 0; s < js->source_end; s++)
+		for (unsigned int r = 0; r < j->ranks[s] &&
+			(mask_test(js->expelled, (uint8_t)s) ||
+				slot_source_has(slot, slot->previous, (uint8_t)s));
+			r++)
+			mask_set(ranks, (uint8_t)(s + r));
+	reply_status(worker, thread, h, WEIR_STATUS_WAITING, ranks, WEIR_BITMAP_BYTES);
+}
+
 struct ppe_next
 duplicate(struct ppe_worker *worker, struct ppe_thread *thread, const struct block *b)
 {

@@ -51,12 +51,11 @@ is_from_above(const struct ppe_worker *worker, const struct pktbuf_head *head)
 		!pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_base);
 }
 
-/* A switch says how many ranks it covers. */
+/* A switch says how many ranks are in what it sends: all of its own, here. */
 static bool
-is_join_of_switch(const struct weir_header *h)
+is_of_switch(const struct weir_header *h)
 {
-	return h->extended && h->collective == WEIR_COLLECTIVE_JOIN &&
-		(h->flags & WEIR_FLAG_UP) != 0 && h->status == 0 && !h->degraded;
+	return h->extended && (h->flags & WEIR_FLAG_UP) != 0 && h->status == 0 && !h->degraded;
 }
 
 static struct ppe_next
@@ -84,7 +83,7 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->verified = false;
 	c->learned = false;
 	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0) &&
-		!is_join_of_switch(&c->header))
+		!is_of_switch(&c->header))
 		return end_dropped(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
 	flow_cache_learn(worker, thread, c);
 	return job_entry(worker, thread); /* the job table is in the cache: no segment ends here */
@@ -176,6 +175,8 @@ open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 		return aggregate(worker, thread);
 	if (status != WEIR_STATUS_OK)
 		return refuse(worker, thread, reason, status);
+	if (reason == PPE_DROP_HELD_BACK && state->job[c->header.job_id]->children)
+		answer_held_back(worker, thread, state->job[c->header.job_id]);
 	return end_dropped(worker, thread, reason);
 }
 

@@ -90,6 +90,11 @@ struct ppe_next answer_late(
 struct ppe_next duplicate(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct block *block);
 
+/* A switch's contribution is held back: tell it whose ranks have the result that others lack, lest it take this switch for
+ * dead. */
+void answer_held_back(
+	struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *job);
+
 /* The field in which the contribution disagrees with the block, and both values; 0: they agree. */
 enum weir_field disagreement(const struct block *block, const struct weir_header *header,
 	uint16_t *has, uint16_t *offers);

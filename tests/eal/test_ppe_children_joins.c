@@ -251,6 +251,41 @@ BOTH(SUITE, a_switch_joins_anew)
 	stop();
 }
 
+/* A switch that hears nothing takes its parent for dead: a contribution that is held back is answered. */
+BOTH(SUITE, what_is_held_back_is_answered)
+{
+	struct weir_header h;
+	const uint32_t one = 1;
+
+	start(workers, false);
+	join(0, 50, 1);
+	expect_waiting(0, 0x07, 1);
+	join(1, 51, 1);
+	h = rig_contribution(JOB, expect_begun(2 * RANKS), 0, 0, 1);
+	h.flags = WEIR_FLAG_UP;
+	h.src_cnt = RANKS;
+	for (unsigned int child = 0; child < CHILDREN; child++) {
+		h.src_id = (uint8_t)(child * RANKS);
+		rig_offer(&rig, child, &h, &one, sizeof(one));
+	}
+	for (unsigned int child = 0; child < CHILDREN; child++)
+		expect(child, WEIR_STATUS_OK);
+	/* The other one is silent from now on. */
+	h.src_id = 0;
+	h.block_id += WINDOW;
+	rig_offer(&rig, 0, &h, &one, sizeof(one));
+	turned_rest(&rig);
+	turned_wait_us(&rig, 600000);
+	expect(0, WEIR_STATUS_PARTIAL);
+	expect(1, WEIR_STATUS_PARTIAL);
+	h.block_id += WINDOW;
+	rig_offer(&rig, 0, &h, &one, sizeof(one));
+	expect(0, WEIR_STATUS_WAITING);
+	cr_assert_eq(payload_bytes, WEIR_BITMAP_BYTES);
+	cr_assert_eq(payload[0], 0x07, "ranks %x", payload[0]);
+	stop();
+}
+
 /* ---- a switch between ---- */
 
 static uint32_t
