@@ -24,7 +24,8 @@
 	X(NOT_JOINED, "not_joined",                                                                \
 		"the job has no generation, because its sources have not all joined")              \
 	X(NOT_A_CONTRIBUTION, "not_a_contribution",                                                \
-		"a result, or a packet with reserved values, sent to the switch")                  \
+		"a result, a packet with reserved values, or one of a switch for a job of hosts, " \
+		"or the other way round")                                                          \
 	X(NOT_FROM_PARENT, "not_from_parent",                                                      \
 		"packet to the upward port that no parent of a job can have sent")                 \
 	X(UNSUPPORTED, "unsupported", "unsupported collective, type or operation")                 \

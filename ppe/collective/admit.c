@@ -139,6 +139,15 @@ served(const struct collective *state, const struct job_shard *js, const struct 
 	return h->op == 0 && state->dtype_bytes[h->dtype] != 0;
 }
 
+/* The same of any job. Averages are divided once, at the root, so they can't be rounded on the way. */
+static bool
+served_here(const struct collective *state, const struct job_shard *js, const struct weir_header *h)
+{
+	const bool narrow = (js->children || js->up != NULL) && js->narrow;
+
+	return served(state, js, h) && !(narrow && h->op == WEIR_OP_AVG && h->grad_cnt > 0);
+}
+
 static __rte_noinline struct ppe_next
 police(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
@@ -191,53 +200,64 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	if (!from && !moved(worker, js, thread, h))
 		return end_dropped(worker, thread, PPE_DROP_ADDRESS);
-	if (!served(state, js, h) && h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE)
+	if (h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE && !served_here(state, js, h))
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	if (!lengths_fit(state, js, j, c))
+	if (!(js->children ? child_take_end(state, js, j, thread) : lengths_fit(state, js, j, c)))
 		return end_dropped(worker, thread, PPE_DROP_LENGTH);
 	if (!conforms(worker, js, thread))
 		return police(worker, thread, js);
 	if (h->collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
 		return acknowledged(worker, thread, js);
+	if (unlikely(h->status != WEIR_STATUS_OK))
+		return take_degraded(worker, thread, js);
 	start_bucket(state, js, c);
 	return PPE_RUN(find_block);
 }
 
 /* May the contribution go on to its block, if its tag turns out to be right? Its length includes the tag. */
 static bool
-admits_tagged(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
+admits_more(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
 	const struct ppe_thread *thread, struct contribution *c)
 {
 	const struct weir_header *h = &c->header;
+	const uint32_t tag = js->keys != NULL ? WEIR_TAG_BYTES : 0;
 	bool fits;
 
 	/* The rate counts only what is authentic: examine() does. */
 	if (h->gen_id != js->generation || js->generation == 0 || js->rate_mbit != 0 ||
-		!h->extended || (h->flags & WEIR_FLAG_AUTHENTICATED) == 0 ||
-		c->bytes < WEIR_TAG_BYTES || !from_its_source(js, thread, h) ||
-		!served(state, js, h))
+		h->status != WEIR_STATUS_OK || !from_its_source(js, thread, h) ||
+		!served_here(state, js, h))
 		return false;
-	c->bytes -= WEIR_TAG_BYTES;
-	fits = lengths_fit(state, js, j, c);
-	c->bytes += WEIR_TAG_BYTES;
+	if (tag > 0 &&
+		(!h->extended || (h->flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < tag))
+		return false;
+	c->bytes -= tag;
+	fits = js->children ? child_fits(state, js, j, c) : lengths_fit(state, js, j, c);
+	c->bytes += tag;
 	return fits;
 }
 
-/* A contribution to an authenticated job: its tag is verified when its payload is read. */
+/* A contribution to an authenticated job, whose tag is verified when its payload is read, or to a job of a tree. */
 static __rte_noinline struct ppe_next
-admit_tagged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+admit_more(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct ppe_job *j)
 {
 	struct collective *state = ppe_state(worker, thread);
 	struct contribution *c = &lmem(thread)->c;
 
-	if (!admits_tagged(state, js, j, thread, c)) {
+	if (is_from_child(&c->header) != js->children)
+		return end_dropped(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
+	if (!admits_more(state, js, j, thread, c)) {
 		start_payload(thread, c, 0, 16);
 		return PPE_RUN(examine);
 	}
 	if (c->learned)
 		flow_cache_admit(js, c);
-	return await_verification(state, js, thread);
+	if (js->keys != NULL)
+		return await_verification(state, js, thread);
+	note_heard(worker, js, c->header.src_id);
+	start_bucket(state, js, c);
+	return PPE_RUN(find_block);
 }
 
 struct ppe_next
@@ -250,11 +270,11 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
 
 	if (unlikely(j == NULL || js == NULL || js->serial != c->serial || js->generation == 0 ||
-		    js->keys != NULL || h->gen_id != js->generation ||
+		    js->more_checks || h->gen_id != js->generation ||
 		    !from_its_source(js, thread, h) || !served(state, js, h) ||
 		    !lengths_fit(state, js, j, c)))
-		return j != NULL && js != NULL && js->keys != NULL && js->serial == c->serial
-			? admit_tagged(worker, thread, js, j)
+		return j != NULL && js != NULL && js->more_checks && js->serial == c->serial
+			? admit_more(worker, thread, js, j)
 			: examine(worker, thread);
 	note_heard(worker, js, h->src_id);
 	if (unlikely(!conforms(worker, js, thread)))

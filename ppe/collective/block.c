@@ -109,6 +109,15 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	return PPE_DROP_COUNT;
 }
 
+/* How a block of a special job is reduced. */
+static void
+set_reduction(const struct collective *state, const struct job_shard *job, struct block *b)
+{
+	if (b->reduction != NULL && comes_wide(state, job, b->dtype, b->op))
+		b->reduction = &state->wide[b->dtype][b->op];
+	b->on_arrival = b->reduction != NULL && !(job->ordered && order_matters(b));
+}
+
 static void
 fill(const struct collective *state, struct block *b, const struct weir_header *h,
 	uint64_t agreement, const struct job_shard *job, struct rmw_buffer *buffer, uint64_t now)
@@ -126,7 +135,9 @@ fill(const struct collective *state, struct block *b, const struct weir_header *
 	b->per_receiver = row->to != TO_ALL;
 	if (likely(buffer != NULL && !b->copied))
 		b->reduction = state->reduction[h->dtype][h->op];
-	b->on_arrival = b->reduction != NULL && !(job->ordered && order_matters(b));
+	b->on_arrival = b->reduction != NULL;
+	if (unlikely(job->special))
+		set_reduction(state, job, b);
 	b->first_source = h->src_id;
 	b->opened = now;
 	b->progress = now;
@@ -270,15 +281,23 @@ block_done(struct collective *state, struct job_shard *job, struct block *block,
 	set_done(state, job, block, status, false);
 }
 
-void
-block_finish(struct collective *state, struct job_shard *job, struct block *block,
+/* in_count and `in` are set. */
+static __rte_always_inline void
+finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status)
 {
 	if (unlikely(status == WEIR_STATUS_PARTIAL) && root_is_missing(job, block))
 		status = WEIR_STATUS_ERROR;
+	set_done(state, job, block, status, true);
+}
+
+void
+block_finish(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status)
+{
 	block->in_count = block->heard_count;
 	memcpy(block->in, block->heard, sizeof(block->in));
-	set_done(state, job, block, status, true);
+	finish(state, job, block, status);
 }
 
 bool
@@ -291,7 +310,10 @@ block_end_special(struct collective *state, struct job_shard *job, struct block 
 		send_up(state, job, block, status);
 		return false;
 	}
-	block_finish(state, job, block, status);
+	block_set_ranks(job, block);
+	if (status == WEIR_STATUS_OK && block->in_count < job->own_ranks)
+		status = WEIR_STATUS_PARTIAL;
+	finish(state, job, block, status);
 	return true;
 }
 
@@ -517,11 +539,14 @@ duplicate(struct ppe_worker *worker, struct ppe_thread *thread, const struct blo
 {
 	struct collective *state = ppe_state(worker, thread);
 	const struct ppe_job *j = worker->jobs->by_id[b->job];
+	uint64_t in[MASK_WORDS];
 
 	state->job[b->job]->count.duplicates++;
-	if (j != NULL && worker->now - b->opened >= j->timeout_ms * state->tsc_per_ms)
-		reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, b->heard,
+	if (j != NULL && worker->now - b->opened >= j->timeout_ms * state->tsc_per_ms) {
+		block_ranks(state->job[b->job], b, in);
+		reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, in,
 			WEIR_BITMAP_BYTES);
+	}
 	ppe_drop(worker, thread, PPE_DROP_DUPLICATE);
 	return PPE_END;
 }

@@ -35,7 +35,6 @@
 #include "ppe/programs/programs.h"
 
 static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
 
 static inline bool
 to_extended(const struct ppe_worker *worker, const struct pktbuf_head *head)
@@ -49,13 +48,6 @@ is_from_above(const struct ppe_worker *worker, const struct pktbuf_head *head)
 {
 	return head->udp_dst == WEIR_PORT_UP && !to_extended(worker, head) &&
 		!pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_base);
-}
-
-/* A switch says how many ranks are in what it sends: all of its own, here. */
-static bool
-is_of_switch(const struct weir_header *h)
-{
-	return h->extended && (h->flags & WEIR_FLAG_UP) != 0 && h->status == 0 && !h->degraded;
 }
 
 static struct ppe_next
@@ -82,9 +74,14 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->bytes = head->payload_length - bytes;
 	c->verified = false;
 	c->learned = false;
-	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0) &&
-		!is_of_switch(&c->header))
-		return end_dropped(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
+	if (unlikely((c->header.status | c->header.degraded | c->header.src_cnt |
+			     (c->header.flags & WEIR_FLAG_UP)) != 0)) {
+		if (!may_be_from_child(worker->jobs->by_id[c->header.job_id], &c->header))
+			return end_dropped(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
+		/* The cache is for packets that are all alike. */
+		if (c->header.status != WEIR_STATUS_OK)
+			return job_entry(worker, thread);
+	}
 	flow_cache_learn(worker, thread, c);
 	return job_entry(worker, thread); /* the job table is in the cache: no segment ends here */
 }
@@ -283,7 +280,7 @@ put_payload(struct job_shard *js, const struct rte_mbuf *packet, const struct co
 		add_in_turn(js, packet, c, b);
 }
 
-static struct ppe_next
+struct ppe_next
 aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);

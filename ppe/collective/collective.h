@@ -11,6 +11,7 @@
 struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next find_block(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next verify(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* An admitted contribution with a tag continues at `verify`. Only the first one that waits fetches its own payload. */
 struct ppe_next await_verification(
@@ -305,6 +306,30 @@ uint8_t wrap_results_key(struct collective *state, const struct job_shard *job, 
 uint8_t tag_reply(struct collective *state, const struct job_shard *job,
 	const struct weir_header *header, uint64_t epoch, const uint8_t answered[WEIR_TAG_BYTES],
 	void *payload, uint8_t bytes);
+
+/* children.c: may this header with a status, source count or the flag `up` be a switch's to its parent? job: NULL: there is
+ * no such job. Any worker. */
+bool may_be_from_child(const struct ppe_job *job, const struct weir_header *header);
+
+/* Does the length of a child's complete contribution fit its ranks, and the job? */
+bool child_fits(const struct collective *state, const struct job_shard *job,
+	const struct ppe_job *table, const struct contribution *contribution);
+
+/* Take what follows the payload of a child's packet off it: of a degraded contribution, the bitmap. false: that, the source
+ * count or the length does not fit. */
+bool child_take_end(const struct collective *state, const struct job_shard *job,
+	const struct ppe_job *table, struct ppe_thread *thread);
+
+/* A child's contribution that lacks ranks, or says that the block failed: admitted, without its end. Ends the packet. */
+struct ppe_next take_degraded(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+
+/* The ranks whose contributions are in an open block; returns how many. */
+uint16_t block_ranks(
+	const struct job_shard *job, const struct block *block, uint64_t ranks[MASK_WORDS]);
+
+/* The block ends: note them in it. */
+void block_set_ranks(const struct job_shard *job, struct block *block);
 
 /* up.c: the way up of a job with parents, in one shard; NULL: no memory. up_destroy: NULL is fine. Control thread. */
 size_t up_bytes(const struct ppe_job *job);

@@ -62,9 +62,9 @@ struct block {
 	uint8_t above_says; /* up: what hosts that repeat are told, enum weir_status; 0: nothing */
 	uint8_t spare[7];
 
-	uint64_t in
-		[MASK_WORDS]; /* up: ranks whose contributions were sent; done: those in a degraded
-				    result */
+	/* Open: ranks that the children's contributions lack. Up: ranks whose contributions were sent; done: those in
+	 * a degraded result. */
+	uint64_t in[MASK_WORDS];
 	uint64_t received[MASK_WORDS]; /* sources that acknowledged the result other than by a
 					  contribution to the next block */
 };
@@ -178,7 +178,8 @@ struct job_shard {
 	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
 	bool pinned; /* endpoints come from joins; otherwise from the last contribution */
 	bool ordered; /* contributions are added in order: `order` is there */
-	bool special; /* the end of a block is not block_finish() alone: ordered, or with parents */
+	bool special; /* the end of a block is not block_finish() alone: ordered, or of a tree */
+	bool more_checks; /* of contributions than admit() makes: admit_more() */
 	bool revoked; /* the generation is over and its packets are stale, until the next one begins */
 	struct rmw_pool *pool; /* 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;
@@ -196,6 +197,7 @@ struct job_shard {
 	uint16_t nb_ranks; /* of the tree: nb_sources in a job without a tree */
 	uint16_t first_rank, own_ranks; /* the sources cover [first_rank, first_rank + own_ranks) */
 	bool children; /* the sources are switches */
+	uint16_t covers[WEIR_SOURCES_MAX]; /* ranks of a source: a host has one */
 	bool narrow; /* narrow types travel upward as they are */
 	struct order *order; /* not NULL when the job is deterministic and a residue is here */
 	struct ppe_job_stats count; /* gauges unused */
@@ -353,6 +355,7 @@ struct collective {
 	uint8_t above
 		[WEIR_JOBS_MAX]; /* by the parent's job id: a job here to which a packet of it belonged */
 	const struct rmw_reduction *reduction[16][16]; /* by dtype and op; NULL: not served */
+	struct rmw_reduction wide[16][16]; /* of children's accumulators; zeros: they have none */
 	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
 	bool verifies; /* some port's packets come with checksums that software or the device verifies */
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
@@ -444,6 +447,8 @@ struct collective_lmem {
 	union {
 		struct emission emission;
 		struct answers answers;
+		uint64_t missing
+			[MASK_WORDS]; /* of a child's degraded contribution: ranks that it lacks */
 	};
 	struct stragglers stragglers;
 };

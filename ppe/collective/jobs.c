@@ -55,6 +55,9 @@ fill_reductions(struct collective *state)
 	for (unsigned int type = 0; type < WEIR_DTYPES; type++)
 		for (unsigned int op = 0; op < WEIR_OPS; op++)
 			state->reduction[type][op] = rmw_reduction(type, op);
+	for (unsigned int type = 0; type < WEIR_DTYPES; type++)
+		for (unsigned int op = 0; op < WEIR_OPS; op++)
+			rmw_reduction_wide(type, op, &state->wide[type][op]);
 }
 
 int
@@ -284,6 +287,8 @@ describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_j
 	js->first_rank = job->first_rank;
 	js->own_ranks = ppe_job_ranks(job);
 	js->children = job->children;
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		js->covers[s] = job->children ? job->ranks[s] : 1;
 	js->narrow = job->narrow;
 	js->window = job->window;
 	js->block_shift = job->block_shift;
@@ -354,7 +359,9 @@ collective_job_create(
 	if (rc == 0 && residues > 0 && ppe_job_kept(job) > 0)
 		rc = order_create(js, job, residues, (uint16_t)setup->worker_id, setup->socket);
 	if (rc == 0) {
-		js->special = js->ordered || js->up != NULL;
+		js->special = js->ordered || js->up != NULL || js->children;
+		js->more_checks =
+			js->keys != NULL || js->children || (js->up != NULL && js->narrow);
 		*shard = js;
 	} else {
 		struct ppe_program_leaks none = {0};

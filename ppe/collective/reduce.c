@@ -15,7 +15,7 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const st
 {
 	const struct rmw_reduction *reduction = b->reduction;
 	uint8_t *to = rmw_buffer_data(b->buffer);
-	size_t size = weir_dtype_bytes(b->dtype);
+	size_t size = c->bytes / b->grad_cnt; /* accumulators may be wider than the type */
 	rmw_reduce_fn add = first ? reduction->begin : reduction->reduce;
 	struct pktbuf_cursor cursor;
 
@@ -49,8 +49,8 @@ part_fits(const struct job_shard *js, const struct ppe_job *j, const struct cont
 	const struct weir_header *h = &c->header;
 	const struct collective_row *row = &collective_table[h->collective];
 	uint32_t extent = row_extent(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks);
-	uint32_t own =
-		row_contributed(row, h->grad_cnt, js->nb_ranks, js->rank[h->src_id], 1, h->root);
+	uint32_t own = row_contributed(row, h->grad_cnt, js->nb_ranks, js->rank[h->src_id],
+		js->covers[h->src_id], h->root);
 
 	return c->bytes == own * size && extent <= j->elements &&
 		extent * size <= ppe_job_payload_bytes(j) &&
@@ -77,6 +77,7 @@ copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 {
 	const struct collective_row *row = &collective_table[b->collective];
 	unsigned int n = js->nb_ranks, rank = js->rank[c->header.src_id];
+	unsigned int rows = js->covers[c->header.src_id];
 	uint32_t size = weir_dtype_bytes(b->dtype);
 	uint8_t *to = rmw_buffer_data(b->buffer);
 	struct pktbuf_cursor cursor;
@@ -90,7 +91,7 @@ copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 	}
 	for (unsigned int receiver = 0; receiver < receivers(b, n); receiver++)
 		pktbuf_cursor_copy(&cursor, to + size * cell(js, b, rank, receiver),
-			size * weir_slice(b->grad_cnt, n, receiver).count);
+			size * rows * weir_slice(b->grad_cnt, n, receiver).count);
 }
 
 static void
@@ -110,12 +111,10 @@ clear_rank(const struct job_shard *js, const struct block *b, unsigned int rank)
 			size * weir_slice(b->grad_cnt, n, receiver).count);
 }
 
-/* Is the rank in the result? In a tree `in` has ranks. */
+/* Is the rank in the result? */
 static bool
 is_in(const struct job_shard *js, const struct block *b, unsigned int rank)
 {
-	if (js->up != NULL || js->children)
-		return mask_test(b->in, (uint8_t)rank);
 	return rank < js->ranks && mask_test(b->in, js->ranked[rank]);
 }
 
@@ -135,7 +134,7 @@ bool
 root_is_missing(const struct job_shard *js, const struct block *b)
 {
 	return collective_table[b->collective].contribution == CONTRIBUTION_ROOT &&
-		(b->root >= js->ranks || !mask_test(b->heard, js->ranked[b->root]));
+		!is_in(js, b, b->root);
 }
 
 /*

@@ -73,7 +73,8 @@ answered_bytes(const struct ppe_thread *thread, const struct weir_header *asked,
 {
 	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
 	uint32_t offset = c->payload +
-		(asked->collective == WEIR_COLLECTIVE_JOIN ? WEIR_CHALLENGE_BYTES : c->bytes);
+		(asked->collective == WEIR_COLLECTIVE_JOIN ? WEIR_CHALLENGE_BYTES
+							   : c->bytes + child_end_bytes(asked));
 	struct pktbuf_cursor cursor;
 
 	memset(bytes, 0, WEIR_TAG_BYTES);
@@ -111,6 +112,8 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	header.status = (uint8_t)status;
 	header.grad_cnt = 0;
 	header.flags = 0;
+	if (asked->collective != WEIR_COLLECTIVE_JOIN)
+		header.src_cnt = 0;
 	header.degraded = status == WEIR_STATUS_WAITING;
 	if (js != NULL && status != WEIR_STATUS_REFUSED &&
 		(js->keys != NULL ||
@@ -386,16 +389,17 @@ set_parts(struct emission *e, const struct job_shard *js, struct block *block)
 }
 
 static struct pktbuf_payload
-part_of(const struct emission *e, const struct job_shard *js, unsigned int rank)
+part_of(const struct emission *e, const struct job_shard *js, uint8_t source)
 {
 	const struct collective_row *row = &collective_table[e->header.collective];
 	uint32_t elements = e->header.grad_cnt;
-	struct weir_slice part = row_part(row, elements, js->nb_ranks, rank, 1, e->header.root);
+	struct weir_slice part = row_part(
+		row, elements, js->nb_ranks, js->rank[source], js->covers[source], e->header.root);
 	uint32_t size = weir_dtype_bytes(e->header.dtype);
 	struct pktbuf_payload payload = e->payload;
 
 	/* In a job with parents the buffer has the own ranks' columns only. */
-	if (row->result == RESULT_COLUMN)
+	if (unlikely(js->first_rank != 0) && row->result == RESULT_COLUMN)
 		part.first -=
 			js->nb_ranks * weir_slice(elements, js->nb_ranks, js->first_rank).first;
 	payload.data = (uint8_t *)payload.data + size * part.first;
@@ -430,7 +434,7 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 
 	if (unlikely(js->generation != e->header.gen_id))
 		return;
-	part = part_of(e, js, rank);
+	part = part_of(e, js, source);
 	end_bytes =
 		result_end(js, &e->header, e->number, rank + 1, e->in, part.data, part.bytes, end);
 	all = part;

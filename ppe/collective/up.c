@@ -329,8 +329,7 @@ tag_sent_above(const struct job_shard *js, const struct parent *parent, uint32_t
 static void
 note_ranks(const struct job_shard *js, struct block *b, enum weir_status status)
 {
-	memcpy(b->in, b->heard, sizeof(b->in));
-	b->in_count = b->heard_count;
+	block_set_ranks(js, b);
 	if (status == WEIR_STATUS_OK && b->in_count < js->own_ranks)
 		status = WEIR_STATUS_PARTIAL;
 	if (status == WEIR_STATUS_PARTIAL &&

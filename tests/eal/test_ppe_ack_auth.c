@@ -104,8 +104,9 @@ Test(ppe_ack_auth, forged_ones_say_nothing, .timeout = 90)
 	for (unsigned int bit = 8 * (HEADER + 1); bit < 8 * n; bit++) {
 		unsigned int byte = bit / 8 - HEADER;
 
-		/* Status, degraded and src_cnt are no contribution's; src_id and gen_id another's. */
-		if ((byte >= 5 && byte <= 9) || byte == 12 || byte == 15)
+		/* Status, degraded, src_cnt and the flag `up` are no host's; src_id and gen_id another's. */
+		if ((byte >= 5 && byte <= 9) || byte == 12 || byte == 15 ||
+			(byte == 13 && 1 << bit % 8 == WEIR_FLAG_UP))
 			continue;
 		frame[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		rig_fix_checksums(frame);

@@ -498,6 +498,24 @@ stranger(struct model *m, const struct model_peer *from, const struct weir_heade
 	return unknown ? "unknown_source" : "address";
 }
 
+/* Could it be from a switch to its parent? Then it is another job's, or a join. */
+static bool
+may_go_up(const struct model *m, const struct weir_header *h)
+{
+	bool contribution = h->collective <= WEIR_COLLECTIVE_BARRIER;
+
+	if (h->job_id == m->c.job && h->collective != WEIR_COLLECTIVE_JOIN)
+		return false;
+
+	if (h->status == WEIR_STATUS_OK)
+		return !h->degraded &&
+			(h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE || h->src_cnt == 0);
+	if (h->status == WEIR_STATUS_MISMATCH)
+		return !h->degraded && contribution;
+	return (h->status == WEIR_STATUS_PARTIAL || h->status == WEIR_STATUS_ERROR) &&
+		h->degraded && contribution;
+}
+
 const char *
 model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_peer *from,
 	const uint8_t *bytes, size_t size, model_send send, void *argument)
@@ -515,7 +533,8 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 	weir_header_read(&h, bytes);
 	if (!extended)
 		h.collective = h.grad_cnt ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
-	if (h.status != 0 || h.degraded || h.src_cnt != 0)
+	if ((h.flags & WEIR_FLAG_UP) != 0 ? !may_go_up(m, &h)
+					  : h.status != 0 || h.degraded || h.src_cnt != 0)
 		return "not_a_contribution";
 	if (h.job_id != m->c.job)
 		return unknown_job(m, from, &h);
