@@ -43,6 +43,10 @@ local PARTS = {
 	{ NOTHING, NOTHING, NOTHING, NOTHING }, -- barrier
 }
 local REDUCES = { [0] = true, true, true }
+-- From a switch to its parent: the types of accumulators, by type and operation.
+local INT32, UINT32, FP32 = 4, 5, 10
+local WIDE = { [0] = { [4] = INT32 }, { [4] = UINT32 }, { [4] = INT32 }, { [4] = UINT32 } }
+for _, dtype in ipairs({ 8, 9, 12, 13 }) do WIDE[dtype] = { [0] = FP32, FP32, [4] = FP32 } end
 local ROOTED = { true, [3] = true, [4] = true, [5] = true }
 local BASE_BYTES, EXTENDED_BYTES, BITMAP_BYTES, JOIN_BYTES, MISMATCH_BYTES = 12, 16, 32, 16, 8
 local TAG_BYTES, CHALLENGE_BYTES, NONCE_BYTES, COUNT_BYTES, KEY_BYTES = 16, 16, 16, 4, 32 -- of jobs with a key
@@ -72,6 +76,7 @@ local f = {
 	flags = ProtoField.uint8("weir.flags", "flags", base.HEX, nil, 0x0f),
 	base_results = ProtoField.bool("weir.flags.base_results", "results in the base form", 8, nil, 0x01),
 	authenticated = ProtoField.bool("weir.flags.authenticated", "a tag ends the packet", 8, nil, 0x02),
+	up = ProtoField.bool("weir.flags.up", "from a switch to its parent", 8, nil, 0x04),
 	root = ProtoField.uint8("weir.root", "root"),
 	status = ProtoField.uint8("weir.status", "status", base.DEC, STATUS),
 	payload = ProtoField.bytes("weir.payload", "payload"),
@@ -101,6 +106,7 @@ local f = {
 	join_flags = ProtoField.uint8("weir.join.flags", "flags", base.HEX, nil, 0x0f),
 	multicast = ProtoField.bool("weir.join.multicast", "results come by multicast", 8, nil, 0x01),
 	all_tagged = ProtoField.bool("weir.join.authenticated", "all packets have tags", 8, nil, 0x02),
+	narrow = ProtoField.bool("weir.join.narrow", "narrow types travel upward as they are", 8, nil, 0x04),
 	timeout = ProtoField.uint32("weir.join.timeout_ms", "timeout_ms"),
 	group = ProtoField.ipv4("weir.join.group", "group"),
 	field = ProtoField.uint8("weir.mismatch.field", "field", base.DEC, FIELD),
@@ -152,7 +158,8 @@ weir.prefs.shown = Pref.uint("Elements shown", 16, "Of each payload, the first s
 -- ---------------------------------------------------------------- state of the capture
 
 local frames -- by frame number: what is known beyond its bytes
-local jobs -- by switch and job: {sources = number, dtype = code, source = {[id] = true}, rank = {[id] = rank}}
+local jobs -- by switch and job: {sources = number, dtype = code, narrow = boolean, source = {[id] = true}, rank = {[id] = rank},
+-- switch = {[id] = true}}
 local streams -- by switch, job and generation: {[source] = stream}
 
 function weir.init()
@@ -165,7 +172,7 @@ end
 
 local function job_of(h)
 	local key = h.switch .. "/" .. h.job
-	jobs[key] = jobs[key] or { source = {}, rank = {}, highest = -1 }
+	jobs[key] = jobs[key] or { source = {}, rank = {}, switch = {}, highest = -1 }
 	return jobs[key]
 end
 
@@ -271,6 +278,7 @@ local function learn_join(h, buf, at)
 	job.rank[h.src] = h.root
 	local dtype = buf(at + 6, 1):bitfield(0, 4)
 	job.dtype = DTYPE[dtype] and dtype or job.dtype
+	job.narrow = buf(at + 7, 1):bitfield(5, 1) == 1
 end
 
 -- Called once for each frame, in order.
@@ -283,6 +291,8 @@ local function learn(h, buf, pinfo)
 		job.source[h.src] = true
 		job.highest = math.max(job.highest, h.src)
 	end
+	job.switch[h.src] = job.switch[h.src] or h.up
+	frame.switch, frame.narrow = job.switch[h.src], job.narrow
 	frame.dtype = job.dtype
 	frame.job_sources = job.sources
 	frame.rank = job.rank[h.src]
@@ -320,6 +330,7 @@ local function read_header(buf, pinfo, form, to_switch)
 	end
 	h.join = h.collective == JOIN
 	h.tagged = h.flags ~= nil and math.floor(h.flags / 2) % 2 == 1
+	h.up = to_switch and h.flags ~= nil and math.floor(h.flags / 4) % 2 == 1
 	if to_switch then
 		h.kind = h.join and JOINING or h.collective == ACKNOWLEDGE and ACKNOWLEDGEMENT or CONTRIBUTION
 	elseif not h.join and (h.status == OK or h.status == PARTIAL) then
@@ -379,6 +390,7 @@ local function show_header(tree, buf, h)
 		local flags = tree:add(f.flags, buf(13, 1))
 		flags:add(f.base_results, buf(13, 1))
 		flags:add(f.authenticated, buf(13, 1))
+		flags:add(f.up, buf(13, 1))
 		tree:add(f.root, buf(14, 1))
 		tree:add(f.status, buf(15, 1))
 	else
@@ -388,7 +400,16 @@ end
 
 -- Call complain(text) for each rule of docs/protocol.md that the header breaks.
 local function check_request(h, complain)
-	if h.status ~= 0 or h.degraded or h.src_cnt ~= 0 or (h.second or 0) ~= 0 then
+	if h.up and h.kind == CONTRIBUTION then
+		if (h.status == PARTIAL or h.status == ERROR) ~= h.degraded then
+			complain("a contribution to a parent has a bitmap if its status is partial or error")
+		end
+		if h.status ~= OK and h.status ~= PARTIAL and h.status ~= ERROR and h.status ~= MISMATCH then
+			complain("a contribution to a parent has no status " .. named(STATUS, h.status))
+		end
+	elseif h.up and (h.status ~= 0 or h.degraded) then
+		complain("only contributions to a parent have a status")
+	elseif not h.up and (h.status ~= 0 or h.degraded or h.src_cnt ~= 0 or (h.second or 0) ~= 0) then
 		complain("a packet to the switch has no status, degraded or src_cnt: it is dropped")
 	end
 	if h.join and h.count ~= 0 then
@@ -555,6 +576,7 @@ local function show_join(tree, buf, at, h, complain)
 	local flags = item:add(f.join_flags, buf(at + 7, 1))
 	flags:add(f.multicast, buf(at + 7, 1))
 	flags:add(f.all_tagged, buf(at + 7, 1))
+	flags:add(f.narrow, buf(at + 7, 1))
 	item:add(f.timeout, buf(at + 8, 4))
 	item:add(f.group, buf(at + 12, 4))
 	h.told = string.format(", window %d, %d elements, %d sources", window, elements, sources)
@@ -604,6 +626,9 @@ local function carried(h, frame, bytes, size, complain)
 		return row[first] == WHOLE and h.count or 0
 	end
 	local n, rank = frame.job_sources, frame.rank
+	if frame.switch then
+		return math.floor(math.max(bytes, 0) / size) -- the parts of its ranks
+	end
 	if n ~= nil and n > 0 and rank ~= nil then
 		local part = row[rank == h.root and first or first + 1]
 		local slice = math.floor(h.count / n) + (rank < h.count % n and 1 or 0)
@@ -621,12 +646,13 @@ local function parts_of(tree, buf, h, frame, complain)
 	local parts = {}
 	local elements = h.kind == CONTRIBUTION or h.kind == RESULT
 	if elements and h.count > 0 then
-		local dtype = h.dtype or frame.dtype or weir.prefs.dtype
+		local wide = h.up and not frame.narrow and (WIDE[h.dtype] or {})[h.op]
+		local dtype = REDUCES[h.collective or 0] and wide or h.dtype or frame.dtype or weir.prefs.dtype
 		if h.dtype == nil then
 			tree:add(f.payload_dtype, dtype):set_generated():append_text(
 				frame.dtype and ", from an accepted join" or ", from the preferences")
 		end
-		local beyond = (h.degraded and h.kind == RESULT and BITMAP_BYTES or 0) + (h.tagged and TAG_BYTES or 0)
+		local beyond = (h.degraded and BITMAP_BYTES or 0) + (h.tagged and TAG_BYTES or 0)
 		-- With an unknown type, all the rest is elements.
 		local size, whole = DTYPE_BYTES[dtype], buf:reported_len() - h.bytes - beyond
 		h.carried = size and carried(h, frame, whole, size, complain) or h.count
@@ -636,10 +662,10 @@ local function parts_of(tree, buf, h, frame, complain)
 		parts[1] = { JOIN_BYTES, function(at) show_join(tree, buf, at, h, complain) end }
 	elseif h.kind == REPLY and h.status == DISPLACED then
 		parts[1] = { DISPLACED_BYTES, function(at) show_displaced(tree, buf, at, h) end }
-	elseif h.kind == REPLY and h.status == MISMATCH then
+	elseif (h.kind == REPLY or h.up) and h.status == MISMATCH then
 		parts[1] = { MISMATCH_BYTES, function(at) show_mismatch(tree, buf, at, h, complain) end }
 	end
-	if h.degraded and (h.kind == RESULT or h.kind == REPLY) then
+	if h.degraded and (h.kind == RESULT or h.kind == REPLY or h.up) then
 		parts[#parts + 1] = { BITMAP_BYTES,
 			function(at) show_bitmap(tree, buf, at, h, frame, complain) end }
 	end
@@ -725,13 +751,18 @@ local function info_text(h, frame)
 	local ranks = h.ranks and ", sources " .. h.ranks or ""
 	ranks = ranks .. (h.missing and ", missing " .. h.missing or "")
 	if h.kind == CONTRIBUTION then
+		local whose = h.up and "switch " or "source "
+		if h.up then
+			last = string.format(", of %d ranks%s%s", h.src_cnt == 0 and 256 or h.src_cnt, last,
+				h.status ~= OK and ", " .. named(STATUS, h.status) .. (h.told or "") .. ranks or "")
+		end
 		return (frame.late and "Late " or frame.repeats and "Repeated " or "")
-			.. (h.barrier and "Barrier" or "Contribution") .. of .. " from source " .. h.src .. size .. last
+			.. (h.barrier and "Barrier" or "Contribution") .. of .. " from " .. whose .. h.src .. size .. last
 	elseif h.kind == ACKNOWLEDGEMENT then
-		return "Acknowledgement" .. of .. " from source " .. h.src
+		return "Acknowledgement" .. of .. (h.up and " from switch " or " from source ") .. h.src
 	elseif h.kind == JOINING then
-		return string.format("%sJoin job %d from source %d, nonce 0x%08x%s", frame.repeats and "Repeated "
-			or "", h.job, h.src, h.block, h.flags % 2 == 1 and ", results in the base form" or "")
+		return string.format("%sJoin job %d from %s %d, nonce 0x%08x%s", frame.repeats and "Repeated "
+			or "", h.job, h.up and "switch" or "source", h.src, h.block, h.flags % 2 == 1 and ", results in the base form" or "")
 	elseif h.kind == RESULT then
 		return (h.status == PARTIAL and "Partial result" or "Result") .. of .. " to "
 			.. (h.multicast and "all" or "source " .. h.src) .. size .. ", of "
