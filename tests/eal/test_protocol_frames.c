@@ -14,6 +14,7 @@
 
 #include "tests/eal/rig.h"
 #include "tests/model/doc_page.h"
+#include "tests/model/page_packet.h"
 
 #define GENERATION 7
 #define NONCE      UINT32_C(0xc0ffee01)
@@ -264,6 +265,85 @@ Test(protocol_frames, collectives, .timeout = 90)
 	skip(0);
 	skip(1);
 	expect(2, "Result of an alltoall");
+	stop();
+}
+
+/* Sources 0 and 4 are switches, which cover four ranks each. */
+static void
+start_parent(enum ppe_policy policy, uint16_t fixed_generation)
+{
+	struct rig_config config = {.workers = 1,
+		.threads = 20,
+		.ports = 3,
+		.queues = 1,
+		.jobs = 1,
+		.job = {rig_job(1, 8, 64, 256)},
+		.first_generation = GENERATION};
+	struct ppe_job *job = &config.job[0];
+
+	page = doc_read("docs/protocol.md");
+	cr_assert_not_null(page);
+	job->dtype = WEIR_DTYPE_FP32;
+	job->policy = (uint8_t)policy;
+	job->revoke = true;
+	job->fixed_generation = fixed_generation;
+	job->children = true;
+	job->nb_sources = 2;
+	job->members[0] = 1 << 0 | 1 << 4;
+	job->ranks[0] = 4;
+	job->ranks[4] = 4;
+	rig_start(&rig, &config);
+}
+
+/* Source 0's contribution of the page to another block. */
+static void
+switch_contributes(uint8_t block, uint8_t final)
+{
+	unsigned int bytes = of_page("Contribution of a switch", frame);
+
+	frame[PAGE_HEADERS + 4] = block;
+	frame[PAGE_HEADERS + 5] = final;
+	rig_fix_checksums(frame);
+	rig_send(&rig, 0, frame, bytes);
+	settle();
+}
+
+static void
+expect_status(unsigned int source, enum weir_status status)
+{
+	struct weir_header header;
+	const uint8_t *payload;
+	unsigned int bytes = rig_receive(&rig, source % rig.ports, frame, 3000), left;
+
+	cr_assert(bytes > 0 && rig_parse(frame, bytes, &header, &payload, &left));
+	cr_assert_eq(header.status, status, "%s, not %s", weir_status_text(header.status),
+		weir_status_text(status));
+}
+
+Test(protocol_frames, switches, .timeout = 90)
+{
+	start_parent(PPE_POLICY_PARTIAL, GENERATION);
+	send_page(0, "Contribution of a switch");
+	settle();
+	send_page(4, "Contribution of a switch, partial");
+	expect(0, "Partial result, to a switch");
+	expect_status(4, WEIR_STATUS_PARTIAL);
+	switch_contributes(45, 0);
+	send_page(4, "Contribution of a switch, error");
+	expect_status(0, WEIR_STATUS_ERROR);
+	expect_status(4, WEIR_STATUS_ERROR);
+	switch_contributes(46, 0);
+	send_page(4, "Contribution of a switch, mismatch");
+	expect_status(0, WEIR_STATUS_MISMATCH);
+	expect_status(4, WEIR_STATUS_MISMATCH);
+	stop();
+}
+
+Test(protocol_frames, joins_of_switches, .timeout = 90)
+{
+	start_parent(PPE_POLICY_WAIT, 0);
+	send_page(0, "Join of a switch");
+	expect(0, "Join of a switch, not complete yet");
 	stop();
 }
 

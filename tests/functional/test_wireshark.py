@@ -133,12 +133,15 @@ def packets_of_the_protocol_page():
                   'Result', 'Contribution', 'Result', 'Join job', 'Join waiting', 'Join accepted', 'Join accepted', 'Contribution',
                   'Join job', 'Join refused', 'Join displaced', 'Status waiting', 'Status waiting', 'Partial result',
                   'Partial result', 'Acknowledgement', 'Status error', 'Status mismatch', 'Status expired',
-                  'Status stale', 'Status out-of-window', 'Status unsupported']
+                  'Status stale', 'Status out-of-window', 'Status unsupported', 'Contribution', 'Contribution',
+                  'Partial result', 'Contribution', 'Contribution', 'Join job', 'Join waiting']
         for info, start in zip(infos, starts):
             check(re.sub('^(Late|Repeated) ', '', info).startswith(start), '%s: %s', start, info)
         check('missing 2' in infos[starts.index('Status waiting')], 'who is missing: %s', infos)
         check('reducescatter sum fp32, 1 of 4 elements' in infos[11] and
               'broadcast fp32 root 1, 0 of 3 elements' in infos[13], 'what is in it: %s', infos)
+        check('from switch 4, allreduce sum fp32, 2 elements, of 3 ranks, partial, sources 4-5, 7' in infos[len(found) - 6],
+              'a contribution of a switch: %s', infos)
 
 
 @case

@@ -148,7 +148,9 @@ check_lengths(const struct page_packet *p)
 		bytes = p->payload_bytes;
 	cr_assert_eq(p->payload_bytes, bytes, "line %u: payload of %u bytes, not %u", p->line,
 		p->payload_bytes, bytes);
-	if (to_switch(p))
+	if (to_switch(p) && (h->flags & WEIR_FLAG_UP) != 0)
+		cr_assert_eq(p->udp_from, WEIR_PORT_UP, "line %u", p->line);
+	else if (to_switch(p))
 		cr_assert(h->status == 0 && !h->degraded && h->src_cnt == 0, "line %u", p->line);
 	else
 		cr_assert_eq(p->udp_from, own_port(p), "line %u", p->line);
