@@ -1,9 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A job on a tree of real switches, made, shown and deleted by weirctl."""
+"""A job on a tree of real switches, made, shown and deleted by weirctl; its hosts join at their leaves."""
+import json
+import os
 import re
 
 from ctl import ctl, good, says
+from join_hosts import PERF, environment
 from tap import case, check, main, wait_for
 from tree import Tree
 
@@ -22,6 +25,16 @@ def jobs(tree):
     return [sorted(job['name'] for job in switch.ask('GET', '/v1/jobs')['jobs']) for switch in tree]
 
 
+def host(tree, number, operations):
+    """weir-perf on a host that knows its leaf's URL, the job's name and its rank."""
+    leaf, _ = tree.at(number)
+    run = tree.spawn(number, [PERF, '-b', '64K', '-e', '64K', '-n', str(operations), '--timeout', '60000',
+                              '--json', os.path.join(leaf.folder, 'report-%d.json' % number)], 'perf',
+                     environment(rank=number, size=tree.hosts, WEIR_SWITCH=leaf.api_url, WEIR_JOB='ring'))
+    run.json = os.path.join(leaf.folder, 'report-%d.json' % number)
+    return run
+
+
 @case
 def a_job_is_made_on_all_switches_or_none():
     with Tree(leaves=2, hosts=2, spines=2) as tree:
@@ -36,12 +49,31 @@ def a_job_is_made_on_all_switches_or_none():
         good(control(tree, 'create', *SETTINGS))
         check(jobs(tree) == [['other', 'ring'], ['ring'], ['ring'], ['ring']], '%s', jobs(tree))
         out = good(control(tree, 'show'))
-        for line in (r'leaf1 +leaf +2\.\.3 +\S+ +0 +0 of 2 +spine0 not joined, spine1 not joined', r'spine1 +root +0\.\.3 +\S+ +0 +0 of 2 +-'):
+        for line in (r'leaf1 +leaf +2\.\.3 +\S+ +0 +0 of 2 +spine0.*, spine1', r'spine1 +root +0\.\.3 +\S+ +0 +0 of 2 +-'):
             check(re.search(line, out), '"%s" is not in\n%s', line, out)
         says(control(tree, 'create', *SETTINGS), 1, 'spine0 has a job ring')
         good(control(tree, 'delete'))
         wait_for(lambda: jobs(tree) == [['other'], [], [], []], 'left: %s', lambda: jobs(tree))
         tree.stop()
+
+
+@case
+def hosts_join_at_their_leaves():
+    for more in ([], ['--authenticate']):
+        with Tree(leaves=2, hosts=2, spines=2) as tree:
+            tree.start()
+            good(control(tree, 'create', *SETTINGS, *more))
+            if more:  # a host gets its key by a socket or TLS only
+                for leaf in tree.leaves:
+                    leaf.api_url = 'unix:' + leaf.api_path
+            runs = [host(tree, number, 5) for number in range(tree.hosts)]
+            for run in runs:
+                run.wait(60)
+                with open(run.json) as file:
+                    rows = json.load(file)['rows']
+                check(rows and all(row['wrong'] == 0 for row in rows), '%s', rows)
+            good(control(tree, 'delete'))
+            tree.stop()
 
 
 if __name__ == '__main__':
