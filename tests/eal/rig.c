@@ -108,7 +108,7 @@ make_ring(const char *direction, unsigned int port, unsigned int queue)
 }
 
 static void
-make_ports(struct rig *rig, struct pktbuf_port_config *configs)
+make_ports(struct rig *rig, unsigned int number, struct pktbuf_port_config *configs)
 {
 	for (unsigned int p = 0; p < rig->ports; p++) {
 		struct rte_eth_dev_info info;
@@ -119,7 +119,7 @@ make_ports(struct rig *rig, struct pktbuf_port_config *configs)
 			rig->to[p][q] = make_ring("to", p, q);
 			rig->from[p][q] = make_ring("from", p, q);
 		}
-		snprintf(name, sizeof(name), "rig%u", p);
+		snprintf(name, sizeof(name), "rig%u_%u", number, p);
 		id = rte_eth_from_rings(
 			name, rig->to[p], rig->queues, rig->from[p], rig->queues, 0);
 		if (id < 0 || rte_eth_dev_info_get((uint16_t)id, &info) < 0)
@@ -158,8 +158,9 @@ rig_build(struct rig *rig, const struct rig_config *config)
 	memset(rig, 0, sizeof(*rig));
 	rig->ports = config->ports;
 	rig->queues = config->queues != 0 ? config->queues : 1;
-	rig_start_eal(config->workers);
-	make_ports(rig, ports);
+	if (config->number == 0)
+		rig_start_eal(config->workers);
+	make_ports(rig, config->number, ports);
 	memcpy(rig->job, config->job, sizeof(rig->job));
 	for (unsigned int j = 0; j < config->jobs; j++)
 		rig->jobs.by_id[rig->job[j].id] = &rig->job[j];
@@ -184,17 +185,20 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		.isa = RMW_ISA_AVX512,
 		.first_generation =
 			config->first_generation != 0 ? config->first_generation : 65534,
-		.packets = 4096,
+		.packets = config->packets != 0 ? config->packets : 4096,
 		.packet_bytes = RIG_FRAME_MAX,
 		.headers = 4096,
 	};
 	memcpy(rig->config.host, config->host, sizeof(config->host));
 	memcpy(rig->config.identity.mac, rig_switch_mac, 6);
-	rig->config.identity.ip = RIG_SWITCH_IP;
+	rig->config.identity.mac[4] += (uint8_t)config->number;
+	rig->config.identity.ip = RIG_SWITCH_IP + (config->number << 8);
 	rig->config.identity.port_base = WEIR_PORT_BASE;
 	rig->config.identity.port_ext = WEIR_PORT_EXT;
-	rig->pool = rte_pktmbuf_pool_create_by_ops(
-		"rig", 8191, 64, PKTBUF_PRIV_BYTES, RIG_FRAME_MAX + 128, 0, "ring_mt_rts");
+	rig->pool = config->number != 0
+		? rte_mempool_lookup("rig")
+		: rte_pktmbuf_pool_create_by_ops("rig", 8191, 64, PKTBUF_PRIV_BYTES,
+			  RIG_FRAME_MAX + 128, 0, "ring_mt_rts");
 	rig->ppe = ppe_create(&rig->config, ports, rig->ports, &rig->jobs, config->programs);
 	if (rig->pool == NULL || rig->ppe == NULL)
 		FAIL("the switch can't be built");

@@ -35,6 +35,7 @@
 struct rig_config {
 	unsigned int workers, threads, ports;
 	unsigned int queues; /* of each port, each way; 0: 1 */
+	unsigned int packets; /* mbufs; 0: 4096 */
 	unsigned int jobs; /* entries of `job` in use */
 	struct ppe_job job[4];
 	uint32_t fdb_timeout_s; /* 0: 300 */
@@ -47,6 +48,9 @@ struct rig_config {
 	struct ppe_policers policers;
 	unsigned int nb_hosts;
 	struct ppe_host host[4];
+	unsigned int
+		number; /* of several switches in the process, which share EAL and the mbufs of the test: 0, 1, ... Their
+				names are the test's business: tests/eal/test_ppe_tree.c */
 };
 
 struct rig {
