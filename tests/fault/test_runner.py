@@ -43,6 +43,21 @@ def a_host_that_hangs_is_counted_and_named():
 
 
 @case
+def what_is_planted_in_a_tree_is_found_in_each_rack():
+    tree = {'leaves': 2, 'spines': 2, 'hosts': 2}
+    made = [dict(tiny({'plant': {'host': 3, 'what': what, 'step': 7}}), tree=tree, seconds=2)
+            for what in ('wrong', 'hang')]
+    for one in made:
+        one.pop('hosts')
+    wrong, hang = (Ended('run', one) for one in made)
+    fails(wrong, r'host 0 .*: 1 elements of operation 7 are wrong', r'host 3 .*: 1 elements', r'\n  wrong +4 +0 ')
+    fails(hang, r'hung: host 0 .*: still at operation 7 after 2', r'\n  hung +4 +0 ', r'leaf1: .*rank 3 \(10\.77\.1\.2\)')
+    counts = wrong.report['faults']['counts']
+    check(counts['spine0.blocks_complete'] + counts['spine1.blocks_complete'] == counts['complete'] ==
+          counts['leaf1.job1.blocks_complete'] == 61, '%s', counts)
+
+
+@case
 def a_host_that_leaves_is_noticed():
     run = Ended('run', tiny({'plant': {'host': 1, 'what': 'leave', 'step': 5}, 'op_timeout_ms': 1500}))
     fails(run, r'host 1 .*: failed, not done', r'host 0 .*: failed, not done: failed: -110 ')
