@@ -60,7 +60,7 @@ struct bench {
 	int (*run)(void);
 };
 extern const struct bench bench_engine, bench_ports, bench_latency, bench_rfc2544, bench_hash,
-	bench_kernels, bench_pair, bench_plan;
+	bench_kernels, bench_pair, bench_plan, bench_tree;
 
 /* Begin a table; columns must outlive the bench. Rows that follow belong to it. */
 void bench_table(const struct table_column *columns, size_t count);

@@ -64,6 +64,7 @@ SELECTION = [
     ('engine', 'instructions', ['--count', '--order', 'block', '--results', 'multicast'] + POINTS, 20),
     ('engine', 'lcores', ['--lcores', '1..%d' % lcores(), '--far', '0,50', '--type', 'int32'],
      3 * lcores().bit_length()),
+    ('tree', 'elements', ['--repeat', '3'], 10),
     ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 6),
     ('hash', 'load', ['--records', '1M', '--load', '90'], 3),
     ('kernels', 'types and operations', ['--repeat', '3', '--phase-ms', '2'], 12),

@@ -20,10 +20,9 @@
 #include "apps/bench/generator.h"
 #include "pktbuf/wire/wire.h"
 
-#define FRAME_MEMORY  (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
-#define OF_A_JOB      2u /* blocks of one of many jobs under way */
 #define COUNTED_LEAST 5000u
 #define COUNTED_MOST  32768u
+#define RANKS         4 /* of a source of a spine */
 #define TRIES         5 /* of a point, until every worker got the CPU */
 
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
@@ -32,8 +31,8 @@ static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, 
 static uint64_t burst = 32, batch = 256, frames = 4096, packets, run_length = 32, seed = 1;
 static double loss, ordinary;
 static bool authenticate, deterministic, late, count;
-static const char *type = "all", *order = "runs", *checksum = "none", *results = "unicast",
-		  *isa = "auto", *traffic = "aggregate";
+static const char *role = "switch", *type = "all", *order = "runs", *checksum = "none",
+		  *results = "unicast", *isa = "auto", *traffic = "aggregate";
 
 static const struct option_row options[] = {
 	{"lcores", 0, OPTION_LIST, &lcores, 1, 16, NULL, "worker lcores; each needs a CPU"},
@@ -77,6 +76,10 @@ static const struct option_row options[] = {
 		"a result for each source, or one for all"},
 	{"authenticate", 0, OPTION_FLAG, &authenticate, 0, 0, NULL,
 		"each point a second time, as an authenticated job; hosts' tags take no time"},
+	{"role", 0, OPTION_CHOICE, &role, 0, 0, "switch|leaf|spine",
+		"of the switch: alone; in a tree with hosts and a parent that answers at once; "
+		"with "
+		"switches of 4 ranks each as sources"},
 	{"deterministic", 0, OPTION_FLAG, &deterministic, 0, 0, NULL,
 		"add floating-point contributions in the order of their sources"},
 	{"burst", 0, OPTION_UINT, &burst, 1, 256, NULL, "packets per poll"},
@@ -96,6 +99,7 @@ static const struct table_column columns[] = {
 	{.key = "window", .title = "window"},
 	{.key = "elements", .title = "elements"},
 	{.key = "type", .title = "type"},
+	{.key = "role"},
 	{.key = "order"},
 	{.key = "run_length"},
 	{.key = "seed"},
@@ -161,7 +165,7 @@ count_point(const struct generator_work *w)
 		text_of((double)w->seed), "--loss", text_of(loss), "--ordinary", text_of(ordinary),
 		"--checksum", checksum, "--results", results, "--burst", text_of(w->burst),
 		"--batch", text_of(w->batch), "--isa", isa, "--frames", text_of((double)frames),
-		"--packets", text_of(laps * lap)};
+		"--role", role, "--packets", text_of(laps * lap)};
 	unsigned int n = 0;
 
 	while (argv[n] != NULL)
@@ -205,8 +209,8 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	limit = w->workers > 1 ? alone * w->workers : BENCH_NONE;
 	bench_row((struct table_cell[]){TABLE_NUMBER(w->workers), TABLE_NUMBER(w->jobs),
 		TABLE_NUMBER(w->threads), TABLE_NUMBER(w->sources), TABLE_NUMBER(w->window),
-		TABLE_NUMBER(w->elements), TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(order),
-		TABLE_NUMBER(w->order == ORDER_RUNS ? run_length : BENCH_NONE),
+		TABLE_NUMBER(w->elements), TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(role),
+		TABLE_TEXT(order), TABLE_NUMBER(w->order == ORDER_RUNS ? run_length : BENCH_NONE),
 		TABLE_NUMBER(w->order == ORDER_RUNS ? (double)seed : BENCH_NONE), TABLE_BOOL(late),
 		TABLE_NUMBER(loss), TABLE_NUMBER(ordinary), TABLE_TEXT(checksum),
 		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_NUMBER(batch), TABLE_TEXT(isa),
@@ -224,19 +228,6 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 		TABLE_BOOL(disturbed), TABLE_TEXT(disturbed ? "*" : "")});
 }
 
-/* Blocks under way: a shard's part of the window, all of which may fall into one shard; or what the
- * memory for ready frames allows. */
-static void
-fit(struct generator_work *w)
-{
-	uint64_t most = FRAME_MEMORY / (w->jobs * w->sources * (w->elements * UINT64_C(4) + 512));
-	unsigned int own = w->window / w->workers;
-
-	own = RTE_MIN(own, RTE_MAX(own / w->jobs, OF_A_JOB));
-	w->depth = RTE_MAX(RTE_MIN(own, (unsigned int)most), 1u);
-	w->copies = RTE_MAX((unsigned int)frames / (w->depth * w->jobs * w->sources), 1u);
-}
-
 static unsigned int memory_needed;
 
 static int
@@ -250,6 +241,8 @@ count_memory(const struct generator_work *w)
 			w->workers, WEIR_JOBS_MAX);
 	else if (loss > 0 && w->workers > 1)
 		warnx("--loss: only with one lcore");
+	else if (w->role != ROLE_SWITCH && (w->sources * RANKS > WEIR_SOURCES_MAX))
+		warnx("--role %s: at most %d --sources", role, WEIR_SOURCES_MAX / RANKS);
 	else
 		return 0;
 	return -1;
@@ -311,6 +304,10 @@ sweep(int (*each)(const struct generator_work *work))
 			.multicast = results[0] == 'm',
 			.deterministic = deterministic,
 			.forward = traffic[0] == 'f',
+			.role = role[0] == 'l'   ? ROLE_LEAF
+				: role[1] == 'p' ? ROLE_SPINE
+						 : ROLE_SWITCH,
+			.ranks = RANKS,
 			.isa = rmw_isa_parse(isa),
 			.repeat = (unsigned int)bench_common.repeat,
 			.phase_ms = (unsigned int)bench_common.phase_ms,
@@ -325,7 +322,7 @@ sweep(int (*each)(const struct generator_work *work))
 			alone = BENCH_NONE;
 		if (at[7] == 0)
 			near = BENCH_NONE;
-		fit(&w);
+		generator_fit(&w, (unsigned int)frames);
 		if (chosen && each(&w) < 0)
 			return -1;
 		w.authenticated = authenticate;
@@ -352,6 +349,15 @@ run(void)
 		warnx("--loss, --ordinary and --late: only with --traffic aggregate and without "
 		      "--authenticate; "
 		      "--late with --order runs");
+		return 2;
+	}
+	if (strcmp(role, "switch") != 0 &&
+		(authenticate || traffic[0] == 'f' || results[0] == 'm' || checksum[0] == 's' ||
+			loss + ordinary > 0 || lcores.count != 1 || lcores.value[0] != 1)) {
+		warnx("--role %s: only with one lcore, unicast results, and without "
+		      "--authenticate, "
+		      "--checksum software, --loss and --ordinary",
+			role);
 		return 2;
 	}
 	if (packets != 0 && !BENCH_CAN_COLLECT) {

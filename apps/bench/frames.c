@@ -96,11 +96,17 @@ payload_bytes(const struct frames_config *config)
 	return config->elements * weir_dtype_bytes(config->type);
 }
 
+static bool
+extended(const struct frames_config *config)
+{
+	return config->authenticated || config->ranks > 0 || config->answers;
+}
+
 static unsigned int
 frame_bytes(const struct frames_config *config)
 {
 	return RTE_MAX(config->bytes,
-		FRAME_HEADERS + weir_header_bytes(config->authenticated) + payload_bytes(config) +
+		FRAME_HEADERS + weir_header_bytes(extended(config)) + payload_bytes(config) +
 			(config->authenticated ? WEIR_TAG_BYTES : 0));
 }
 
@@ -140,18 +146,20 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 {
 	const struct frames_config *c = &frames->config;
 	const struct weir_header header = {.job_id = (uint8_t)(c->job + row % RTE_MAX(c->jobs, 1u)),
-		.src_id = (uint8_t)source,
+		.src_id = (uint8_t)(source * RTE_MAX(c->ranks, 1u)),
+		.src_cnt = (uint8_t)(c->answers ? c->tree_ranks : c->ranks),
 		.gen_id = c->generation,
-		.extended = c->authenticated,
+		.extended = extended(c),
 		.dtype = (uint8_t)c->type,
-		.flags = c->authenticated ? WEIR_FLAG_AUTHENTICATED : 0,
+		.flags = (uint8_t)((c->authenticated ? WEIR_FLAG_AUTHENTICATED : 0) |
+			(c->ranks > 0 ? WEIR_FLAG_UP : 0)),
 		.grad_cnt = (uint16_t)c->elements};
 	unsigned int i = row * c->sources + source;
 	struct rte_mbuf *packet = rte_pktmbuf_alloc(frames->pool);
 	uint8_t *f = (uint8_t *)rte_pktmbuf_append(packet, (uint16_t)frames->bytes);
 	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(void *)(f + 14);
 	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(void *)(f + 34);
-	uint8_t *payload = f + FRAME_HEADERS + weir_header_bytes(c->authenticated);
+	uint8_t *payload = f + FRAME_HEADERS + weir_header_bytes(extended(c));
 
 	memset(f, 0, frames->bytes);
 	memcpy(f, frames_switch.mac, 6);
@@ -164,12 +172,15 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 	ip->fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
 	ip->time_to_live = 64;
 	ip->next_proto_id = IPPROTO_UDP;
-	ip->src_addr = rte_cpu_to_be_32(FRAMES_FIRST + source);
+	ip->src_addr = rte_cpu_to_be_32((c->answers ? FRAMES_PARENT : FRAMES_FIRST) + source);
 	ip->dst_addr = rte_cpu_to_be_32(frames_switch.ip + c->ordinary);
 	ip->hdr_checksum = rte_ipv4_cksum(ip);
-	udp->src_port = rte_cpu_to_be_16((uint16_t)(40000 + source));
-	udp->dst_port = rte_cpu_to_be_16(
-		c->authenticated ? frames_switch.port_ext : frames_switch.port_base);
+	udp->src_port = rte_cpu_to_be_16((uint16_t)(c->ranks > 0 ? WEIR_PORT_UP
+			: c->answers                             ? frames_switch.port_ext
+								 : 40000 + source));
+	udp->dst_port = rte_cpu_to_be_16(c->answers ? WEIR_PORT_UP
+			: extended(c)               ? frames_switch.port_ext
+						    : frames_switch.port_base);
 	udp->dgram_len = rte_cpu_to_be_16((uint16_t)(frames->bytes - 34));
 	weir_header_write(&header, f + FRAME_HEADERS);
 	fill_payload(c, payload, i + 1);

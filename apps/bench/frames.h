@@ -37,6 +37,9 @@ struct frames_config {
 	uint8_t job; /* of row 0 */
 	unsigned int jobs; /* row r is of job `job` + r modulo this; 0: all of `job` */
 	uint16_t generation; /* fixed */
+	unsigned int ranks; /* not 0: the sources are switches, which cover so many ranks each */
+	bool answers; /* no contributions: a parent's results for this switch; sources: 1 */
+	unsigned int tree_ranks; /* in an answer */
 };
 
 /* What makes a source's tags. */
@@ -47,6 +50,9 @@ struct frames_key {
 
 /* 10.77.1.0: source i has the i-th address from here on. */
 #define FRAMES_FIRST 0x0a4d0100u
+
+/* 10.77.2.0: the parent from which answers come, station 0 behind their port. */
+#define FRAMES_PARENT (FRAMES_FIRST + 256)
 
 /* The switch, to whom contributions go. */
 extern const struct pktbuf_identity frames_switch;

@@ -20,6 +20,7 @@
 #define TOGETHER          8u /* contributions that bare k-way adds in a pass, as the switch does */
 #define TOGETHER_PREFETCH 512u /* bytes of each of their payloads */
 #define VERIFY_EACH       1024 /* after the warm-up; a power of two: the check costs nothing so */
+#define REST              2 /* turns before a lone block's last contribution */
 
 /* The place in the lap after this one. */
 static inline unsigned int
@@ -214,6 +215,37 @@ give_ordinary(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 	return n;
 }
 
+/* One block at a time: all but the last contribution, and after a rest the last one. */
+static uint16_t
+give_lone(struct generator *g, struct rte_mbuf **packets, uint16_t max)
+{
+	unsigned int last = g->work->sources - 1;
+	struct lone *lone = g->lone;
+	uint16_t n = 0;
+
+	if (lone->samples == LONE_SAMPLES) {
+		__atomic_store_n(&g->finished, true, __ATOMIC_RELEASE);
+		return 0;
+	}
+	if (!is_open(g, &g->step[g->at]))
+		return 0;
+	if (g->given[0] == last && lone->rested++ < REST)
+		return 0;
+	while (n < max && (g->given[0] < last || n == 0)) {
+		const struct step *step = &g->step[g->at];
+
+		packets[n++] = frames_take(g->frames, step->frame, g->block[step->slot]);
+		g->given[0]++;
+		g->packets++;
+		g->at = after(g, g->at);
+	}
+	if (g->given[0] > last) {
+		lone->rested = 0;
+		lone->began = rte_rdtsc();
+	}
+	return n;
+}
+
 static inline uint16_t
 give_some(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
@@ -237,29 +269,37 @@ take_ordinary(struct generator *g, const struct rte_mbuf *packet, unsigned int p
 	g->wrong += packet->pkt_len != g->frames->bytes || memcmp(f, to, 6) != 0;
 }
 
-/* Is it the result of the slot's block, of all sources, and its payload the sum? */
+/* Is it the result of the slot's block, of all sources, and its payload the sum, or what the parent has answered?
+ * up: the contribution upward, with the sum. */
 static bool
-right(const struct generator *owner, const struct rte_mbuf *result, unsigned int slot)
+right(const struct generator *owner, const struct rte_mbuf *result, unsigned int slot, bool up)
 {
 	unsigned int bytes = owner->work->elements * weir_dtype_bytes(owner->work->type);
 	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAME_HEADERS);
 	const bool tagged = owner->work->authenticated;
-	const uint8_t *payload = header + weir_header_bytes(tagged);
-	struct weir_header h = {.extended = tagged};
+	const bool extended = tagged || owner->work->role == ROLE_SPINE || up;
+	const struct frames *summed =
+		owner->answers != NULL && !up ? owner->answers : owner->frames;
+	const uint8_t *payload = header + weir_header_bytes(extended);
+	unsigned int sources = owner->work->sources, ranks = sources;
+	struct weir_header h = {.extended = extended};
 
+	if (owner->work->role == ROLE_SPINE)
+		ranks *= owner->work->ranks;
+	if (owner->answers != NULL && !up)
+		ranks = owner->answers->config.tree_ranks;
 	weir_header_read(&h, header);
 	if (h.block_id != owner->block[slot] || h.status != WEIR_STATUS_OK || h.degraded ||
-		h.src_cnt != (uint8_t)owner->work->sources || h.grad_cnt != owner->work->elements)
+		h.src_cnt != (uint8_t)ranks || h.grad_cnt != owner->work->elements)
 		return false;
 	/* Tests verify the tag itself. */
 	if (result->pkt_len !=
-		FRAME_HEADERS + weir_header_bytes(tagged) + bytes + (tagged ? WEIR_TAG_BYTES : 0))
+		FRAME_HEADERS + weir_header_bytes(extended) + bytes + (tagged ? WEIR_TAG_BYTES : 0))
 		return false;
 	if (result->nb_segs == 2) {
 		payload = rte_pktmbuf_mtod(result->next, const uint8_t *);
 	}
-	return memcmp(payload, owner->frames->expected[owner->row[slot] / owner->work->sources],
-		       bytes) == 0;
+	return memcmp(payload, summed->expected[owner->row[slot] / sources], bytes) == 0;
 }
 
 /* How many copies of the result are lost? As many sources repeat their contributions; any will do, as the switch answers
@@ -277,8 +317,18 @@ lose(struct generator *g, const struct rte_mbuf *result, unsigned int slot)
 	return lost;
 }
 
+static __rte_noinline void
+sample_lone(struct lone *lone, uint64_t now)
+{
+	if (lone->samples < LONE_SAMPLES) {
+		lone->whole[lone->samples] = (double)(now - lone->began);
+		lone->up[lone->samples++] = (double)(lone->left - lone->began);
+	}
+	lone->began = 0;
+}
+
 static inline void
-take_result(struct generator *g, const struct rte_mbuf *result)
+take_result(struct generator *g, const struct rte_mbuf *result, uint64_t now)
 {
 	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAME_HEADERS);
 	struct generator_job *job = g->job_by_id[header[0]];
@@ -292,10 +342,53 @@ take_result(struct generator *g, const struct rte_mbuf *result)
 		received -= lose(g, result, slot);
 	if (unlikely(g->phase < 0 || (++g->results & (VERIFY_EACH - 1)) == 0)) {
 		g->verified++;
-		g->wrong += !right(owner, result, slot);
+		g->wrong += !right(owner, result, slot, false);
 	}
+	if (unlikely(g->lone != NULL && g->lone->began != 0))
+		sample_lone(g->lone, now);
 	/* Release: the frames of the block have been freed before the slot is seen to be done. */
 	__atomic_store_n(&done->results, done->results + received, __ATOMIC_RELEASE);
+}
+
+/* A contribution to the parent. */
+static void
+take_up(struct generator *g, const struct rte_mbuf *packet, uint64_t now)
+{
+	const uint8_t *header = rte_pktmbuf_mtod_offset(packet, const uint8_t *, FRAME_HEADERS);
+	struct generator_job *job = g->job_by_id[header[0]];
+	uint32_t slot = job->slot_of_residue[weir_get32(header + 1) & (g->work->window - 1)];
+	unsigned int slots = g->work->depth * g->work->jobs, i = g->first_up + g->nb_up++;
+
+	if (unlikely(g->phase < 0 || (++g->ups & (VERIFY_EACH - 1)) == 0)) {
+		g->verified++;
+		g->wrong += !right(g, packet, slot, true);
+	}
+	if (g->lone != NULL)
+		g->lone->left = now;
+	g->up[i < slots ? i : i - slots] = slot;
+}
+
+uint16_t
+generator_answer(uint16_t port __rte_unused, uint16_t queue __rte_unused,
+	struct rte_mbuf *packets[], uint16_t n __rte_unused, uint16_t max, void *arg)
+{
+	struct generator *g = arg;
+	bool counted = g->work->packets != 0 && g->phase == 0;
+	uint16_t given = 0;
+
+	if (counted)
+		BENCH_COLLECT_TOGGLE;
+	for (; given < max && g->nb_up > 0; given++, g->nb_up--) {
+		uint32_t slot = g->up[g->first_up];
+
+		g->first_up =
+			g->first_up + 1 == g->work->depth * g->work->jobs ? 0 : g->first_up + 1;
+		packets[given] =
+			frames_take(g->answers, g->row[slot] / g->work->sources, g->block[slot]);
+	}
+	if (counted)
+		BENCH_COLLECT_TOGGLE;
+	return given;
 }
 
 static inline bool
@@ -309,7 +402,8 @@ void
 generator_drain(struct generator *g)
 {
 	struct rte_mbuf *results[BURST];
-	bool ordinary = g->nb_ports > g->work->workers;
+	bool ordinary = g->work->forward || g->work->ordinary > 0;
+	uint64_t now = g->lone != NULL ? rte_rdtsc() : 0;
 
 	for (unsigned int p = 0; p < g->nb_ports; p++) {
 		unsigned int n;
@@ -319,8 +413,10 @@ generator_drain(struct generator *g)
 			for (unsigned int i = 0; i < n; i++) {
 				if (ordinary && !is_result(results[i]))
 					take_ordinary(g, results[i], p);
+				else if (g->answers != NULL && p == g->work->workers)
+					take_up(g, results[i], now);
 				else
-					take_result(g, results[i]);
+					take_result(g, results[i], now);
 			}
 			rte_pktmbuf_free_bulk(results, n);
 		} while (n == BURST);
@@ -584,6 +680,8 @@ generator_offer(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct 
 	generator_drain(g);
 	if (start == 0 || __atomic_load_n(&schedule->stop, __ATOMIC_RELAXED))
 		return 0;
+	if (g->lone != NULL)
+		return give_lone(g, packets, max);
 	if (g->work->packets != 0)
 		return give_counted(g, packets, max);
 	now = rte_rdtsc();

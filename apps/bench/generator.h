@@ -21,6 +21,13 @@
  * `loss`: a contribution that is lost is given a quarter of the blocks under way later, or as soon as nothing else
  * can be given. If a result is lost, a source repeats its contribution then, and the switch answers with the result.
  *
+ * `role`: a leaf's port has hosts, and its parent is behind an additional one: a contribution that has gone up is
+ * answered in the next burst from there. The answer is another payload than the sum, and is what hosts must get; what goes
+ * up is compared with the sum. A spine's sources are switches.
+ *
+ * `lone`: one block at a time, and its last contribution a turn after the others. What counts is the time from then to the
+ * poll that finds the result sent, and of a leaf also to the poll that finds the contribution upward.
+ *
  * Time is cut into phases: a warm-up, in which each result is compared with the expected one
  * (block, status, sources, sum), then, with one result in 1024 compared, in turn the switch, the
  * bare kernel and bare k-way. In a bare phase the callback keeps the lcore and does only vector
@@ -37,6 +44,8 @@
 #include "ppe/ppe.h"
 
 #define GENERATOR_CPU 0.9 /* with less of a phase on a CPU, others disturbed it */
+
+enum generator_role { ROLE_SWITCH, ROLE_LEAF, ROLE_SPINE };
 
 /* One point of a sweep. */
 struct generator_work {
@@ -58,6 +67,11 @@ struct generator_work {
 	bool authenticated;
 	bool deterministic; /* contributions are added in the order of their sources */
 	bool forward; /* ordinary frames */
+	enum generator_role
+		role; /* others than a switch's: one worker, and none of loss, ordinary, multicast, authenticated,
+				     forward */
+	unsigned int ranks; /* ROLE_SPINE: that each source covers */
+	bool lone; /* no phases; one worker, job, and block under way, ORDER_BLOCK */
 	double far; /* probability that a block's shard is another worker's, [0, 1) */
 	int isa; /* enum rmw_isa */
 	unsigned int repeat, phase_ms;
@@ -80,7 +94,12 @@ struct generator_result {
 	uint64_t counted; /* packets in the stretch that callgrind collects */
 	uint64_t hops; /* over the whole run */
 	uint64_t contributions; /* over the whole run */
+	double latency_ns,
+		up_ns; /* of `lone`: medians; up: of a leaf, the part until the contribution has left */
 };
+
+/* Set `depth` and `copies` so that about `frames` frames rotate, and `depth` blocks fit window and memory. */
+void generator_fit(struct generator_work *work, unsigned int frames);
 
 /* EAL memory that the point takes, MiB. */
 unsigned int generator_memory_mb(const struct generator_work *work);

@@ -55,6 +55,17 @@ struct bare {
 	uint64_t packets;
 };
 
+#define LONE_SAMPLES 4096
+
+/* Blocks one at a time, in TSC cycles. */
+struct lone {
+	uint64_t began; /* when the last contribution was given; 0: not yet */
+	uint64_t left; /* when the contribution upward was found */
+	unsigned int rested; /* turns since the others were given */
+	unsigned int samples;
+	double whole[LONE_SAMPLES], up[LONE_SAMPLES];
+};
+
 /* One of a worker's jobs. */
 struct generator_job {
 	struct generator *owner;
@@ -77,6 +88,7 @@ struct generator {
 	uint16_t port; /* ethdev */
 	struct frames *frames;
 	struct frames *ordinary; /* NULL: none */
+	struct frames *answers; /* a row for each of `frames`; NULL: no leaf */
 	unsigned int nb_ports;
 	struct rte_ring *out[GENERATOR_PORTS]; /* its own transmit rings, of all ports */
 	struct step *step; /* a lap: order.h */
@@ -106,6 +118,10 @@ struct generator {
 	int counter; /* count.h */
 	bool finished; /* main thread: ro */
 	bool pausing;
+	uint32_t *up; /* [slot] a ring: the slots whose contributions upward wait for an answer */
+	unsigned int first_up, nb_up;
+	uint64_t ups; /* contributions upward */
+	struct lone *lone; /* NULL: many blocks under way */
 	uint64_t turns; /* begun, while packets are counted; other workers: ro */
 	struct stretch stretch[PHASES * BENCH_REPEAT_MAX];
 	struct bare bare;
@@ -122,6 +138,10 @@ struct schedule {
 
 /* The receive callback: results out, contributions in. arg: the worker's struct generator. */
 uint16_t generator_offer(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t n,
+	uint16_t max, void *arg);
+
+/* The receive callback of a leaf's port to its parent: answers in. arg: as above. */
+uint16_t generator_answer(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t n,
 	uint16_t max, void *arg);
 
 /* Let it happen with this probability, [0, 1), from now on. */

@@ -13,11 +13,15 @@
 #include "apps/bench/generator_priv.h"
 #include "rmw/kernels.h"
 
-#define RING         16384 /* results between two polls: a burst may finish so many */
-#define ORDINARY     1024 /* ordinary frames under way beside contributions, about */
-#define WARM_UP_MS   30
-#define PATIENCE_MS  3000
-#define PATIENCE_MAX 600000 /* under callgrind */
+#define RING             16384 /* results between two polls: a burst may finish so many */
+#define ORDINARY         1024 /* ordinary frames under way beside contributions, about */
+#define WARM_UP_MS       30
+#define PATIENCE_MS      3000
+#define PATIENCE_MAX     600000 /* under callgrind */
+#define FRAME_MEMORY     (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
+#define OF_A_JOB         2u /* blocks of one of many jobs under way */
+
+#define TREE_RANKS(work) (2 * (work)->sources) /* a leaf's hosts, and as many elsewhere */
 
 struct bench_switch {
 	const struct generator_work *work;
@@ -32,6 +36,8 @@ struct bench_switch {
 	struct rte_ring *ring[GENERATOR_PORTS][GENERATOR_WORKERS + 1]; /* the last: receive */
 	struct frames *lesson; /* teach */
 	const struct rte_eth_rxtx_callback *callback[GENERATOR_WORKERS];
+	uint16_t up_port; /* of a leaf: ethdev */
+	const struct rte_eth_rxtx_callback *answers;
 	struct ppe *ppe;
 };
 
@@ -83,8 +89,23 @@ configure_job(struct bench_switch *s, unsigned int id)
 		.group = w->multicast ? 0xef4d0000 + id : 0};
 	snprintf(job->name, sizeof(job->name), "job%u", id);
 	for (unsigned int i = 0; i < w->sources; i++) {
-		job->members[i / 64] |= UINT64_C(1) << (i % 64);
-		job->address[i] = FRAMES_FIRST + i;
+		unsigned int source = w->role == ROLE_SPINE ? i * w->ranks : i;
+
+		job->members[source / 64] |= UINT64_C(1) << (source % 64);
+		job->address[source] = FRAMES_FIRST + i;
+		job->ranks[source] = (uint16_t)(w->role == ROLE_SPINE ? w->ranks : 0);
+	}
+	job->children = w->role == ROLE_SPINE;
+	if (w->role == ROLE_LEAF) {
+		struct ppe_parent *parent = &job->parent[job->nb_parents++];
+
+		*parent = (struct ppe_parent){.name = "spine",
+			.address = FRAMES_PARENT,
+			.port = (uint16_t)w->workers,
+			.udp = frames_switch.port_ext,
+			.job = (uint8_t)id};
+		frames_station(parent->mac, w->workers, 0);
+		job->tree_ranks = (uint16_t)TREE_RANKS(w);
 	}
 	s->jobs.by_id[id] = job;
 }
@@ -119,6 +140,8 @@ make_port(struct bench_switch *s, unsigned int p)
 	rte_eth_dev_get_name_by_port((uint16_t)id, port->device);
 	if (p < n)
 		s->generator[p].port = (uint16_t)id;
+	else
+		s->up_port = (uint16_t)id;
 	return 0;
 }
 
@@ -181,6 +204,21 @@ make_chances(struct generator *g)
 	return g->ordinary == NULL ? -1 : 0;
 }
 
+/* The parent's answers, one for each row of contributions. */
+static int
+make_answers(struct generator *g)
+{
+	struct frames_config answers = g->frames->config;
+
+	answers.sources = 1;
+	answers.id = g->work->workers;
+	answers.answers = true;
+	answers.tree_ranks = TREE_RANKS(g->work);
+	g->answers = frames_create(&answers);
+	g->up = calloc(g->work->depth * g->work->jobs, sizeof(*g->up));
+	return g->answers == NULL ? -1 : 0;
+}
+
 static int
 make_generator(struct bench_switch *s, unsigned int id)
 {
@@ -198,7 +236,8 @@ make_generator(struct bench_switch *s, unsigned int id)
 		.to_port = w->workers,
 		.job = (uint8_t)(id * w->jobs),
 		.jobs = w->jobs,
-		.generation = 1};
+		.generation = 1,
+		.ranks = w->role == ROLE_SPINE ? w->ranks : 0};
 
 	g->work = w;
 	g->schedule = &s->schedule;
@@ -218,8 +257,9 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->job_of_slot = calloc(slots, sizeof(struct generator_job *));
 	g->job_by_id = s->job_by_id;
 	if (g->frames == NULL || bare_create(&g->bare, w) < 0 || make_steps(g) < 0 ||
-		make_chances(g) < 0)
+		make_chances(g) < 0 || (w->role == ROLE_LEAF && make_answers(g) < 0))
 		return -1;
+	g->lone = w->lone ? calloc(1, sizeof(*g->lone)) : NULL;
 	for (unsigned int i = 0; i < w->jobs; i++)
 		make_job(s, g, i);
 	for (unsigned int k = 0; k < slots; k++) {
@@ -237,6 +277,9 @@ destroy_generator(struct generator *g)
 		close(g->counter);
 	frames_destroy(g->frames);
 	frames_destroy(g->ordinary);
+	frames_destroy(g->answers);
+	free(g->up);
+	free(g->lone);
 	bare_destroy(&g->bare);
 	for (unsigned int i = 0; g->jobs != NULL && i < g->work->jobs; i++) {
 		for (unsigned int shard = 0; shard < GENERATOR_WORKERS; shard++)
@@ -294,7 +337,10 @@ build(struct bench_switch *s)
 	/* The bare kernel is chosen before the switch is made: each point has its own isa. */
 	rmw_kernels_select((enum rmw_isa)s->work->isa);
 	configure(s);
-	s->nb_ports = s->work->forward || s->work->ordinary > 0 ? n + 1 : n;
+	bool ordinary = s->work->forward || s->work->ordinary > 0,
+	     leaf = s->work->role == ROLE_LEAF;
+
+	s->nb_ports = ordinary || leaf ? n + 1 : n;
 	s->generator = aligned_alloc(RTE_CACHE_LINE_SIZE, n * sizeof(*s->generator));
 	memset(s->generator, 0, n * sizeof(*s->generator));
 	for (unsigned int i = 0; i < n; i++) {
@@ -303,12 +349,19 @@ build(struct bench_switch *s)
 			return -1;
 		}
 	}
-	if (s->nb_ports > n && teach(s) < 0)
+	if (ordinary && teach(s) < 0)
 		return -1;
+	if (leaf && make_port(s, n) < 0) {
+		warnx("no memory for the port to the parent");
+		return -1;
+	}
 	join_rings(s);
 	for (unsigned int i = 0; i < n; i++)
 		s->callback[i] = rte_eth_add_rx_callback(
 			s->generator[i].port, 0, generator_offer, &s->generator[i]);
+	if (leaf)
+		s->answers =
+			rte_eth_add_rx_callback(s->up_port, 0, generator_answer, &s->generator[0]);
 	s->ppe = ppe_create(&s->config, s->port, s->nb_ports, &s->jobs, NULL);
 	return s->ppe == NULL ? -1 : ppe_start(s->ppe);
 }
@@ -434,7 +487,15 @@ static void
 sum_up(const struct generator *generators, const struct generator_work *work,
 	struct generator_result *result)
 {
-	for (unsigned int r = 0; work->packets == 0 && r < work->repeat; r++)
+	if (generators[0].lone != NULL) {
+		struct lone *lone = generators[0].lone;
+		double ns = 1e9 / (double)rte_get_tsc_hz();
+
+		result->latency_ns = ns * bench_median(lone->whole, lone->samples);
+		result->up_ns = work->role == ROLE_LEAF ? ns * bench_median(lone->up, lone->samples)
+							: BENCH_NONE;
+	}
+	for (unsigned int r = 0; work->packets == 0 && !work->lone && r < work->repeat; r++)
 		if (sum_turn(generators, work, r, &result->sample[result->samples]))
 			result->samples++;
 	result->instructions = instructions(generators, work);
@@ -472,7 +533,7 @@ check(struct bench_switch *s, struct generator_result *result)
 			result->verified);
 	if (result->verified == 0)
 		warnx("no result was verified");
-	if (s->nb_ports > s->work->workers && stats.fdb_used <= s->work->sources) {
+	if (s->lesson != NULL && stats.fdb_used <= s->work->sources) {
 		warnx("the switch knows only %u stations: it floods", stats.fdb_used);
 		return -1;
 	}
@@ -492,6 +553,10 @@ tear_down(struct bench_switch *s)
 		rte_eth_remove_rx_callback(s->generator[i].port, 0, s->callback[i]);
 		rte_free((void *)(uintptr_t)s->callback[i]);
 	}
+	if (s->answers != NULL) {
+		rte_eth_remove_rx_callback(s->up_port, 0, s->answers);
+		rte_free((void *)(uintptr_t)s->answers);
+	}
 	ppe_destroy(s->ppe, NULL);
 	for (unsigned int i = 0; s->generator != NULL && i < s->work->workers; i++)
 		destroy_generator(&s->generator[i]);
@@ -504,11 +569,24 @@ tear_down(struct bench_switch *s)
 	free(s);
 }
 
+void
+generator_fit(struct generator_work *w, unsigned int frames)
+{
+	uint64_t most = FRAME_MEMORY / (w->jobs * w->sources * (w->elements * UINT64_C(4) + 512));
+	/* A shard's part of the window, all of which may fall into one shard. */
+	unsigned int own = w->window / w->workers;
+
+	own = RTE_MIN(own, RTE_MAX(own / w->jobs, OF_A_JOB));
+	w->depth = w->lone ? 1 : RTE_MAX(RTE_MIN(own, (unsigned int)most), 1u);
+	w->copies = RTE_MAX(frames / (w->depth * w->jobs * w->sources), 1u);
+}
+
 unsigned int
 generator_memory_mb(const struct generator_work *work)
 {
 	const struct frames_config frames = {.sources = work->sources,
-		.rows = work->depth * work->jobs * work->copies +
+		.rows = work->depth * work->jobs * work->copies *
+				(work->role == ROLE_LEAF ? 2 : 1) +
 			(work->ordinary > 0 ? ORDINARY / work->sources + 1 : 0),
 		.elements = work->elements,
 		.type = work->type};

@@ -32,7 +32,7 @@ static const struct option_row common_options[] = {
 };
 
 static const struct bench *const benches[] = {&bench_engine, &bench_ports, &bench_latency,
-	&bench_rfc2544, &bench_hash, &bench_kernels, &bench_pair, &bench_plan, NULL};
+	&bench_rfc2544, &bench_hash, &bench_kernels, &bench_pair, &bench_plan, &bench_tree, NULL};
 
 static struct {
 	const char *bench;

@@ -147,12 +147,14 @@ make(struct plan *plan)
 {
 	unsigned int dtype = (unsigned int)weir_dtype_parse(type);
 	double hops = leaves > 0 ? LEVELS : 1, needed;
+	struct rmw_reduction wide;
 
 	plan->value_bytes = weir_dtype_bytes(dtype);
-	plan->sum_bytes = narrow ? plan->value_bytes
-				 : rmw_reduction_of(RMW_ISA_SCALAR, (enum weir_dtype)dtype,
-					   (enum weir_op)weir_op_parse(op))
-					   ->acc_bytes;
+	plan->sum_bytes = !narrow &&
+			rmw_reduction_wide(
+				(enum weir_dtype)dtype, (enum weir_op)weir_op_parse(op), &wide)
+		? wide.acc_bytes
+		: plan->value_bytes;
 	plan->count = RTE_MAX((unsigned int)elements * 4 / RTE_MAX(plan->value_bytes, 4u), 1u);
 	plan->up = wire_bytes(plan, plan->value_bytes, false);
 	plan->down = wire_bytes(plan, plan->value_bytes, partial);
