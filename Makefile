@@ -56,7 +56,7 @@ help:
 	@echo 'make fuzz        search for packets and texts that break something, a minute for each target (needs clang)'
 	@echo 'make bench       every figure of docs/performance.md on this machine, in three minutes (BENCH="engine hash")'
 	@echo 'make stragglers  slow hosts, waited for and not: docs/compare.md, in five minutes (SEED=7, PARTS="slowdown")'
-	@echo 'make compare     Weir beside Open MPI, Gloo and PyTorch on the same links, in about twenty minutes (COMPARE="--hosts 8 --sizes 1M")'
+	@echo 'make compare     Weir beside Open MPI, Gloo and PyTorch on the same links, in about twenty-five minutes (COMPARE="--hosts 8 --sizes 1M")'
 	@echo 'make train       PyTorch with and without slow hosts, on gloo and on Weir, in two minutes (SEED=7)'
 	@echo 'make reference   the headers as pages, into $(BUILD)/docs/reference/'
 	@echo 'make deb         Debian packages, into build-deb/'
@@ -141,8 +141,8 @@ stragglers: build packages-test
 reference: build packages-test
 	@ninja -C $(BUILD) reference
 
-# The last lines are `compare: 8 hosts 1 MiB through MPI: X.XX x plain Open MPI`, `compare: 8 hosts 1 MiB through torch:
-# X.XX x gloo` and `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`.
+# The last lines are `compare: 2 racks of 4 hosts 1 MiB: X.XX x the best other`, `compare: 8 hosts 1 MiB through MPI: X.XX x plain
+# Open MPI`, `compare: 8 hosts 1 MiB through torch: X.XX x gloo` and `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`.
 compare: packages
 	@.ci/install packages.test packages.compare packages.torch
 	@[ ! -f $(BUILD)/build.ninja ] || [ -f $(BUILD)/apps/mpi/openmpi/mca_coll_weir.so ] || \

@@ -22,7 +22,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-import systems  # noqa: E402 (the path comes first)
+import racks  # noqa: E402 (the path comes first)
+import systems  # noqa: E402
 from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
 from plots import GLOO, LIGHT, OPEN_MPI, SHADES, WEIR, Panel, Plot  # noqa: E402
 from rack import RackError  # noqa: E402
@@ -62,7 +63,10 @@ def options(words=None):
     parser = argparse.ArgumentParser(description=__doc__.split('\n\n', 1)[0],
                                      epilog='docs/compare.md says how to read it')
     parser.add_argument('build', nargs='?')
-    parser.add_argument('--hosts', nargs='+', type=int, default=[2, 4, 8], metavar='N')
+    parser.add_argument('--hosts', nargs='*', type=int, default=[2, 4, 8], metavar='N', help='none: only --racks')
+    parser.add_argument('--racks', type=int, choices=(0, racks.RACKS), metavar='N',
+                        help='%d: also two racks of %d hosts with thin links between them; 0: not' % (racks.RACKS, racks.HOSTS))
+    parser.add_argument('--rack-rate', type=int, default=100, metavar='MBIT', help='of the links there (100)')
     parser.add_argument('--sizes', nargs='+', type=size, metavar='BYTES',
                         help='of AllReduce, and of the others; 4 .. 64M by 4, and 4K .. 16M by 16')
     parser.add_argument('--collectives', nargs='+', default=list(COLLECTIVES), choices=list(COLLECTIVES), metavar='C',
@@ -81,18 +85,22 @@ def options(words=None):
     parser.add_argument('--quick', action='store_true',
                         help='few sizes and repetitions: does it work, not how well')
     chosen = parser.parse_args(words)
-    if min(chosen.hosts) < 2 or max(chosen.hosts) > 16:
+    if chosen.hosts and (min(chosen.hosts) < 2 or max(chosen.hosts) > 16):
         parser.error('2 to 16 hosts')
-    if not 1 <= chosen.rate <= 10000:
+    if not 1 <= min(chosen.rate, chosen.rack_rate) or max(chosen.rate, chosen.rack_rate) > 10000:
         parser.error('a rate of 1 to 10000 Mbit/s')
     if not 1 <= chosen.per_host <= 8:
         parser.error('1 to 8 ranks on each host')
     if chosen.per_host > 1:  # what several ranks on a host are for: less data on its link
         chosen.collectives = [c for c in chosen.collectives if c in ('allreduce', 'broadcast')]
     if chosen.quick:
-        chosen.hosts = [min(chosen.hosts)]
+        chosen.hosts = sorted(chosen.hosts)[:1]
         chosen.sizes = chosen.sizes or [4, 1 << 16]
         chosen.repeat = chosen.repeat or 1
+    if chosen.racks is None:
+        chosen.racks = 0 if chosen.quick or chosen.per_host > 1 or 'allreduce' not in chosen.collectives else racks.RACKS
+    if not chosen.hosts and not chosen.racks:
+        parser.error('nothing to measure: no --hosts and no --racks')
     return chosen
 
 
@@ -305,7 +313,7 @@ class Comparison:
         if collective != 'allreduce':
             ranks = self.rack.hosts * self.chosen.per_host
             total = max(1, total // ranks) * ranks
-        row = int(0.2 * self.chosen.rate * 1e6 / (8 * bytes_))
+        row = int(0.2 * self.rack.rate * 1e6 / (8 * bytes_))
         return dict({'collective': collective, 'type': 'fp32', 'total': total, 'algorithm': 'default',
                      'warmup': 5 if bytes_ <= 1 << 16 else 1 if bytes_ <= 1 << 22 else 0,
                      'iterations': max(1, min(100, row)), 'seed': self.chosen.seed, 'check': 0}, **changes)
@@ -381,6 +389,26 @@ class Comparison:
         return words
 
 
+class RackComparison(Comparison):
+    """On two racks; order: of the others' ranks. It counts the bytes that cross the thin link."""
+
+    def __init__(self, chosen, rack, up, order):
+        super().__init__(chosen, rack, up)
+        self.rank_order, self.crossed = order, {}
+
+    def run(self, system, order):
+        before = self.rack.crossed()
+        found = super().run(system, order)
+        self.crossed[system.name, order['algorithm']] = (self.rack.crossed() - before) / (
+            order['warmup'] + order['iterations'])
+        return found
+
+    def measure(self, collective, bytes_):
+        return [dict(point, order=None if point['system'] == 'Weir' else self.rank_order,
+                     crossed=self.crossed[point['system'], point['algorithm']])
+                for point in super().measure(collective, bytes_)]
+
+
 def start_systems(rack, programs, per_host):
     if per_host > 1:
         if 'Open MPI' not in programs:
@@ -424,12 +452,35 @@ def on_rack(chosen, hosts, settings, programs, found, teller):
         rack.stop_switch()
 
 
+def on_racks(chosen, settings, programs, found, teller):
+    """Two racks and thin links."""
+    with racks.TwoRacks(chosen.build, chosen.rack_rate, settings) as rack:
+        rack.start()
+        up = {order: ([racks.weir(rack)] if order == racks.BY_RACK else []) + racks.others(rack, programs, order)
+              for order in racks.ORDERS}
+        ones = [RackComparison(chosen, rack, systems_up, order) for order, systems_up in up.items() if systems_up]
+        for one in ones:
+            teller.say('%d racks, ranks %s: %d implementations agree, int32 to the last bit' % (
+                racks.RACKS, one.rank_order, one.verify('allreduce')))
+        for bytes_ in chosen.sizes or racks.SIZES:
+            for one in ones:
+                points = one.measure('allreduce', bytes_)
+                found['racks'] += points
+                best = min(points, key=lambda point: point['us'])
+                teller.say('%d racks, ranks %s, %s: best %s %.1f us' % (
+                    racks.RACKS, one.rank_order, size_text(bytes_), which(best), best['us']))
+        for one in ones:
+            for system in one.systems:
+                system.close()
+        rack.stop()
+
+
 def run(chosen):
     teller = Teller('compare')
     with open(chosen.settings) as file:
         settings = json.load(file)
     found = {'rate': chosen.rate, 'seed': chosen.seed, 'machine': machine(), 'settings': settings,
-             'points': []}
+             'points': [], 'racks': [], 'rack_rate': chosen.rack_rate}
     teller.warn(found['machine'])
     build = os.path.abspath(chosen.build or os.environ.get('WEIR_BUILD') or 'build')
     programs = systems.compile_others(os.path.join(build, 'compare'), teller.say, chosen.systems)
@@ -437,14 +488,23 @@ def run(chosen):
         chosen.collectives = ['allreduce']
     for hosts in sorted(set(chosen.hosts)):
         on_rack(chosen, hosts, settings, programs, found, teller)
-    tables = texts(found['points'], chosen.rate)
+    if chosen.racks:
+        on_racks(chosen, settings, programs, found, teller)
+    tables = texts(found['points'], chosen.rate) if found['points'] else {}
+    if found['racks']:
+        tables['compare.py, racks'] = '\n'.join(
+            ['# all links of %d Mbit/s each way; fp32' % chosen.rack_rate, ''] +
+            racks.lines(found['racks'], chosen.rack_rate, size_text))
     print('#\n%s\n#' % '\n#\n'.join(tables.values()), flush=True)
     if not {'openmpi', 'gloo'} <= set(chosen.systems):
-        del tables['compare.py']  # the page keeps its own
+        tables.pop('compare.py', None)  # the page keeps its own
     keep(chosen, found, plots, tables, teller)
     for words in missed(found['points'], chosen.rate) if chosen.per_host == 1 else ():
         print('compare: aim missed: ' + words)
-    print('\n'.join(last_lines(found['points'], chosen.rate)))
+    for words in racks.missed(found['racks'], size_text):
+        print('compare: aim missed: ' + words)
+    print('\n'.join(racks.last_lines(found['racks'], size_text, times) +
+                    (last_lines(found['points'], chosen.rate) if chosen.hosts else [])))
     return 0
 
 

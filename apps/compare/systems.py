@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -29,6 +30,12 @@ JOB = 1
 MTU = 9000
 
 
+def keep_window(rack, host):
+    """TCP keeps its window during the turns of the other systems."""
+    with rack.inside(host), open('/proc/sys/net/ipv4/tcp_slow_start_after_idle', 'w') as file:
+        file.write('0')
+
+
 class LimitedRack(Rack):
     """A rack with limited links. rate: Mbit/s."""
 
@@ -45,9 +52,7 @@ class LimitedRack(Rack):
         for host in range(self.hosts):
             for place, interface in ((host, 'eth0'), ('sw', 'p%d' % host)):
                 self.limit(place, interface, self.rate)
-            # TCP keeps its window during the turns of the other systems.
-            with self.inside(host), open('/proc/sys/net/ipv4/tcp_slow_start_after_idle', 'w') as file:
-                file.write('0')
+            keep_window(self, host)
 
     def tcp_share(self, seconds=1):
         """What one TCP stream from host 0 to host 1 gets of the link, as a share."""
@@ -149,14 +154,13 @@ def weir(rack):
     return System(rack, 'Weir', dict.fromkeys(COLLECTIVES, ('default',)), start)
 
 
-def gloo(rack, program):
-    """Gloo: a process on each host; they find each other by files."""
-    folder = os.path.join(rack.folder, 'gloo')
-    os.mkdir(folder)
+def gloo(rack, program, order=None):
+    """Gloo: a process on each host; they find each other by files. order: hosts in the order of ranks."""
+    folder = tempfile.mkdtemp(prefix='gloo-', dir=rack.folder)
 
     def start(path):
-        return [rack.spawn(host, [program, path, 'eth0', folder, str(host), str(rack.hosts)])
-                for host in range(rack.hosts)]
+        return [rack.spawn(host, [program, path, 'eth0', folder, str(rank), str(rack.hosts)])
+                for rank, host in enumerate(order or range(rack.hosts))]
 
     return System(rack, 'Gloo', {'allreduce': ('ring', 'bcube', 'halving'), 'broadcast': ('default',)}, start)
 
@@ -165,14 +169,14 @@ def gloo(rack, program):
 MPI_ALGORITHMS = {'default': None, 'ring': 4, 'rabenseifner': 6}
 
 
-def open_mpi(rack, program, algorithm='default', per_host=1):
-    """Open MPI, so many ranks on each host."""
+def open_mpi(rack, program, algorithm='default', per_host=1, order=None):
+    """Open MPI, so many ranks on each host. order: hosts in the order of ranks."""
     mca = {}
     if MPI_ALGORITHMS[algorithm] is not None:
         mca = {'coll_tuned_use_dynamic_rules': 1, 'coll_tuned_allreduce_algorithm': MPI_ALGORITHMS[algorithm]}
 
     def start(path):
-        return [mpi.start(rack, [program, path], rack.hosts, per_host, mca=mca, name='openmpi-' + algorithm).process]
+        return [mpi.start(rack, [program, path], order or rack.hosts, per_host, mca=mca, name='openmpi-' + algorithm).process]
 
     return System(rack, 'Open MPI', {collective: (algorithm,) for collective in COLLECTIVES
                                      if algorithm == 'default' or collective == 'allreduce'}, start, per_host)

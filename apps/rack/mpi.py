@@ -32,9 +32,11 @@ TOGETHER = ['unshare', '--pid', '--ipc', '--fork', '--kill-child=KILL', '--mount
 # AGENT [OPTION...] ADDRESS COMMAND...
 AGENT = '''#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
-host=$((${1##*.} - 1))
+case "$1" in
+%s
+esac
 shift
-exec setsid --wait ip netns exec %s-h$host %s weir-h$host env -i PATH="$PATH" HOME="$HOME" setpriv --pdeathsig KILL sh -c "exec $*"
+exec setsid --wait ip netns exec "$place" %s "weir-h$host" env -i PATH="$PATH" HOME="$HOME" setpriv --pdeathsig KILL sh -c "exec $*"
 '''
 # Ranks share CPUs: one that waits must let the others run. Open MPI has a parameter for it, and MPICH has not.
 YIELD = '''#define _GNU_SOURCE
@@ -145,11 +147,17 @@ class Run:
         return self.output
 
 
+def address(rack, host):
+    """Of a host, for MPI's own messages."""
+    return '10.78.0.%d' % (host + 1) if isinstance(rack, MpiRack) else rack.address(host)
+
+
 def agent(rack):
     path = os.path.join(rack.folder, 'agent')
     if not os.path.exists(path):
         with open(path, 'w') as file:
-            file.write(AGENT % (rack.name, shlex.join(AT_HOST)))
+            file.write(AGENT % ('\n'.join('%s) host=%d place=%s;;' % (address(rack, host), host, rack.namespace(host))
+                                          for host in range(rack.hosts)), shlex.join(AT_HOST)))
         os.chmod(path, 0o755)
     return path
 
@@ -163,10 +171,9 @@ def yielding(rack):
 
 
 def launcher(rack, mpi, hosts, per_host, folder, mca, ranks):
-    """mpirun's words. mca: parameters of Open MPI; ranks: environment of all ranks."""
-    own = isinstance(rack, MpiRack)
-    addresses = [('10.78.0.%d' if own else '10.77.0.%d') % (host + 1) for host in range(hosts)]
-    device, count = 'eth1' if own else 'eth0', str(hosts * per_host)
+    """mpirun's words. hosts: in the order of ranks; mca: parameters of Open MPI; ranks: environment of all ranks."""
+    addresses = [address(rack, host) for host in hosts]
+    device, count = 'eth1' if isinstance(rack, MpiRack) else 'eth0', str(len(hosts) * per_host)
     if mpi == 'mpich':
         words = ['mpirun.mpich', '-launcher', 'ssh', '-launcher-exec', agent(rack), '-iface', device, '-ppn', str(per_host),
                  '-hosts', ','.join('%s:%d' % (address, per_host) for address in addresses), '-n', count]
@@ -216,7 +223,7 @@ def start(rack, words, hosts=4, per_host=1, mpi='openmpi', weir=None, settings=N
           before=(), name=None):
     """Start mpirun on host 0. Returns a Run.
 
-    words: the program and its arguments. mpi: openmpi or mpich. weir: None, component or preload; with either,
+    words: the program and its arguments. hosts: how many, or which, in the order of ranks, 0 among them. mpi: openmpi or mpich. weir: None, component or preload; with either,
     WEIR_SWITCH is the rack's switch. settings: of the plug-in, {'min_bytes': 0}. mca: parameters of Open MPI. env: of
     mpirun alone, so of host 0's ranks with Open MPI and of all ranks with MPICH; None removes a variable. ranks:
     environment of all ranks. before: words in front of mpirun, such as weirctl run.
@@ -230,7 +237,7 @@ def start(rack, words, hosts=4, per_host=1, mpi='openmpi', weir=None, settings=N
     around.update({'LD_PRELOAD': yielding(rack)} if mpi == 'mpich' else {})
     around.update(made[0])
     around.update(env or {})
-    program = launcher(rack, mpi, hosts, per_host, folder, {**made[1], **(mca or {})}, {**made[2], **(ranks or {})})
+    program = launcher(rack, mpi, range(hosts) if isinstance(hosts, int) else hosts, per_host, folder, {**made[1], **(mca or {})}, {**made[2], **(ranks or {})})
     process = rack.spawn(0, [*TOGETHER, *AT_HOST, 'weir-h0', *before, *program, *words], name,
                          {key: str(value) for key, value in around.items() if value is not None})
     return Run(rack, process, report)

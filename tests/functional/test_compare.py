@@ -20,6 +20,7 @@ RUNNER = os.path.join(APPS, 'compare.py')
 sys.path.insert(0, APPS)
 
 import compare  # noqa: E402 (the path comes first)
+import racks  # noqa: E402
 import systems  # noqa: E402
 
 BUILD = os.environ['WEIR_BUILD']
@@ -91,6 +92,28 @@ def aims_that_are_missed_are_said():
         (8, 'allreduce', 1 << 12), (8, 'allreduce', 1 << 14), (4, 'allreduce', 1 << 14), (8, 'alltoall', 1 << 14))]
     words = compare.missed(mine + [dict(p, system='Open MPI', us=1690.0) for p in mine], 200)
     check(words == ['8 hosts, allreduce, 16 KiB: through MPI 1.69 x plain Open MPI; the aim is 1.7'], '%s', words)
+
+
+@case
+def two_racks_are_said():
+    points = [dict(point(system, algorithm, bytes_, us), order=order, crossed=crossed * bytes_)
+              for system, algorithm, order, bytes_, us, crossed in (
+                  ('Weir', 'default', None, 1 << 16, 5000.0, 1.02), ('Weir', 'default', None, 1 << 20, 85000.0, 1.01),
+                  ('Gloo', 'ring', racks.BY_RACK, 1 << 20, 170000.0, 1.77),
+                  ('Open MPI', 'default', racks.BY_RACK, 1 << 20, 180000.0, 1.01),
+                  ('Gloo', 'halving', racks.DEALT, 1 << 20, 425000.0, 4.04))]
+    lines = racks.lines(points, 100, compare.size_text)
+    check([line.split() for line in lines[-2:]] == [
+        ['64', 'KiB', '5000.0', '1.049', '1.02'] + ['-'] * 8,
+        ['1', 'MiB', '85000.0', '0.987', '1.01', '170000.0', '1.77', 'Gloo,', 'ring', '2.00',
+         '425000.0', '4.04', 'Gloo,', 'halving', '5.00']], '%s', lines)
+    check(max(len(line) for line in lines) <= 130, 'too wide: %s', lines)
+    check(racks.last_lines(points, compare.size_text, compare.times) == [
+        'compare: 2 racks of 4 hosts 1 MiB, ranks dealt: 5.00 x the best other',
+        'compare: 2 racks of 4 hosts 1 MiB: 2.00 x the best other'], '%s', points)
+    check(racks.missed(points, compare.size_text) == ['2 racks, 1 MiB: 2.00 x the best other; the aim is 3.0'], '%s', points)
+    check(racks.last_lines([], compare.size_text, compare.times) == [], 'of nothing')
+    check(racks.ORDERS[racks.DEALT] == [0, 4, 1, 5, 2, 6, 3, 7], '%s', racks.ORDERS)
 
 
 class Canned:
@@ -273,6 +296,27 @@ def hosts_may_have_several_ranks():
     found, _, through = play('--per-host', '2', '--collectives', 'allreduce', '--sizes', '64K')
     check({p['system'] for p in found['points']} == {'Open MPI', systems.WITH_WEIR, systems.FLAT}, '%s', found)
     check(through[0].startswith('compare: 2 hosts 64 KiB through MPI: '), '%s', through)
+
+
+@case
+def two_racks_are_measured():
+    """Each byte crosses the thin link once with the tree, and as often as the algorithm says with the others."""
+    made = others()
+    with tempfile.TemporaryDirectory(prefix='weir-compare-') as folder:
+        report = os.path.join(folder, 'compare.json')
+        done = subprocess.run([RUNNER, BUILD, '--quick', '--hosts', '--racks', '2', '--rack-rate', '1000', '--sizes', '256K',
+                               '--systems', 'gloo', '--json', report], text=True, timeout=240, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False)
+        check(done.returncode == 0, '%s', done.stdout)
+        with open(report) as file:
+            points = json.load(file)['racks']
+    found = {(p['system'], p['algorithm'], p['order']): p['crossed'] / p['bytes'] for p in points}
+    check(len(found) == 1 + 2 * 3 and 'Gloo' in made, '%s', found)
+    # 8250 bytes for 8192; repetitions are a few.
+    check(1.0 < found['Weir', 'default', None] < 1.3, '%s', found)
+    check(1.75 < found['Gloo', 'ring', racks.BY_RACK] < 2.5 and 7 < found['Gloo', 'ring', racks.DEALT] < 10, '%s', found)
+    check(re.fullmatch(r'compare: 2 racks of 4 hosts 256 KiB: \d+\.\d\d x the best other', done.stdout.splitlines()[-1]), '%s',
+          done.stdout)
 
 
 @case
