@@ -196,7 +196,6 @@ tick(struct run *run)
 	ctrl_history_tick(run->running->history, run->running);
 	ctrl_links_tick(run->running);
 	ctrl_spoofed_tick(run->running);
-	ctrl_parents_tick(run->running);
 	stuck = ctrl_running_stuck_worker(run->running);
 	if (stuck >= 0 && stuck != run->stuck)
 		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker is stuck", "worker=%d cpu=%u",

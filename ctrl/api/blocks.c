@@ -11,6 +11,8 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/units.h"
+#include "ctrl/config/tree.h"
+#include "ctrl/jobs/parents.h"
 
 #define LIMIT_DEFAULT 256
 #define LIMIT_MAX     1024
@@ -21,6 +23,7 @@
 /* Of a sentence. */
 #define SOURCES_NAMED 4 /* sources with address and state; of others, the ranks */
 #define RANGES_NAMED  8
+#define BLOCKS_NAMED  64 /* in a list, for programs that compare it with another switch's */
 #define SOON          2.0 /* s; a host that waits repeats itself more often */
 
 /* A job as it was found. */
@@ -75,6 +78,13 @@ job_of(const struct found *found, unsigned int id)
 		: NULL;
 }
 
+/* Does the block wait for a parent's result? A moment after the parents have ended a generation, none serves. */
+static bool
+waits_above(const struct ctrl_job *of, const struct ppe_block_info *block)
+{
+	return block->open && block->up && block->parent < of->job->nb_parents;
+}
+
 static double
 seconds(uint64_t us)
 {
@@ -126,16 +136,43 @@ number(const json_t *object, const char *key)
 	return json_number_value(json_object_get(object, key));
 }
 
+/* "4", or "4..7". */
+static void
+put_ranks(struct sentence *to, const char *before, unsigned int first, unsigned int count)
+{
+	put(to, "%srank%s %u", before, count == 1 ? "" : "s", first);
+	if (count > 1)
+		put(to, "..%u", first + count - 1);
+}
+
+/* "rank 2 (10.77.0.3)", "ranks 4..7 (10.77.1.254)", or "leaf1 (10.77.1.254, ranks 4..7)". */
+static void
+put_name(struct sentence *to, const json_t *source)
+{
+	const char *address = json_string_value(json_object_get(source, "address"));
+	const char *name = json_string_value(json_object_get(source, "name"));
+	unsigned int rank = (unsigned int)number(source, "rank");
+	unsigned int ranks = RTE_MAX(1u, (unsigned int)number(source, "ranks"));
+
+	if (name != NULL)
+		put(to, "%s", name);
+	else
+		put_ranks(to, "", rank, ranks);
+	if (address != NULL)
+		put(to, " (%s", address);
+	if (address != NULL && name != NULL)
+		put_ranks(to, ", ", rank, ranks);
+	if (address != NULL)
+		put(to, ")");
+}
+
 /* "rank 2 (10.77.0.3), left 3.0 s ago, last heard 4.1 s ago" */
 static void
 name_source(struct sentence *to, const struct ctrl_job *of, const json_t *source)
 {
-	const char *address = json_string_value(json_object_get(source, "address"));
 	unsigned int rank = (unsigned int)number(source, "rank");
 
-	put(to, "rank %u", rank);
-	if (address != NULL)
-		put(to, " (%s)", address);
+	put_name(to, source);
 	if (json_is_number(json_object_get(source, "asks"))) {
 		put(to, ", %s has been asking to join for %s",
 			json_is_true(json_object_get(source, "contested"))
@@ -157,21 +194,26 @@ name_source(struct sentence *to, const struct ctrl_job *of, const json_t *source
 static void
 name_sources(struct sentence *to, const struct ctrl_job *of, const json_t *missing)
 {
-	size_t count = json_array_size(missing);
+	size_t count = json_array_size(missing), nb_ranks = 0;
 	uint64_t rank[WEIR_SOURCES_MAX];
 	char text[256];
 
 	for (size_t i = 0; i < count; i++) {
-		rank[i] = (uint64_t)number(json_array_get(missing, i), "rank");
+		const json_t *source = json_array_get(missing, i);
+		uint64_t first = (uint64_t)number(source, "rank");
+		uint64_t end = first + RTE_MAX(UINT64_C(1), (uint64_t)number(source, "ranks"));
+
+		for (; i >= SOURCES_NAMED && first < end && nb_ranks < RTE_DIM(rank); first++)
+			rank[nb_ranks++] = first;
 		if (i >= SOURCES_NAMED)
 			continue;
 		if (i > 0)
 			put(to, "%s", i + 1 == count ? "; and for " : "; ");
-		name_source(to, of, json_array_get(missing, i));
+		name_source(to, of, source);
 	}
 	if (count <= SOURCES_NAMED)
 		return;
-	units_ranges(&rank[SOURCES_NAMED], count - SOURCES_NAMED, RANGES_NAMED, text, sizeof(text));
+	units_ranges(rank, nb_ranks, RANGES_NAMED, text, sizeof(text));
 	put(to, "; and for %zu more: ranks %s", count - SOURCES_NAMED, text);
 }
 
@@ -225,62 +267,125 @@ is_full(const struct found *found)
 	return json_array_size(found->told) >= found->limit || found->listed >= MISSING_MAX;
 }
 
-/* missing: taken; detail: NULL where there is none. */
-static void
+/* Why a job does not progress: the parts of a sentence, and a remark, which may be empty. */
+struct saying {
+	struct sentence what; /* "block 17 waits for" */
+	struct sentence who; /* whom it waits for */
+	struct sentence then; /* what will happen, with what separates it from `who` */
+	struct sentence detail;
+};
+
+/* missing: taken. Returns the entry; NULL: no memory. */
+static json_t *
 say(struct found *found, const struct ctrl_job *of, const char *reason, json_t *missing,
-	const struct sentence *what, const struct sentence *detail)
+	const struct saying *said)
 {
+	const char *detail = said->detail.length == 0 ? NULL : said->detail.text;
+	struct sentence text = {.length = 0};
+	json_t *entry;
+
+	put(&text, "%s %s%s", said->what.text, said->who.text, said->then.text);
 	found->listed += json_array_size(missing);
-	json_array_append_new(found->told,
-		json_pack("{ss ss so ss ss?}", "job", of->job->name, "reason", reason, "missing",
-			missing, "text", what->text, "detail",
-			detail == NULL ? NULL : detail->text));
+	entry = json_pack("{ss ss so ss ss ss ss?}", "job", of->job->name, "reason", reason,
+		"missing", missing, "text", text.text, "what", said->what.text, "who",
+		said->who.text, "detail", detail);
+	json_array_append_new(found->told, entry);
+	return entry;
 }
 
-/* Blocks that wait for the same sources, by number. whole: they are all that do. */
+/* The parent that an entry is about, and where to ask on. */
+static void
+put_parent(json_t *entry, const struct ctrl_job *of, unsigned int parent)
+{
+	const json_t *shown = ctrl_tree_parent(of->shown, parent);
+
+	api_put_text(entry, "parent", of->job->parent[parent].name);
+	api_put_text(entry, "api", json_string_value(json_object_get(shown, "api")));
+}
+
+/* "spine0 (10.78.0.254), last heard 4.1 s ago" */
+static void
+name_parent(struct sentence *to, const struct ctrl_job *of, unsigned int parent,
+	const struct ppe_parent_stats *stats)
+{
+	put(to, "%s (%s)", of->job->parent[parent].name,
+		ctrl_address_text(of->job->parent[parent].address).text);
+	if (stats->heard)
+		put(to, ", last heard %s ago", units_age(seconds(stats->silent_us)).text);
+	else
+		put(to, ", never heard");
+}
+
+/* The blocks' numbers as text, and the first of them as a list. New. */
+static json_t *
+name_blocks(const struct ppe_block_info *block, unsigned int count, char *ranges, size_t size)
+{
+	uint64_t *numbers = calloc(count, sizeof(*numbers));
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < count && numbers != NULL; i++)
+		numbers[i] = block[i].block;
+	for (unsigned int i = 0; i < count && i < BLOCKS_NAMED; i++)
+		json_array_append_new(list, json_integer(block[i].block));
+	units_ranges(numbers, numbers == NULL ? 0 : count, RANGES_NAMED, ranges, size);
+	free(numbers);
+	return list;
+}
+
+/* Blocks that wait for the same sources or parent, by number. whole: they are all that do. */
 static void
 say_blocks(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block,
 	unsigned int count, bool whole)
 {
-	uint64_t *numbers = calloc(count, sizeof(*numbers));
 	uint64_t oldest = 0, longest = 0, shortest = UINT64_MAX;
-	json_t *sources = missing(found, of, block->heard);
-	struct sentence what = {.length = 0}, detail = {.length = 0};
+	bool up = waits_above(of, block);
+	json_t *sources = up ? json_array() : missing(found, of, block->heard), *entry, *numbers;
+	struct saying said = {.what = {.length = 0}};
 	double timeout = of->job->timeout_ms / 1e3;
+	struct ppe_parent_stats parent;
 	char ranges[256];
 
 	for (unsigned int i = 0; i < count; i++) {
 		oldest = RTE_MAX(oldest, block[i].age_us);
 		longest = RTE_MAX(longest, block[i].idle_us);
 		shortest = RTE_MIN(shortest, block[i].idle_us);
-		if (numbers != NULL)
-			numbers[i] = block[i].block;
 	}
-	units_ranges(numbers, numbers == NULL ? 0 : count, RANGES_NAMED, ranges, sizeof(ranges));
-	free(numbers);
+	numbers = name_blocks(block, count, ranges, sizeof(ranges));
 	if (count == 1)
-		put(&what, "block %s waits for ", ranges);
+		put(&said.what, "block %s waits for", ranges);
 	else
-		put(&what, "%s%u blocks %s wait for ", whole ? "" : "at least ", count, ranges);
-	name_sources(&what, of, sources);
-	name_policy(&what, of, sources, count == 1, RTE_MAX(0, timeout - seconds(longest)),
-		timeout - seconds(shortest));
-	put(&detail, "%s %s, no new contribution for %s",
+		put(&said.what, "%s%u blocks %s wait for", whole ? "" : "at least ", count, ranges);
+	if (up) {
+		ppe_parent_stats_read(found->running->ppe, of->job->id, block->parent, &parent);
+		name_parent(&said.who, of, block->parent, &parent);
+	} else {
+		name_sources(&said.who, of, sources);
+		name_policy(&said.then, of, sources, count == 1,
+			RTE_MAX(0, timeout - seconds(longest)), timeout - seconds(shortest));
+	}
+	put(&said.detail, "%s %s, no new contribution for %s",
 		count == 1 ? "open for" : "the oldest open for", units_age(seconds(oldest)).text,
 		units_age(seconds(shortest)).text);
 	if (seconds(longest) > 1.1 * seconds(shortest) + 0.05)
-		put(&detail, " to %s", units_age(seconds(longest)).text);
-	put(&detail, "; %u of %u sources have contributed; generation %u", block->heard_count,
+		put(&said.detail, " to %s", units_age(seconds(longest)).text);
+	put(&said.detail, "; %u of %u sources have contributed; generation %u", block->heard_count,
 		of->job->nb_sources, block->generation);
-	say(found, of, "blocks", sources, &what, &detail);
+	entry = say(found, of, up ? "parent" : "blocks", sources, &said);
+	json_object_set_new(entry, "blocks", numbers);
+	if (up)
+		put_parent(entry, of, block->parent);
 }
 
-/* Do two blocks wait for the same sources? 0: yes. */
+/* Do two blocks wait for the same sources, or for the same parent? 0: yes. */
 static int
 compare_causes(const struct ppe_block_info *a, const struct ppe_block_info *b)
 {
 	if (a->generation != b->generation)
 		return a->generation < b->generation ? -1 : 1;
+	if (a->up != b->up)
+		return a->up ? 1 : -1;
+	if (a->up)
+		return (int)a->parent - (int)b->parent;
 	return memcmp(a->heard, b->heard, sizeof(a->heard));
 }
 
@@ -299,13 +404,54 @@ say_joining(struct found *found, const struct ctrl_job *of, const struct ppe_job
 {
 	const struct ctrl_membership *membership = &found->job[of->job->id].membership;
 	json_t *sources = missing(found, of, membership->in);
-	struct sentence what = {.length = 0};
+	struct saying said = {.what = {.length = 0}};
 
-	put(&what, "%s%u of %u sources have %s; waiting for ",
+	put(&said.what, "%s%u of %u sources have %s; waiting for",
 		stats->generation == 0 ? "has not begun: " : "", membership->joined,
 		of->job->nb_sources, stats->generation == 0 ? "joined" : "joined again");
-	name_sources(&what, of, sources);
-	say(found, of, "join", sources, &what, NULL);
+	name_sources(&said.who, of, sources);
+	say(found, of, "join", sources, &said);
+}
+
+/* Ranks of the tree that are not in a mask. */
+static void
+put_absent(struct sentence *to, const struct ppe_job *job, const uint64_t in[WEIR_SOURCES_MAX / 64])
+{
+	uint64_t rank[WEIR_SOURCES_MAX];
+	size_t count = 0;
+	char text[256];
+
+	for (unsigned int r = 0; r < job->tree_ranks; r++)
+		if ((in[r / 64] >> (r % 64) & 1) == 0)
+			rank[count++] = r;
+	if (count == 0)
+		return;
+	units_ranges(rank, count, RANGES_NAMED, text, sizeof(text));
+	put(to, "; there, rank%s %s ha%s not joined", count == 1 ? "" : "s", text,
+		count == 1 ? "s" : "ve");
+}
+
+/* All sources have joined, and the switch waits for its parents to accept its own joins. */
+static void
+say_joining_above(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats)
+{
+	for (unsigned int p = 0; p < of->job->nb_parents && !is_full(found); p++) {
+		struct saying said = {.what = {.length = 0}};
+		struct ppe_parent_stats parent;
+
+		ppe_parent_stats_read(found->running->ppe, of->job->id, p, &parent);
+		if (!parent.joining)
+			continue;
+		put(&said.what, "%s%u of %u sources have %s; waiting for",
+			stats->generation == 0 ? "has not begun: " : "", of->job->nb_sources,
+			of->job->nb_sources, stats->generation == 0 ? "joined" : "joined again");
+		name_parent(&said.who, of, p, &parent);
+		if (parent.refused != PPE_PARENT_AGREES)
+			put(&said.then, "; %s", ctrl_parent_refusal(&parent).text);
+		else if (parent.heard)
+			put_absent(&said.then, of->job, parent.joined);
+		put_parent(say(found, of, "join", json_array(), &said), of, p);
+	}
 }
 
 /* Sources that are silent while others repeat what they have sent are not in `in`. */
@@ -336,7 +482,7 @@ static void
 say_unacknowledged(struct found *found, const struct ctrl_job *of)
 {
 	uint64_t in[WEIR_SOURCES_MAX / 64] = {0};
-	struct sentence what = {.length = 0};
+	struct saying said = {.what = {.length = 0}};
 	json_t *sources;
 	bool one;
 
@@ -347,16 +493,16 @@ say_unacknowledged(struct found *found, const struct ctrl_job *of)
 		return;
 	}
 	one = json_array_size(sources) == 1;
-	put(&what, "its results wait for the acknowledgement of ");
-	name_sources(&what, of, sources);
+	put(&said.what, "its results wait for the acknowledgement of");
+	name_sources(&said.who, of, sources);
 	if (of->job->dead_after_ms > 0)
-		put(&what, "; policy %s: after %s of silence the others continue without %s",
+		put(&said.then, "; policy %s: after %s of silence the others continue without %s",
 			ctrl_policy_text(of->job->policy),
 			units_age(of->job->dead_after_ms / 1e3).text, one ? "it" : "them");
 	else
-		put(&what, "; the switch expels no source: nothing will happen until %s",
+		put(&said.then, "; the switch expels no source: nothing will happen until %s",
 			one ? "it sends" : "they send");
-	say(found, of, "acknowledgement", sources, &what, NULL);
+	say(found, of, "acknowledgement", sources, &said);
 }
 
 /* What the job's hosts wait for while no block is open. */
@@ -368,9 +514,12 @@ say_rest(struct found *found, const struct ctrl_job *of)
 
 	/* Nobody waits for a job that no host has joined yet, or none joins again. */
 	if (membership->state == CTRL_JOB_JOINING && membership->joined > 0 &&
-		membership->joined < of->job->nb_sources &&
-		(membership->asked || stats->generation == 0))
-		say_joining(found, of, stats);
+		(membership->asked || stats->generation == 0)) {
+		if (membership->joined < of->job->nb_sources)
+			say_joining(found, of, stats);
+		else
+			say_joining_above(found, of, stats);
+	}
 	/* While all sources live and contribute, half of the buffers are enough. */
 	if (membership->state == CTRL_JOB_RUNNING && ppe_policy_sends_partial(of->job->policy) &&
 		stats->blocks_in_flight == 0 && 2 * stats->buffers_used > stats->buffers_reserved)
@@ -467,7 +616,7 @@ policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 {
 	double left = (double)job->timeout_ms / 1e3 - seconds(block->idle_us);
 
-	if (!block->open || job->policy == PPE_POLICY_WAIT)
+	if (!block->open || block->up || job->policy == PPE_POLICY_WAIT)
 		return json_null();
 	return json_real(left < 0 ? 0 : left);
 }
@@ -477,6 +626,8 @@ missing_text(struct found *found, const struct ctrl_job *of, const struct ppe_bl
 {
 	struct job_found *job = &found->job[block->job];
 
+	if (waits_above(of, block))
+		return "[]";
 	if (job->missing == NULL || memcmp(job->heard, block->heard, sizeof(job->heard)) != 0) {
 		json_t *list = missing(found, of, block->heard);
 
@@ -502,7 +653,11 @@ put_block(struct found *found, const struct ctrl_job *of, const struct ppe_block
 	api_put_text(object, "state",
 		!block->open                                          ? "done"
 			: found->job[block->job].membership.abandoned ? "abandoned"
+			: waits_above(of, block)                      ? "up"
 								      : "open");
+	if (waits_above(of, block))
+		json_object_set_new(object, "waits_for",
+			json_pack("{ss}", "parent", job->parent[block->parent].name));
 	json_object_set_new(object, "age", json_real(seconds(block->age_us)));
 	json_object_set_new(object, "idle", json_real(seconds(block->idle_us)));
 	api_put(object, "heard", block->heard_count);

@@ -198,8 +198,9 @@ members(const struct ctrl_running *running, const struct ctrl_job *job,
 
 /* -- trees */
 
-void
-api_put_parent(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job,
+/* A parent's live state. object: its entry as it is shown. */
+static void
+put_parent(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job,
 	unsigned int parent)
 {
 	struct ppe_parent_stats stats;
@@ -228,7 +229,7 @@ put_tree(json_t *object, const struct ctrl_running *running, const struct ctrl_j
 	size_t i;
 
 	json_array_foreach (json_object_get(json_object_get(shown, "tree"), "parents"), i, entry)
-		api_put_parent(entry, running, job, (unsigned int)i);
+		put_parent(entry, running, job, (unsigned int)i);
 	json_array_foreach (json_object_get(shown, "sources"), i, entry) {
 		put_shown(entry, entry, "name");
 		put_shown(entry, entry, "api");

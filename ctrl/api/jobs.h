@@ -32,10 +32,6 @@ bool api_silence(const struct ctrl_job *job, unsigned int rank,
 /* Has it left or expired? */
 bool api_is_gone(const struct ctrl_job *job, unsigned int rank);
 
-/* Put a parent's live state into its entry of a job's tree: api_put_presence of the other direction. */
-void api_put_parent(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job,
-	unsigned int parent);
-
 /* The job of parameter[0]; NULL: the caller sees none, and 404 is answered. For a tenant, other tenants' jobs do not
  * exist. */
 struct ctrl_job *api_find_job(struct api_call *call);

@@ -13,6 +13,7 @@
 #include "ctrl/api/jobs.h"
 #include "ctrl/config/config.h"
 #include "ctrl/config/schema.h"
+#include "ctrl/config/tree.h"
 #include "ctrl/stats/stats.h"
 #include "ppe/faults/faults.h"
 
@@ -210,13 +211,23 @@ struct one_source {
 	double silent; /* s; when heard */
 };
 
+/* A parent of a job. */
+struct one_parent {
+	const char *job; /* its job's label */
+	char name[LABEL_BYTES]; /* parent="..." */
+	uint16_t generation;
+	bool serves, heard;
+	uint64_t silent_us; /* when heard */
+};
+
 /* A scrape, while it is made. All jobs are read first, because a family's samples must be adjacent. */
 struct jobs {
 	unsigned int next_id; /* of the job to read next */
 	unsigned int next_part; /* of the text */
-	unsigned int nb_jobs, nb_sources, left_out;
+	unsigned int nb_jobs, nb_sources, nb_parents, left_out;
 	struct one_job job[WEIR_JOBS_MAX];
 	struct one_source source[ALL_SOURCES + WEIR_JOBS_MAX];
+	struct one_parent parent[WEIR_JOBS_MAX * PPE_PARENTS_MAX];
 };
 
 /* A source that is gone is shown, too: its silence is of interest. */
@@ -224,19 +235,14 @@ static bool
 is_shown(const struct ctrl_job *job, unsigned int rank)
 {
 	return ppe_job_has(job->job, (uint8_t)rank) ||
-		(rank < job->job->nb_sources && api_is_gone(job, rank));
+		(api_has_rank(job, rank) && api_is_gone(job, rank));
 }
 
-/* One more than the highest rank. */
+/* How many ranks there are, from the first to the highest one. */
 static unsigned int
-rank_end(const struct ppe_job *job)
+rank_count(const struct ppe_job *job)
 {
-	unsigned int end = job->nb_sources;
-
-	for (unsigned int s = end; s < WEIR_SOURCES_MAX; s++)
-		if (ppe_job_has(job, (uint8_t)s))
-			end = s + 1;
-	return end;
+	return ppe_job_source_end(job) - job->first_rank;
 }
 
 /*
@@ -259,7 +265,7 @@ give_ranks(const struct ctrl_running *running)
 			continue;
 		job->has_series = true;
 		job->series = (uint16_t)RTE_MIN(
-			ALL_SOURCES - given, RTE_MIN(JOB_SOURCES, rank_end(job->job)));
+			ALL_SOURCES - given, RTE_MIN(JOB_SOURCES, rank_count(job->job)));
 		given += job->series;
 	}
 }
@@ -271,7 +277,7 @@ read_sources(struct jobs *jobs, const struct one_job *one, const struct ctrl_run
 	struct one_source *others = NULL;
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
-		bool own = s < job->series;
+		bool own = s < job->job->first_rank + job->series;
 		struct ppe_source_stats stats;
 		struct one_source *source;
 
@@ -305,8 +311,28 @@ describe(const struct ctrl_job *job, char *about, size_t size)
 
 	api_text_label(
 		tenant, sizeof(tenant), "tenant", job->tenant == NULL ? "" : job->tenant->name);
-	snprintf(about, size, "id=\"%u\",policy=\"%s\",%s,origin=\"%s\"", job->job->id,
-		ctrl_policy_text(job->job->policy), tenant, job->from_file ? "file" : "api");
+	snprintf(about, size, "id=\"%u\",policy=\"%s\",%s,origin=\"%s\",hop=\"%s\"", job->job->id,
+		ctrl_policy_text(job->job->policy), tenant, job->from_file ? "file" : "api",
+		ctrl_tree_hop(job->job));
+}
+
+static void
+read_parents(struct jobs *jobs, const struct one_job *one, const struct ctrl_running *running,
+	const struct ctrl_job *job)
+{
+	for (unsigned int p = 0; p < job->job->nb_parents; p++) {
+		struct one_parent *parent = &jobs->parent[jobs->nb_parents++];
+		struct ppe_parent_stats stats;
+
+		ppe_parent_stats_read(running->ppe, job->job->id, p, &stats);
+		*parent = (struct one_parent){.job = one->label,
+			.generation = stats.generation,
+			.serves = stats.serves,
+			.heard = stats.heard,
+			.silent_us = stats.silent_us};
+		api_text_label(
+			parent->name, sizeof(parent->name), "parent", job->job->parent[p].name);
+	}
 }
 
 static void
@@ -325,6 +351,7 @@ read_job(struct jobs *jobs, const struct ctrl_running *running, const struct ctr
 	one->window = job->job->window;
 	one->joined = membership.joined;
 	read_sources(jobs, one, running, job);
+	read_parents(jobs, one, running, job);
 }
 
 static void
@@ -332,8 +359,9 @@ put_info(struct api_text *text, const struct jobs *jobs)
 {
 	put_one(text, "weir_jobs", "gauge", "jobs that exist", jobs->nb_jobs);
 	PUT_EACH(text, "weir_job_info", "gauge",
-		"the job's id, policy, tenant and origin; always 1", jobs->nb_jobs,
-		jobs->job[i].label, jobs->job[i].about, 1);
+		"the job's id, policy, tenant, origin and hop of a tree (leaf, middle, root, or "
+		"empty); always 1",
+		jobs->nb_jobs, jobs->job[i].label, jobs->job[i].about, 1);
 }
 
 #define PUT_JOBS(name, type, help, value)                                                          \
@@ -441,6 +469,24 @@ put_silences(struct api_text *text, const struct jobs *jobs)
 		jobs->left_out);
 }
 
+static void
+put_parents(struct api_text *text, const struct jobs *jobs)
+{
+	const struct one_parent *parent = jobs->parent;
+
+	PUT_EACH(text, "weir_parent_generation", "gauge",
+		"the generation of the parent's job in which this switch takes part; 0: none",
+		jobs->nb_parents, parent[i].job, parent[i].name, parent[i].generation);
+	PUT_EACH(text, "weir_parent_serves", "gauge", "1 while blocks go to the parent",
+		jobs->nb_parents, parent[i].job, parent[i].name, parent[i].serves);
+	api_text_family(text, "weir_parent_silent_seconds", "gauge",
+		"time since the parent's last packet; absent before the first");
+	for (unsigned int i = 0; i < jobs->nb_parents; i++)
+		if (parent[i].heard)
+			api_text_sample(
+				text, "", parent[i].job, parent[i].name, parent[i].silent_us, 6);
+}
+
 /* All but the jobs. */
 static bool
 begin(struct api_call *call, void *context)
@@ -466,7 +512,7 @@ step(struct api_call *call, void *context)
 {
 	static void (*const part[])(struct api_text * text, const struct jobs *jobs) = {put_info,
 		put_levels, put_counters, put_latencies, put_spreads, put_waits, put_last,
-		put_silences};
+		put_silences, put_parents};
 	struct jobs *jobs = context;
 
 	if (jobs->next_id < WEIR_JOBS_MAX) {

@@ -52,6 +52,14 @@ ctrl_job_in_tree(const struct ppe_job *job)
 	return job->nb_parents > 0 || job->children;
 }
 
+const char *
+ctrl_tree_hop(const struct ppe_job *job)
+{
+	if (job->nb_parents > 0)
+		return job->children ? "middle" : "leaf";
+	return job->children ? "root" : "";
+}
+
 /* -- parents */
 
 static int

@@ -74,6 +74,9 @@ struct ctrl_tree_reading {
 	struct ctrl_error *error;
 };
 
+/* "leaf", "middle" or "root" of a tree; "": the job is in none. A literal. */
+const char *ctrl_tree_hop(const struct ppe_job *job);
+
 /* Read "tree", if the object has it, into the job. "key" of a parent is read; a key file is the caller's. */
 int ctrl_tree_read(
 	const struct ctrl_tree_reading *reading, const json_t *object, struct ppe_job *job);

@@ -14,6 +14,7 @@
 #include "ctrl/config/job.h"
 #include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs_priv.h"
+#include "ctrl/jobs/parents.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/jobs/tenants.h"
 
@@ -698,5 +699,6 @@ ctrl_jobs_tick(struct ctrl_running *running)
 {
 	ctrl_jobs_reap(running);
 	ctrl_members_tick(running);
+	ctrl_parents_tick(running);
 	ctrl_state_tick(running);
 }

@@ -138,6 +138,9 @@ struct ctrl_engine {
 	double (*silent)(const struct ppe *ppe, uint8_t id, uint8_t source);
 	/* A stuck worker, which a change would wait for; -1: none. */
 	int (*stuck)(struct ctrl_running *running);
+	/* A parent of a job; zeros where there is none. */
+	int (*parent)(const struct ppe *ppe, uint8_t id, unsigned int parent,
+		struct ppe_parent_stats *stats);
 };
 
 extern const struct ctrl_engine ctrl_engine_ppe;

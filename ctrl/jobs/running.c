@@ -217,4 +217,5 @@ const struct ctrl_engine ctrl_engine_ppe = {
 	.generation = generation,
 	.silent = silent,
 	.stuck = stuck,
+	.parent = ppe_parent_stats_read,
 };

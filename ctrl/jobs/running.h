@@ -37,6 +37,13 @@ struct ctrl_member {
 	double heard; /* its last packet, of one that is gone; likewise. 0: none that is known of */
 };
 
+/* What the log has told of a parent. */
+struct ctrl_parent_seen {
+	bool heard, serves, lost;
+	uint8_t refused; /* as of struct ppe_parent_stats */
+	uint32_t ours, theirs;
+};
+
 /* When what has changed is written. */
 enum ctrl_state_due { CTRL_STATE_CLEAN, CTRL_STATE_AT_TICK, CTRL_STATE_AT_TURN };
 
@@ -58,9 +65,8 @@ struct ctrl_job {
 	struct ctrl_member
 		*member; /* by rank, up to ctrl_job_rank_end; NULL: the sources are given, by the
 				       configuration or as switches */
+	struct ctrl_parent_seen parent[PPE_PARENTS_MAX];
 	json_t *shown; /* ctrl_tree_shown; NULL: the job is in no tree */
-	uint8_t refused
-		[PPE_PARENTS_MAX]; /* enum ppe_parent_setting, by parent: what was logged last */
 	struct ctrl_job *leaving_next; /* in ctrl_running.leaving */
 };
 

@@ -340,39 +340,6 @@ ctrl_links_tick(struct ctrl_running *running)
 	}
 }
 
-/* -- parents */
-
-static void
-log_refused(struct ctrl_job *job, unsigned int p, const struct ppe_parent_stats *stats)
-{
-	if (stats->refused == job->refused[p])
-		return;
-	job->refused[p] = stats->refused;
-	if (stats->refused != 0)
-		ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_WARNING,
-			"the job does not take part in a parent's",
-			"job=%s parent=%s setting=%s here=%" PRIu32 " there=%" PRIu32 " why=%s",
-			ctrl_log_quote(job->job->name).text,
-			ctrl_log_quote(job->job->parent[p].name).text,
-			ppe_parent_setting_word(stats->refused), stats->ours, stats->theirs,
-			ctrl_log_quote(ppe_parent_setting_rule(stats->refused)).text);
-}
-
-void
-ctrl_parents_tick(struct ctrl_running *running)
-{
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		struct ctrl_job *job = running->by_id[id];
-
-		for (unsigned int p = 0; job != NULL && p < job->job->nb_parents; p++) {
-			struct ppe_parent_stats stats;
-
-			if (ppe_parent_stats_read(running->ppe, (uint8_t)id, p, &stats) == 0)
-				log_refused(job, p, &stats);
-		}
-	}
-}
-
 /* -- spoofed addresses */
 
 struct address_text {

@@ -73,9 +73,6 @@ void ctrl_links_tick(struct ctrl_running *running);
 /* Log which ports have sent addresses that belong elsewhere since the last call; after ctrl_running_tick. */
 void ctrl_spoofed_tick(struct ctrl_running *running);
 
-/* Log which jobs do not take part in a parent's job since the last call, and why. */
-void ctrl_parents_tick(struct ctrl_running *running);
-
 /* Print every counter that is not 0, and whether every packet is accounted for. */
 void ctrl_stats_print(const json_t *stats, FILE *out);
 

@@ -6,11 +6,16 @@ import hashlib
 import hmac
 import json
 import os
+import re
+import signal
 import sys
 
+from exposition import parse
 from judged import switch
+from openapi import Document
 from rack import SWITCH_ADDRESS
-from tap import case, check, main
+from tap import case, check, main, wait_for
+from tree import Tree
 
 KEY = '%064x' % 0x0102030405060708
 MAC = '02:57:45:49:53:00'
@@ -176,6 +181,122 @@ def only_administrators_make_trees():
         api.do('POST', '/v1/jobs', leaf(parents=[parent(key=KEY)]), 403, 'forbidden', token='key')
         api.do('POST', '/v1/jobs', root(), 201, token='key')
         api.do('POST', '/v1/jobs', leaf('leaf'), 201, token='key')
+
+
+# -- trees that run
+
+AGO = r', last heard [\d.]+ m?s ago'
+
+
+@contextlib.contextmanager
+def running(**options):
+    """A tree of two racks with two hosts each."""
+    with Tree(leaves=2, hosts=2, spines=1) as tree:
+        tree.add_job(1, **options)
+        tree.start()
+        yield tree
+        tree.stop()
+
+
+def told(tree, name, reason):
+    """The only sentence of a switch, once it is for this reason, and the document is kept."""
+    body = wait_for(lambda: [b for b in [tree[name].ask('GET', '/v1/blocks?stuck=1')]
+                             if [one['reason'] for one in b['stuck']] == [reason]],
+                    '%s: %s', lambda: (name, tree[name].ask('GET', '/v1/blocks?stuck=1')))[0]
+    page = Document()
+    page.check(page.root['paths']['/v1/blocks']['get'], 200, body)
+    (one,) = body['stuck']
+    check(one['text'].startswith('%s %s' % (one['what'], one['who'])), '%s', one)
+    return one, body['blocks']
+
+
+def says(name, pattern, text):
+    check(re.fullmatch(pattern, text), '%s says %s', name, text)
+
+
+@case
+def who_has_not_joined_is_told_on_each_hop():
+    with running() as tree:
+        runs = [tree.perf(host, 1, '-b', '4096', '-e', '4096', '-n', 5) for host in range(3)]
+        one, _ = told(tree, 'leaf0', 'join')
+        check((one['parent'], one['api'], one['missing']) == ('spine0', tree['spine0'].api_url, []), '%s', one)
+        wait_for(lambda: 'there, ' in told(tree, 'leaf0', 'join')[0]['text'], 'the parent has not answered')
+        one, _ = told(tree, 'leaf0', 'join')
+        says('leaf0', r'has not begun: 2 of 2 sources have joined; waiting for spine0 \(10\.78\.0\.254\)' + AGO +
+             '; there, ranks 2..3 have not joined', one['text'])
+        one, _ = told(tree, 'spine0', 'join')
+        says('spine0', r'has not begun: 1 of 2 sources have joined; waiting for leaf1 \(10\.77\.1\.254, ranks 2\.\.3\), '
+             'never heard', one['text'])
+        check([(m['rank'], m['ranks'], m['name'], m['api']) for m in one['missing']] ==
+              [(2, 2, 'leaf1', tree['leaf1'].api_url)], '%s', one)
+        one, _ = told(tree, 'leaf1', 'join')
+        says('leaf1', r'has not begun: 1 of 2 sources have joined; waiting for rank 3 .*', one['text'])
+        parents = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
+        check([(p['name'], p['joining'], p['serves'], p['generation']) for p in parents] == [('spine0', True, False, 0)],
+              '%s', parents)
+        runs.append(tree.perf(3, 1, '-b', '4096', '-e', '4096', '-n', 5))
+        wait_for(lambda: tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents'][0]['serves'], 'it does not begin')
+        (parent,) = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
+        above = tree['spine0'].ask('GET', '/v1/jobs/job1')
+        check(above['generation'] == parent['generation'] > 0 and parent['serves'] and not parent['joining'] and
+              parent['silent_ms'] is not None, '%s; %s', parent, above)
+        found = {name: parse(tree[name].ask('GET', '/metrics')) for name in ('leaf0', 'spine0')}
+        for what, value in (('generation', parent['generation']), ('serves', 1), ('silent_seconds', None)):
+            is_ = found['leaf0']['weir_parent_' + what].value(job='job1', parent='spine0')
+            check(value in (is_, None), '%s is %s', what, is_)
+        for name, hop in (('leaf0', 'leaf'), ('spine0', 'root')):
+            check(found[name]['weir_job_info'].value(job='job1', id='1', policy='wait', tenant='', origin='file',
+                                                     hop=hop) == 1, '%s is no %s', name, hop)
+        check({dict(labels)['rank'] for _, labels in found['spine0']['weir_source_silent_seconds'].samples} == {'0', '2'},
+              'the sources of spine0')
+        log = wait_for(lambda: [said for said in [re.findall(r'msg="(parent [^"]*)" job=job1 parent=spine0',
+                                                              tree['leaf0'].switch.output)] if len(said) > 1],
+                       'the log does not say it')[0]
+        check(log == ['parent heard', 'parent serves'], '%s', log)
+        for run in runs:
+            run.kill()
+
+
+@case
+def a_block_is_followed_through_the_tree():
+    with running() as tree:
+        runs = [tree.perf(host, 1, '-b', '4096', '-e', '4096', '-n', 10000000) for host in range(4)]
+        wait_for(lambda: tree['leaf0'].ask('GET', '/v1/jobs/job1')['counters']['answers'] > 0, 'no result')
+        runs[3].signal(signal.SIGSTOP)
+        one, blocks = told(tree, 'leaf0', 'parent')
+        says('leaf0', r'(block \d+ waits|\d+ blocks \S+ wait) for spine0 \(10\.78\.0\.254\)' + AGO, one['text'])
+        says('leaf0', r'.*; 2 of 2 sources have contributed; generation \d+', one['detail'])
+        check((one['parent'], one['api']) == ('spine0', tree['spine0'].api_url), '%s', one)
+        check(one['missing'] == [] and blocks[0]['block'] in one['blocks'], '%s', one)
+        check(all(b['state'] == 'up' and b['waits_for'] == {'parent': 'spine0'} and b['missing'] == []
+                  for b in blocks), '%s', blocks)
+        above, blocks = told(tree, 'spine0', 'blocks')
+        says('spine0', r'.* for leaf1 \(10\.77\.1\.254, ranks 2\.\.3\)' + AGO + '; policy wait: .*', above['text'])
+        check(set(above['blocks']) & set(one['blocks']), '%s and %s', above, one)
+        check([(m['name'], m['ranks']) for m in blocks[0]['missing']] == [('leaf1', 2)], '%s', blocks[0])
+        below, _ = told(tree, 'leaf1', 'blocks')
+        says('leaf1', r'.* for rank 3 \(10\.77\.1\.2\)' + AGO + '; policy wait: .*', below['text'])
+        check(set(above['blocks']) & set(below['blocks']), '%s and %s', above, below)
+        runs[3].signal(signal.SIGCONT)
+        wait_for(lambda: not tree['leaf0'].ask('GET', '/v1/blocks?stuck=1')['stuck'], 'it stays stuck')
+        for run in runs:
+            run.kill()
+
+
+@case
+def settings_that_disagree_are_told():
+    with Tree(leaves=1, hosts=1, spines=1) as tree:
+        tree.add_job(1)
+        tree['spine0'].jobs[0]['window'] = 32
+        tree.start()
+        tree.perf(0, 1, '-b', '4096', '-e', '4096', '-n', 5)
+        why = 'window 64 here, 32 there: must be equal'
+        one = wait_for(lambda: [one for one in [told(tree, 'leaf0', 'join')[0]] if why in one['text']], 'it is not told')[0]
+        says('leaf0', r'.*waiting for spine0 \(10\.78\.0\.254\)' + AGO + '; ' + why, one['text'])
+        (parent,) = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
+        check(parent['refused'] == {'setting': 'window', 'here': 64, 'there': 32, 'why': 'must be equal'}, '%s', parent)
+        wait_for(lambda: 'msg="the job does not take part in a parent\'s" job=job1 parent=spine0 parent_address=10.78.0.254 '
+                 'setting=window here=64 there=32 why="must be equal"' in tree['leaf0'].switch.output, 'not in the log')
 
 
 if __name__ == '__main__':

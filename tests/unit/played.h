@@ -41,6 +41,7 @@ static struct {
 	bool leaving[WEIR_JOBS_MAX];
 	uint16_t generation[WEIR_JOBS_MAX];
 	double silent[WEIR_SOURCES_MAX];
+	struct ppe_parent_stats parent[PPE_PARENTS_MAX];
 	uint64_t left; /* memory, all pieces together */
 	uint32_t records; /* free ones */
 } played;
@@ -116,8 +117,17 @@ stuck(struct ctrl_running *r)
 	return played.stuck;
 }
 
+static int
+parent(const struct ppe *ppe, uint8_t id, unsigned int number, struct ppe_parent_stats *stats)
+{
+	(void)ppe;
+	(void)id;
+	*stats = played.parent[number];
+	return 0;
+}
+
 static const struct ctrl_engine engine = {
-	publish, room, reap, is_leaving, generation_after, generation, silent, stuck};
+	publish, room, reap, is_leaving, generation_after, generation, silent, stuck, parent};
 
 static inline void
 setup(void)

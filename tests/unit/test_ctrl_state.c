@@ -97,13 +97,24 @@ stuck(struct ctrl_running *running)
 	return -1;
 }
 
+static int
+parent(const struct ppe *ppe, uint8_t id, unsigned int number, struct ppe_parent_stats *stats)
+{
+	(void)ppe;
+	(void)id;
+	(void)number;
+	*stats = (struct ppe_parent_stats){0};
+	return 0;
+}
+
 static const struct ctrl_engine engine = {.publish = publish,
 	.reap = reap,
 	.is_leaving = is_leaving,
 	.generation_after = generation_after,
 	.generation = generation,
 	.silent = silent,
-	.stuck = stuck};
+	.stuck = stuck,
+	.parent = parent};
 
 static struct ctrl_tenant tenants[] = {{.name = "vision"}};
 static struct ctrl_config config = {.name = "weir",

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Parents of jobs, as they are found: the log tells when one is heard, lost, and serves. Control thread. */
+#ifndef CTRL_JOBS_PARENTS_H
+#define CTRL_JOBS_PARENTS_H
+
+#include "ctrl/jobs/running.h"
+
+/* Why a parent does not accept this switch's joins, for people: "window 32 here, 64 there: must be equal". */
+struct ctrl_refusal_text {
+	char text[192];
+};
+struct ctrl_refusal_text ctrl_parent_refusal(const struct ppe_parent_stats *stats);
+
+/* Each second: log what has changed. */
+void ctrl_parents_tick(struct ctrl_running *running);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the log tells of the parents of a job, on engines that are played. */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "ctrl/config/tree.h"
+#include "ctrl/jobs/parents.h"
+#include "tests/unit/played.h"
+
+TestSuite(ctrl_parents, .init = setup, .fini = teardown, .timeout = 90);
+
+#define PARENT(name, address)                                                                      \
+	"{\"name\": \"" name "\", \"address\": \"" address                                         \
+	"\", \"mac\": \"02:57:45:49:53:00\", \"port\": \"up\", \"job\": 9}"
+#define TREE                                                                                       \
+	"{\"tree\": {\"ranks\": 8, \"first_rank\": 4, \"parents\": [" PARENT(                      \
+		"s0", "10.78.0.254") ", " PARENT("s1", "10.78.1.254") "]}}"
+
+static int from_log;
+
+static void
+begin(void)
+{
+	struct ctrl_error error = {0};
+	const struct ctrl_tree_reading tree = {&config, "", &error};
+	struct ctrl_job_spec spec = spec_of("ring");
+	json_t *object = json_loads(TREE, 0, NULL);
+	struct ctrl_job *job;
+	int fd[2];
+
+	strcpy(config.port[0].name, "up");
+	config.ppe.exception_port = -1;
+	spec.shape.revoke = true;
+	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec.shape), 0, "%s", error.text);
+	json_decref(object);
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s", why.message);
+	cr_assert_eq(pipe2(fd, O_NONBLOCK), 0);
+	from_log = fd[0];
+	ctrl_log_to(fd[1], true);
+}
+
+/* The next tick logs this line, from its message on, and no other; NULL: nothing. */
+static void
+expect(const char *line)
+{
+	char text[1024];
+	ssize_t n;
+
+	ctrl_jobs_tick(running);
+	n = read(from_log, text, sizeof(text) - 1);
+	if (line == NULL) {
+		cr_assert_lt(n, 0, "%.*s", (int)n, text);
+		return;
+	}
+	cr_assert_gt(n, 0, "not logged: %s", line);
+	text[n] = '\0';
+	cr_assert_not_null(strstr(text, line), "%s, not %s", text, line);
+	cr_assert_eq(strchr(text, '\n'), text + n - 1, "more than that: %s", text);
+}
+
+#define ABOUT(name, address) " job=ring parent=" name " parent_address=" address
+
+Test(ctrl_parents, heard_lost_and_back)
+{
+	struct ppe_parent_stats *s0 = &played.parent[0], *s1 = &played.parent[1];
+
+	begin();
+	expect(NULL);
+	s0->joining = true;
+	s0->joining_us = 2000000;
+	expect(NULL);
+	s0->heard = true;
+	s0->silent_us = 1000;
+	s0->joining_us = 9000000;
+	expect("msg=\"parent heard\"" ABOUT("s0", "10.78.0.254") "\n");
+	expect(NULL);
+	/* Between two attempts, and after the end of a generation, nothing is new. */
+	s0->joining = false;
+	s0->serves = true;
+	s0->generation = 77;
+	s1->heard = s1->serves = true;
+	s1->generation = 5;
+	ctrl_jobs_tick(running);
+	while (read(from_log, (char[1024]){0}, 1024) > 0)
+		;
+	expect(NULL);
+	s0->serves = s1->serves = false;
+	s0->joining = s1->joining = true;
+	s0->joining_us = s1->joining_us = 100000;
+	expect(NULL);
+	s0->serves = s1->serves = true;
+	s0->generation = 78;
+	expect(NULL);
+	/* The others go on without it. */
+	s1->serves = false;
+	s1->silent_us = 4500000;
+	expect("level=warning module=ctrl msg=\"parent lost\"" ABOUT(
+		"s1", "10.78.1.254") " silent_ms=4500\n");
+	expect(NULL);
+	s1->serves = true;
+	s1->generation = 6;
+	expect("msg=\"parent serves again\"" ABOUT("s1", "10.78.1.254") " generation=6\n");
+	expect(NULL);
+	/* None serves, and one does not answer. */
+	s0->serves = s1->serves = false;
+	s0->joining_us = s1->joining_us = s0->silent_us = 3100000;
+	s1->silent_us = 5000;
+	expect("msg=\"parent lost\"" ABOUT("s0", "10.78.0.254") " silent_ms=3100\n");
+	expect(NULL);
+}
+
+Test(ctrl_parents, settings_that_disagree)
+{
+	struct ppe_parent_stats *s0 = &played.parent[0];
+
+	begin();
+	s0->refused = PPE_PARENT_WINDOW;
+	s0->ours = 64;
+	s0->theirs = 32;
+	expect("msg=\"the job does not take part in a parent's\"" ABOUT(
+		"s0", "10.78.0.254") " setting=window here=64 there=32 why=\"must be equal\"\n");
+	cr_expect_str_eq(ctrl_parent_refusal(s0).text, "window 64 here, 32 there: must be equal");
+	/* What it said is forgotten when the hosts stop to ask, and said again when they do. */
+	s0->refused = PPE_PARENT_AGREES;
+	expect(NULL);
+	s0->refused = PPE_PARENT_WINDOW;
+	expect(NULL);
+	s0->theirs = 16;
+	expect("here=64 there=16");
+	s0->refused = PPE_PARENT_TYPE;
+	s0->ours = WEIR_DTYPE_FP16;
+	s0->theirs = WEIR_DTYPE_FP32;
+	expect("setting=type");
+	cr_expect_str_eq(ctrl_parent_refusal(s0).text, "type fp16 here, fp32 there: must be equal");
+	s0->refused = PPE_PARENT_OP;
+	s0->ours = WEIR_OP_MAX;
+	s0->theirs = 15;
+	cr_expect_str_eq(ctrl_parent_refusal(s0).text, "op max here, 15 there: must be equal");
+	s0->refused = PPE_PARENT_POLICY;
+	s0->ours = PPE_POLICY_PARTIAL;
+	s0->theirs = 3;
+	cr_expect_str_eq(
+		ctrl_parent_refusal(s0).text, "policy partial here, 3 there: must be equal");
+	s0->refused = PPE_PARENT_GONE;
+	cr_expect_str_eq(ctrl_parent_refusal(s0).text,
+		"the parent does not have the job, or not this switch as a source");
+}
