@@ -168,8 +168,7 @@ take_degraded(struct ppe_worker *worker, struct ppe_thread *thread, struct job_s
 	if (c->block == NULL)
 		reason = block_open(state, js, c, worker->now, &c->block, &status);
 	if (reason != PPE_DROP_COUNT)
-		return status != WEIR_STATUS_OK ? refuse(worker, thread, reason, status)
-						: end_dropped(worker, thread, reason);
+		return not_opened(worker, thread, js, reason, status);
 	if (c->block->state != BLOCK_OPEN || mask_test(c->block->heard, c->header.src_id))
 		return aggregate(worker, thread);
 	for (unsigned int i = 0; i < MASK_WORDS; i++)

@@ -154,6 +154,17 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop(worker, thread, shard, admit);
 }
 
+struct ppe_next
+not_opened(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
+	enum ppe_drop reason, enum weir_status status)
+{
+	if (status != WEIR_STATUS_OK)
+		return refuse(worker, thread, reason, status);
+	if (reason == PPE_DROP_HELD_BACK && js->children)
+		answer_held_back(worker, thread, js);
+	return end_dropped(worker, thread, reason);
+}
+
 /* There is no such block: open it, or the contribution is too late or too early. */
 static __rte_noinline struct ppe_next
 open_block(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -170,11 +181,7 @@ open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 		block_open(state, state->job[c->header.job_id], c, worker->now, &c->block, &status);
 	if (likely(c->block != NULL))
 		return aggregate(worker, thread);
-	if (status != WEIR_STATUS_OK)
-		return refuse(worker, thread, reason, status);
-	if (reason == PPE_DROP_HELD_BACK && state->job[c->header.job_id]->children)
-		answer_held_back(worker, thread, state->job[c->header.job_id]);
-	return end_dropped(worker, thread, reason);
+	return not_opened(worker, thread, state->job[c->header.job_id], reason, status);
 }
 
 struct ppe_next

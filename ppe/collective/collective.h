@@ -13,6 +13,10 @@ struct ppe_next find_block(struct ppe_worker *worker, struct ppe_thread *thread)
 struct ppe_next verify(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
 
+/* block_open() has not opened the contribution's block, for this reason. Ends the packet. */
+struct ppe_next not_opened(struct ppe_worker *worker, struct ppe_thread *thread,
+	const struct job_shard *job, enum ppe_drop reason, enum weir_status status);
+
 /* An admitted contribution with a tag continues at `verify`. Only the first one that waits fetches its own payload. */
 struct ppe_next await_verification(
 	struct collective *state, struct job_shard *job, struct ppe_thread *thread);

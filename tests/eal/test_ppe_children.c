@@ -949,6 +949,38 @@ BOTH(acknowledgements)
 	stop();
 }
 
+/* Nobody has said that child 0 has the result of the first block: partial ones are held back, and answered, too. */
+BOTH(held_back)
+{
+	struct block_plan plan = plan_of(WEIR_COLLECTIVE_ALLREDUCE, 0);
+
+	start_with_policy(workers, PPE_POLICY_PARTIAL);
+	run_block(&plan);
+	plan.block = WINDOW;
+	contribute(&plan, 1);
+	contribute(&plan, 2);
+	turned_wait_us(&rig, 1200 * TIMEOUT);
+	plan.absent = 7;
+	expect_results(&plan);
+	plan.block = 2 * WINDOW;
+	plan.absent = 0x20;
+	contribute(&plan, 2);
+	expect(2, plan.block, WEIR_STATUS_WAITING);
+	expect_ranks(0, 0xf8);
+	cr_assert_eq(drops(PPE_DROP_HELD_BACK), 1);
+	/* Further ahead is outside of the window. */
+	plan.block = 3 * WINDOW;
+	contribute(&plan, 2);
+	expect(2, plan.block, WEIR_STATUS_WINDOW);
+	/* The first one is kept. */
+	plan.block = 0;
+	contribute(&plan, 2);
+	plan.absent = 0;
+	expect_result(&plan, 2);
+	expect_silence();
+	stop();
+}
+
 /* Sums are added in the order of ids, whatever comes first: accumulators, too. */
 BOTH(deterministic)
 {
