@@ -198,39 +198,31 @@ def running(**options):
         tree.stop()
 
 
-def told(tree, name, reason):
-    """The only sentence of a switch, once it is for this reason, and the document is kept."""
-    body = wait_for(lambda: [b for b in [tree[name].ask('GET', '/v1/blocks?stuck=1')]
-                             if [one['reason'] for one in b['stuck']] == [reason]],
-                    '%s: %s', lambda: (name, tree[name].ask('GET', '/v1/blocks?stuck=1')))[0]
+def told(tree, name, reason, pattern):
+    """The only sentence of a switch, and its blocks, once it is this one; hosts come one by one."""
+    def found():
+        body = tree[name].ask('GET', '/v1/blocks?stuck=1')
+        return body if [re.fullmatch(pattern, one['text']) is not None for one in body['stuck']] == [True] else None
+    body = wait_for(found, '%s: %s', lambda: (name, tree[name].ask('GET', '/v1/blocks?stuck=1')))
     page = Document()
     page.check(page.root['paths']['/v1/blocks']['get'], 200, body)
     (one,) = body['stuck']
-    check(one['text'].startswith('%s %s' % (one['what'], one['who'])), '%s', one)
+    check(one['reason'] == reason and one['text'].startswith('%s %s' % (one['what'], one['who'])), '%s', one)
     return one, body['blocks']
-
-
-def says(name, pattern, text):
-    check(re.fullmatch(pattern, text), '%s says %s', name, text)
 
 
 @case
 def who_has_not_joined_is_told_on_each_hop():
     with running() as tree:
         runs = [tree.perf(host, 1, '-b', '4096', '-e', '4096', '-n', 5) for host in range(3)]
-        one, _ = told(tree, 'leaf0', 'join')
+        one, _ = told(tree, 'leaf0', 'join', r'has not begun: 2 of 2 sources have joined; waiting for spine0 '
+                      r'\(10\.78\.0\.254\)' + AGO + '; there, ranks 2..3 have not joined')
         check((one['parent'], one['api'], one['missing']) == ('spine0', tree['spine0'].api_url, []), '%s', one)
-        wait_for(lambda: 'there, ' in told(tree, 'leaf0', 'join')[0]['text'], 'the parent has not answered')
-        one, _ = told(tree, 'leaf0', 'join')
-        says('leaf0', r'has not begun: 2 of 2 sources have joined; waiting for spine0 \(10\.78\.0\.254\)' + AGO +
-             '; there, ranks 2..3 have not joined', one['text'])
-        one, _ = told(tree, 'spine0', 'join')
-        says('spine0', r'has not begun: 1 of 2 sources have joined; waiting for leaf1 \(10\.77\.1\.254, ranks 2\.\.3\), '
-             'never heard', one['text'])
+        one, _ = told(tree, 'spine0', 'join', r'has not begun: 1 of 2 sources have joined; waiting for leaf1 '
+                      r'\(10\.77\.1\.254, ranks 2\.\.3\), never heard')
         check([(m['rank'], m['ranks'], m['name'], m['api']) for m in one['missing']] ==
               [(2, 2, 'leaf1', tree['leaf1'].api_url)], '%s', one)
-        one, _ = told(tree, 'leaf1', 'join')
-        says('leaf1', r'has not begun: 1 of 2 sources have joined; waiting for rank 3 .*', one['text'])
+        told(tree, 'leaf1', 'join', r'has not begun: 1 of 2 sources have joined; waiting for rank 3 .*')
         parents = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
         check([(p['name'], p['joining'], p['serves'], p['generation']) for p in parents] == [('spine0', True, False, 0)],
               '%s', parents)
@@ -263,19 +255,18 @@ def a_block_is_followed_through_the_tree():
         runs = [tree.perf(host, 1, '-b', '4096', '-e', '4096', '-n', 10000000) for host in range(4)]
         wait_for(lambda: tree['leaf0'].ask('GET', '/v1/jobs/job1')['counters']['answers'] > 0, 'no result')
         runs[3].signal(signal.SIGSTOP)
-        one, blocks = told(tree, 'leaf0', 'parent')
-        says('leaf0', r'(block \d+ waits|\d+ blocks \S+ wait) for spine0 \(10\.78\.0\.254\)' + AGO, one['text'])
-        says('leaf0', r'.*; 2 of 2 sources have contributed; generation \d+', one['detail'])
+        one, blocks = told(tree, 'leaf0', 'parent',
+                           r'(block \d+ waits|\d+ blocks .* wait) for spine0 \(10\.78\.0\.254\)' + AGO)
+        check(re.fullmatch(r'.*; 2 of 2 sources have contributed; generation \d+', one['detail']), '%s', one)
         check((one['parent'], one['api']) == ('spine0', tree['spine0'].api_url), '%s', one)
         check(one['missing'] == [] and blocks[0]['block'] in one['blocks'], '%s', one)
         check(all(b['state'] == 'up' and b['waits_for'] == {'parent': 'spine0'} and b['missing'] == []
                   for b in blocks), '%s', blocks)
-        above, blocks = told(tree, 'spine0', 'blocks')
-        says('spine0', r'.* for leaf1 \(10\.77\.1\.254, ranks 2\.\.3\)' + AGO + '; policy wait: .*', above['text'])
+        above, blocks = told(tree, 'spine0', 'blocks',
+                             r'.* for leaf1 \(10\.77\.1\.254, ranks 2\.\.3\)' + AGO + '; policy wait: .*')
         check(set(above['blocks']) & set(one['blocks']), '%s and %s', above, one)
         check([(m['name'], m['ranks']) for m in blocks[0]['missing']] == [('leaf1', 2)], '%s', blocks[0])
-        below, _ = told(tree, 'leaf1', 'blocks')
-        says('leaf1', r'.* for rank 3 \(10\.77\.1\.2\)' + AGO + '; policy wait: .*', below['text'])
+        below, _ = told(tree, 'leaf1', 'blocks', r'.* for rank 3 \(10\.77\.1\.2\)' + AGO + '; policy wait: .*')
         check(set(above['blocks']) & set(below['blocks']), '%s and %s', above, below)
         runs[3].signal(signal.SIGCONT)
         wait_for(lambda: not tree['leaf0'].ask('GET', '/v1/blocks?stuck=1')['stuck'], 'it stays stuck')
@@ -291,8 +282,7 @@ def settings_that_disagree_are_told():
         tree.start()
         tree.perf(0, 1, '-b', '4096', '-e', '4096', '-n', 5)
         why = 'window 64 here, 32 there: must be equal'
-        one = wait_for(lambda: [one for one in [told(tree, 'leaf0', 'join')[0]] if why in one['text']], 'it is not told')[0]
-        says('leaf0', r'.*waiting for spine0 \(10\.78\.0\.254\)' + AGO + '; ' + why, one['text'])
+        told(tree, 'leaf0', 'join', r'.*waiting for spine0 \(10\.78\.0\.254\)' + AGO + '; ' + why)
         (parent,) = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
         check(parent['refused'] == {'setting': 'window', 'here': 64, 'there': 32, 'why': 'must be equal'}, '%s', parent)
         wait_for(lambda: 'msg="the job does not take part in a parent\'s" job=job1 parent=spine0 parent_address=10.78.0.254 '
