@@ -46,6 +46,15 @@ read_switch(struct ctrl_reading *reading)
 	if (identity->port_base == identity->port_ext)
 		return ctrl_refuse(reading->error, ctrl_path("switch.port_extended"),
 			"%u is the base form's port too", identity->port_ext);
+	/* The other ports of a form (ppe/topology.c) never are it: its bits 1 to 7 are 0. */
+	if (identity->port_base == WEIR_PORT_UP || identity->port_ext == WEIR_PORT_UP)
+		return ctrl_refuse(reading->error,
+			ctrl_path("switch.%s",
+				identity->port_base == WEIR_PORT_UP ? "port_base"
+								    : "port_extended"),
+			"%d is where the switch takes packets from its parents "
+			"(docs/tree.md): use another port",
+			WEIR_PORT_UP);
 	return 0;
 }
 

@@ -130,6 +130,12 @@ Test(ctrl_config_refused, addresses_are_refused, .timeout = 90)
 		"x.json:2:51: switch.mac: 03:57:45:49:52:01 is not a station's address");
 	refuse(2, SWITCH("\"port_base\": 7, \"port_extended\": 7"),
 		"x.json:2:77: switch.port_extended: 7 is the base form's port too");
+	refuse(2, SWITCH("\"port_base\": 12033"),
+		"x.json:2:57: switch.port_base: 12033 is where the switch takes packets from its "
+		"parents (docs/tree.md): use another port");
+	refuse(2, SWITCH("\"port_extended\": 12033"),
+		"x.json:2:61: switch.port_extended: 12033 is where the switch takes packets from "
+		"its parents (docs/tree.md): use another port");
 	refuse(14, "        { \"id\": 7, \"address\": \"10.77.1.2\" }",
 		"x.json:14:31: jobs[0].sources[1].address: 10.77.1.2 is outside the switch's "
 		"subnet "
