@@ -285,17 +285,20 @@ create(struct tree *tree)
 		struct place *place = &tree->place[i];
 		json_t *body = body_of(tree, place);
 
-		if (!ctl_ask(&place->ctl, "POST", "/v1/jobs", body, &place->made) || interrupted())
-			status = place->ctl.status != CTL_OK ? place->ctl.status : CTL_REFUSED;
-		/* A refused job is not there, or is somebody else's by now. */
-		place->asked_to_make = place->ctl.answered == 0 || place->ctl.answered / 100 == 2;
-		if (status != CTL_OK)
+		if (!ctl_ask(&place->ctl, "POST", "/v1/jobs", body, &place->made)) {
+			status = place->ctl.status;
 			ctl_say("job %s: not created, because of %s", tree->name,
 				place_name(place));
+		} else if (interrupted()) {
+			status = CTL_REFUSED;
+			ctl_say("job %s: not created: interrupted", tree->name);
+		}
+		/* A refused job is not there, or is somebody else's by now. Other errors are of the answer. */
+		place->asked_to_make = place->ctl.answered / 100 != 4 && place->ctl.answered != 507;
 	}
 	if (status != CTL_OK)
 		roll_back(tree);
-	else
+	else if (!tree->ctl->options.json)
 		printf("created on %u switches\n", tree->count);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return status;

@@ -272,6 +272,10 @@ check_settings(const struct tree *tree, const struct place *child, const struct 
 			return wrong(tree, child, parent, "%s is %s and %s: it must be equal",
 				equal[i], a.text, b.text);
 	}
+	if (strcmp(setting(below, "elements").text, "0") == 0)
+		return wrong(tree, child, parent,
+			"elements is 0, and each switch would choose a number of its own: give "
+			"one");
 	if (strcmp(setting(below, "rejoin").text, "revoke") != 0)
 		return wrong(tree, child, parent, "rejoin must be revoke");
 	if (strcmp(setting(below, "policy").text, "wait") != 0 && timeout_above < least)
@@ -340,6 +344,48 @@ check_link(struct tree *tree, const struct place *child, json_t *link, const str
 	return check_settings(tree, child, parent);
 }
 
+/* A block's parent is the one at its place in the list, so children of one parent list the same ones. */
+static bool
+check_order(const struct tree *tree, const struct place *place)
+{
+	json_t *links = get(place_job(place), "tree.parents");
+
+	for (const struct place *other = tree->place; other < place; other++) {
+		json_t *others = get(place_job(other), "tree.parents");
+		size_t alike = 0;
+		bool shared = false;
+
+		for (size_t i = 0; i < json_array_size(links); i++)
+			for (size_t k = 0; k < json_array_size(others); k++)
+				if (strcmp(get_text(json_array_get(links, i), "name"),
+					    get_text(json_array_get(others, k), "name")) == 0) {
+					shared = true;
+					alike += i == k;
+				}
+		if (shared &&
+			(alike != json_array_size(links) || alike != json_array_size(others))) {
+			ctl_say("%s and %s share a parent: both must list the same parents, in the "
+				"same order",
+				place_name(other), place_name(place));
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Keys must not cross the network in clear text. A switch would refuse them, but only once it has them. */
+static bool
+check_private(const struct place *place)
+{
+	if (!get_true(place_job(place), "authenticate") ||
+		strncmp(place->ctl.address, "http://", 7) != 0)
+		return true;
+	ctl_say("%s: the keys of an authenticated job go over https or a Unix socket alone: %s is "
+		"neither",
+		place_name(place), place->ctl.address);
+	return false;
+}
+
 /* Is a switch of the plan this source of a parent? */
 static bool
 has_child(const struct tree *tree, const struct place *parent, json_t *source)
@@ -382,7 +428,7 @@ check_parents(struct tree *tree, const struct place *place)
 		if (!check_link(tree, place, link, parent))
 			return false;
 	}
-	return true;
+	return check_order(tree, place) && check_private(place);
 }
 
 static bool

@@ -136,6 +136,9 @@ def all_jobs_are_created():
                            'tree': {'ranks': 6, 'first_rank': first, 'parents': parents}}, '%s', leaf)
         says(create(switches), 1, 'spine0 has a job ring: weirctl tree delete')
         check(all(len(s.sent('POST')) == 1 and not s.sent('DELETE') for s in switches), 'it is left alone')
+        # In JSON, the plan is all there is.
+        good(tree('delete', switches))
+        check(json.loads(good(create(switches, '--json')))['name'] == 'ring', 'the plan')
 
 
 @case
@@ -147,6 +150,15 @@ def keys_are_handed_over():
             links = leaf.jobs['ring']['tree']['parents']
             check([l['key'] for l in links] == ['%064x' % (256 * n + first) for n in (3, 4)], '%s', links)
             check([l['job'] for l in links] == [7, 7], '%s', links)
+
+
+@case
+def keys_do_not_cross_the_network_in_clear_text():
+    with racks() as switches, Switch('leaf1', 2, NAMES[2:], tcp=True) as leaf1:
+        switches[1] = leaf1
+        says(create(switches, '--authenticate'), 1, 'leaf1: the keys of an authenticated job go over https or a Unix socket')
+        nothing_was_made(switches)
+        good(create(switches))
 
 
 @case
@@ -173,6 +185,10 @@ def a_switch_that_does_not_answer_may_have_made_it():
 
         switches[0].routes['/v1/jobs'] = slow
         says(create(switches, '-t', '1s'), 3, 'no answer of the switch', 'because of leaf0', 'no switch has job ring')
+        check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
+        switches[0].routes['/v1/jobs'] = lambda handler: made(handler) and (503, {'error': {
+            'status': 503, 'code': 'busy', 'message': 'the switch is out of memory for answers'}})
+        says(create(switches), 1, 'out of memory', 'because of leaf0', 'no switch has job ring')
         check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
         # An answer that makes no sense is none.
         switches[0].routes['/v1/jobs'] = lambda handler: made(handler) and (201, b'<html>')
@@ -201,7 +217,8 @@ def an_interrupted_command_leaves_nothing():
         check(here.wait(30), 'it does not come so far')
         run.send_signal(signal.SIGINT)
         out = run.communicate(timeout=60)[0].decode()
-        check(run.returncode == -signal.SIGINT and 'no switch has job ring' in out, '%s: %s', run.returncode, out)
+        check(run.returncode == -signal.SIGINT, '%s: %s', run.returncode, out)
+        check('interrupted' in out and 'no switch has job ring' in out and 'because' not in out, '%s', out)
         check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
 
 
@@ -242,6 +259,7 @@ EDITS = [
     ([('leaf0', 'tree.parents.1.name', 'spine7')], 'leaf0: its parent spine7 must be in the plan, and before it'),
     ([('leaf0', 'tree', None)], 'leaf0: its "job" must have the name ring, and "tree"'),
     ([('leaf0', 'name', 'other')], 'leaf0: its "job" must have the name ring'),
+    ([(name, 'elements', 0) for name in NAMES], 'elements is 0, and each switch would choose'),
     ([(name, 'elements', 2300) for name in NAMES], r'up to 9276 bytes, and port up0 an MTU of 9000: use fewer elements'),
 ]
 
@@ -257,6 +275,9 @@ def edited_plans_are_checked():
             says(carry_out(wrong), 1, why)
         for edit, status, why in (
                 (lambda p: p['switches'].reverse(), 1, 'its parent spine0 must be in the plan, and before it'),
+                (lambda p: p['switches'][3]['job']['tree']['parents'].reverse(), 1,
+                 'leaf0 and leaf1 share a parent: both must list the same parents, in the same order'),
+                (lambda p: p['switches'][3]['job']['tree']['parents'].pop(), 1, 'leaf0 and leaf1 share a parent'),
                 (lambda p: p['switches'].pop(), 1, 'no switch below it in the plan has the first rank 4'),
                 (lambda p: p['switches'].append(p['switches'][0]), 2, 'switch spine0: it is there twice'),
                 (lambda p: p.update(name='other'), 2, 'no plan of job ring: its "name" is other'),
