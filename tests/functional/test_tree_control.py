@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A job on a tree of real switches, made, shown and deleted by weirctl; its hosts join at their leaves."""
+"""A job on a tree of real switches, made, shown, asked and deleted by weirctl; its hosts join at their leaves."""
 import json
 import os
 import re
+import signal
 
 from ctl import ctl, good, says
 from join_hosts import PERF, environment
@@ -11,6 +12,7 @@ from tap import case, check, main, wait_for
 from tree import Tree
 
 SETTINGS = ['--sizes', '2,2', '--elements', '256', '--timeout-ms', '500']
+LONG = 1000000  # operations of a run that is stopped
 
 
 def named(tree):
@@ -23,6 +25,10 @@ def control(tree, verb, *words):
 
 def jobs(tree):
     return [sorted(job['name'] for job in switch.ask('GET', '/v1/jobs')['jobs']) for switch in tree]
+
+
+def stuck(switch):
+    return good(ctl('unix:' + switch.api_path, 'blocks', '--stuck'))
 
 
 def host(tree, number, operations):
@@ -74,6 +80,49 @@ def hosts_join_at_their_leaves():
                 check(rows and all(row['wrong'] == 0 for row in rows), '%s', rows)
             good(control(tree, 'delete'))
             tree.stop()
+
+
+@case
+def a_stopped_host_is_named_from_every_switch():
+    with Tree(leaves=2, hosts=2, spines=2) as tree:
+        tree.start()
+        good(control(tree, 'create', *SETTINGS))
+        runs = [host(tree, number, LONG) for number in range(tree.hosts - 1)]
+        # One is not there yet.
+        rank = 'rank 3, never heard'
+        for name, way in (('leaf0', r'for spine[01], which waits for leaf1, which waits for '),
+                          ('spine0', 'for leaf1, which waits for '), ('leaf1', 'for ')):
+            wait_for(lambda: re.search('job ring: has not begun: .*' + way + rank, stuck(tree[name])), '%s: %s', name,
+                     lambda: stuck(tree[name]))
+        runs.append(host(tree, tree.hosts - 1, LONG))
+        done = lambda: tree['leaf0'].ask('GET', '/v1/jobs/ring')['counters']['blocks_complete']
+        wait_for(lambda: done() > 100, 'nothing is done')
+        out = good(control(tree, 'show'))
+        check(re.search(r'leaf1 +leaf +2\.\.3 +running +[1-9]\d* +2 of 2 +spine0.*, spine1', out), '%s', out)
+        # One stands still.
+        os.kill(runs[3].pid, signal.SIGSTOP)
+        rank = r'rank 3 \(10\.77\.1\.2\), last heard [\d.]+ m?s ago'
+        what = r'job ring: .*blocks? [\d., ]+(?: and \d+ more)? waits? for '
+
+        def named_at(switch, way):
+            wait_for(lambda: re.search(what + way + rank, stuck(switch)), '%s: %s', switch.label, lambda: stuck(switch))
+            return re.search(what + way + rank, stuck(switch))
+
+        spine = named_at(tree['leaf0'], '(spine[01]), which waits for leaf1, which waits for ').group(1)
+        named_at(tree[spine], 'leaf1, which waits for ')
+        named_at(tree['leaf1'], '')
+        # So does a leaf whose API is gone.
+        os.kill(tree['leaf1'].switch.pid, signal.SIGSTOP)
+        run = ctl('unix:' + tree[spine].api_path, 'blocks', '--stuck', '-t', '1s')
+        check(re.search('for leaf1, which does not answer at unix:' + re.escape(tree['leaf1'].api_path), run.out), '%s', run)
+        os.kill(tree['leaf1'].switch.pid, signal.SIGCONT)
+        os.kill(runs[3].pid, signal.SIGCONT)
+        before = done()
+        wait_for(lambda: done() > before + 100, 'it does not go on')
+        for run in runs:
+            run.kill()
+        good(control(tree, 'delete'))
+        tree.stop()
 
 
 if __name__ == '__main__':
