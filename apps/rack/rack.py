@@ -288,6 +288,10 @@ class Rack:
         """place: 'sw' or a host's number."""
         return '%s-%s' % (self.name, place if place == 'sw' else 'h%d' % place)
 
+    def at(self, host):
+        """The rack of a host and its number there: more than one rack in a `Tree`."""
+        return self, host
+
     def places(self):
         return ['sw'] + list(range(self.hosts))
 

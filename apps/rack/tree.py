@@ -18,11 +18,17 @@ parent i, port `down<i>` to its child i. Ordinary frames between the racks take 
 that there is no loop.
 """
 import contextlib
+import hmac
 import os
 
 from rack import Api, Rack, RackError
 
 PORT = 8080  # of the control APIs, on the switches' own addresses
+
+
+def source_key(key, source):
+    """Of a source, from the key of a job's file (docs/protocol.md, "Proved joins"); hexadecimal."""
+    return hmac.digest(bytes.fromhex(key), b'weir source' + bytes([source]) + bytes(8), 'sha256').hex()
 
 
 class Switch(Rack):
@@ -33,7 +39,7 @@ class Switch(Rack):
     def __init__(self, tree, level, number, hosts, **more):
         self.tree, self.level, self.number, self.limited = tree, level, number, tree.limited
         self.label = '%s%d' % (('leaf', 'spine', 'top')[level], number)
-        self.parents, self.children = [], []
+        self.parents, self.children, self.job_keys = [], [], {}
         self.switch_address = '10.%d.%d.254' % (77 + level, number)
         self.switch_mac = '02:%d:00:00:%02x:fe' % (77 + level, number)
         super().__init__(hosts=hosts, **more)
@@ -61,6 +67,16 @@ class Switch(Rack):
 
     def spawn(self, place, argv, name=None, env=None):
         return super().spawn(place, argv, '%s-%s' % (self.label, name or os.path.basename(argv[0])), env)
+
+    def key(self, number):
+        """The key of a job of this switch, made at the first call; hexadecimal."""
+        return self.job_keys.setdefault(number, os.urandom(32).hex())
+
+    def key_file(self, number, key):
+        path = os.path.join(self.folder, 'key-%d-%s' % (number, key[:8]))
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), 'w') as file:
+            file.write(key + '\n')
+        return path
 
     def ask(self, method, target, body=None):
         """A request to its control API. Returns the answer's body."""
@@ -104,9 +120,9 @@ class Link:
 class Tree(contextlib.ExitStack):
     """Switches and their links; a context manager.
 
-    leaves, spines: how many; every leaf has a link to every spine. hosts: on each leaf. tops: how many switches above, with a
-    link to every spine. above: {name: [names of its parents]} instead of that, such as a tree of three levels with one parent
-    each. limited: links may have a rate. changes: to the configuration of every switch. more: of `Rack`.
+    leaves, spines: how many; every leaf has a link to every spine. hosts: on each leaf. tops: how many switches above spines.
+    above: with tops, all links: {name: [names of its parents]}. limited: links may have a rate. changes: to the configuration of
+    every switch. more: of `Rack`.
     """
 
     make = Switch  # what its switches are
@@ -131,6 +147,7 @@ class Tree(contextlib.ExitStack):
                 self[parent].children.append(self[name])
         self.links = {(lower.label, upper.label): Link(lower, upper) for lower in self for upper in lower.parents}
         self.leaves = [switch for switch in self if switch.level == 0]
+        self.folder, self.build = self.leaves[0].folder, self.leaves[0].build  # of what concerns all
         self.hosts = leaves * hosts
 
     def __iter__(self):
@@ -149,6 +166,10 @@ class Tree(contextlib.ExitStack):
             self.close()
             raise
         return self
+
+    @property
+    def processes(self):
+        return [process for switch in self for process in switch.processes]
 
     # -- the hosts, numbered through all racks
 
@@ -187,18 +208,20 @@ class Tree(contextlib.ExitStack):
         return leaf.wire(number)
 
     def perf(self, host, number, *options):
-        """Start weir-perf on a host, with its rank in the job."""
+        """Start weir-perf on a host, with its rank in the job; that is its number if add_job() did not make the job."""
         leaf, own = self.at(host)
-        return leaf.perf(own, number, *options, source=self.ranks[number].index(host))
+        if number in leaf.job_keys:
+            options += ('--key-file', leaf.key_file(number, leaf.key(number)))
+        return leaf.perf(own, number, *options, source=self.ranks.get(number, range(self.hosts)).index(host))
 
     # -- jobs
 
-    def add_job(self, number, hosts=None, above=None, **options):
+    def add_job(self, number, hosts=None, above=None, authenticate=False, **options):
         """Add a job to the configurations of all switches that it concerns. Returns {switch's name: its job}.
 
         hosts: those that take part, in the order of their ranks and each leaf's one after the other; all by default. above:
         the names of the switches above leaves that take part; all by default. options: settings. The timeouts are the leaves',
-        and double per level.
+        and double per level. authenticate: each switch has a key file of its own.
         """
         hosts = list(range(self.hosts)) if hosts is None else list(hosts)
         above = list(self.switches) if above is None else above
@@ -224,6 +247,11 @@ class Tree(contextlib.ExitStack):
                 made[switch]['tree'] = {'ranks': len(hosts), 'first_rank': first[switch], 'parents': [{
                     'name': parent.label, 'address': parent.switch_address, 'mac': parent.switch_mac, 'port': 'up%d' % i,
                     'job': number, 'api': parent.api_url} for i, parent in enumerate(switch.parents) if parent.label in above]}
+            if authenticate:
+                made[switch]['key_file'] = switch.key_file(number, switch.key(number))
+                for parent in made[switch].get('tree', {}).get('parents', ()):
+                    key = source_key(self[parent['name']].key(number), first[switch])
+                    parent['key_file'] = switch.key_file(number, key)
             switch.jobs.append(made[switch])
         self.ranks[number] = hosts
         return {switch.label: job for switch, job in made.items()}

@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that sum step after step, as training does: host_loop on the hosts of a rack."""
+"""Hosts that sum step after step, as training does: host_loop on the hosts of a rack or tree."""
 import os
 import re
 
 from tap import check
-from rack import SWITCH_ADDRESS
 
 STEPS = 300
 
 
 class Loops:
-    """host_loop on the first hosts of a rack: in job 1, by its addresses; or with `control`, in the job of the control
+    """host_loop on the first hosts: in job 1, by its addresses; or with `control`, in the job of the control
     API that `name` says."""
 
     def __init__(self, rack, hosts, steps=STEPS, control=None, name='1', **options):
-        self.rack, self.steps, self.place = rack, steps, (control or SWITCH_ADDRESS, name)
+        self.rack, self.steps, self.control, self.name = rack, steps, control, name
         self.options = dict({'pause': 3000, 'timeout': 3000, 'join': 15000}, **options)
         self.runs = [self.start(host) for host in range(hosts)]
 
     def start(self, host, **more):
         words = ['%s=%s' % item for item in dict(self.options, **more).items()]
         program = os.path.join(self.rack.build, 'tests', 'functional', 'weir-host-loop')
-        switch, job = self.place
-        return self.rack.spawn(host, [program, switch, self.rack.address(host), str(host), job, str(self.steps)] +
+        switch = self.control or self.rack.at(host)[0].switch_address
+        return self.rack.spawn(host, [program, switch, self.rack.address(host), str(host), self.name, str(self.steps)] +
                                words, 'loop')
 
     def reach(self, step, hosts=None):

@@ -11,7 +11,6 @@ import sys
 
 from elements import TYPE, TYPES, data
 from libweir import environment
-from rack import SWITCH_ADDRESS
 from reference import COLLECTIVES, REDUCING, ROOTED, collective, send_count, sends_data
 from tap import check
 
@@ -69,14 +68,14 @@ class Plan:
 
 
 class Run:
-    """A plan under way: a process of each rank."""
+    """A plan under way on a rack or tree: a process of each rank."""
 
     def __init__(self, rack, number, plan, hosts, ids=None, plans=None, **config):
         """plans: another plan of some ranks, {rank: Plan}. ids: the sources' ids, if not 0, 1, ..."""
         self.plan, self.processes, self.paths = plan, [], []
         for rank, host in enumerate(hosts):
             path = os.path.join(rack.folder, 'rank-%d-%d-%d' % (number, rank, len(rack.processes)))
-            settings = dict(switch_address=SWITCH_ADDRESS, address=rack.address(host), job=number,
+            settings = dict(switch_address=rack.at(host)[0].switch_address, address=rack.address(host), job=number,
                             source=ids[rank] if ids else rank, op_timeout_ms=20000, **config)
             own, sent = (plans or {}).get(rank, plan).of_rank(rank, settings)
             with open(path + '.plan', 'w') as file:

@@ -1,15 +1,22 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trees of switches: every host of every rack has what one switch gives it."""
+"""Trees of switches: every host of every rack has what one switch gives it, also when switches and links fail."""
 import contextlib
-import time
+import random
 
-from tap import case, check, main
+from elements import OPERATIONS, TYPE
+from loops import Loops
+from perf import finish
+from rack import Rack, job
+from ranks import Plan, Run, everything, operation
+from tap import case, check, main, seed, wait_for
 from tree import Tree
+
+SMALL = {'elements': 64, 'window': 8}
 
 
 @contextlib.contextmanager
-def running(jobs=(), **more):
+def running(*jobs, **more):
     """A tree whose switches run; in the end each has to stop in an orderly way. jobs: their settings; ids are 1, 2, ..."""
     with Tree(**more) as tree:
         for number, options in enumerate(jobs, 1):
@@ -17,6 +24,10 @@ def running(jobs=(), **more):
         tree.start()
         yield tree
         tree.stop()
+
+
+def counted(tree, key, number=0):
+    return {switch.label: switch.read_stats()['jobs'][number][key] for switch in tree}
 
 
 # -- ordinary frames
@@ -28,35 +39,22 @@ def links_between_switches_make_no_loop():
         tree.ping(0, tree.address(3))
         sent, received = tree.transfer(1, 2, 1_000_000)
         check(sent == received, 'TCP between racks: %s became %s', sent, received)
-        tree.call(0, ['ip', 'neigh', 'flush', 'all'])
         before = tree.wire(3)['rx_packets'], tree.carried()
         tree.spawn(0, ['ping', '-b', '-n', '-c', '20', '-i', '0.02', '-W', '1', '10.255.255.255']).end(60)
         after = tree.wire(3)['rx_packets'], tree.carried()
         check(20 <= after[0] - before[0] < 26, 'host 3 saw %d frames of 20', after[0] - before[0])
         for names, carried in after[1].items():
-            more = [b - a for a, b in zip(before[1][names], carried)]
+            more = sum(carried) - sum(before[1][names])
             if names[1] == 'spine1':
                 check(carried == (0, 0), '%s carry ordinary frames: %s bytes', names, carried)
             else:
-                check(sum(more) < 30 * 98, '%s carry %s bytes for 20 frames', names, more)
-
-
-@case
-def every_switch_is_reached():
-    with running(leaves=2, hosts=1, spines=1) as tree:
+                check(more < 30 * 98, '%s carry %d bytes for 20 frames', names, more)
         for switch in tree:
-            for host in range(tree.hosts):
-                tree.ping(host, switch.switch_address, count=1)
+            if switch.label != 'spine1':  # no way leads there
+                tree.ping(3, switch.switch_address, count=1)
 
 
 # -- generations
-
-def until(holds, message, seconds=20):
-    end = time.monotonic() + seconds
-    while not holds():
-        check(time.monotonic() < end, message)
-        time.sleep(0.05)
-
 
 def parents(tree, leaf):
     return tree[leaf].ask('GET', '/v1/jobs/job1')['tree']['parents']
@@ -64,16 +62,15 @@ def parents(tree, leaf):
 
 @case
 def a_generation_begins_when_all_racks_have_joined():
-    with running(leaves=2, hosts=1, spines=2, jobs=[{}]) as tree:
+    with running({}, leaves=2, hosts=1, spines=2) as tree:
         runs = [tree.perf(0, 1, '-b', '4K', '-e', '4K')]
-        until(lambda: all(p['joining'] for p in parents(tree, 'leaf0')), 'leaf0 does not join')
+        wait_for(lambda: all(p['joining'] for p in parents(tree, 'leaf0')), 'leaf0 does not join')
         check(all(p['generation'] == 0 and not p['serves'] for p in parents(tree, 'leaf0')), 'begun too early')
         runs.append(tree.perf(1, 1, '-b', '4K', '-e', '4K'))
         for leaf in 'leaf0', 'leaf1':
-            until(lambda name=leaf: all(p['serves'] and p['generation'] != 0 for p in parents(tree, name)),
-                  leaf + ' does not take part')
-        for run in runs:
-            run.kill()
+            wait_for(lambda name=leaf: all(p['serves'] and p['generation'] != 0 for p in parents(tree, name)),
+                     leaf + ' does not take part')
+        finish(runs)
 
 
 @case
@@ -85,15 +82,138 @@ def jobs_that_disagree_do_not_begin():
         run = tree.perf(0, 1, '-b', '4K', '-e', '4K')
         run.wait(20, status=1)
         check('unsupported' in run.output, '%s', run.output)
-        until(lambda: parents(tree, 'leaf0')[0]['refused'], 'no reason')
+        wait_for(lambda: parents(tree, 'leaf0')[0]['refused'], 'no reason')
         refused = parents(tree, 'leaf0')[0]['refused']
         check(refused == {'setting': 'window', 'here': 32, 'there': 64, 'why': 'must be equal'}, '%s', refused)
 
         def logged():
             with open(tree['leaf0'].switch.log) as log:
                 return 'setting=window here=32 there=64' in log.read()
-        until(logged, 'the log does not name the setting')
+        wait_for(logged, 'the log does not name the setting')
         tree.stop()
+
+
+# -- sums
+
+class Exact(Plan):
+    """A plan whose sums are exact in fp32, and are rounded to narrower types."""
+
+    def sent(self, step, rank):
+        draw = random.Random('%d %d %d' % (self.seed, step['number'], rank))
+        return TYPE[step['type']].data([draw.randint(-60, 60) / 8 for _ in range(step['count'])])
+
+
+def told(rack, plan, ranks=4):
+    """What every rank of a plan has, in bytes."""
+    entries = Run(rack, 1, plan, range(ranks)).told()
+    check(all(entry['code'] == 0 and not entry['harm'] for rank in entries for entry in rank), '%s', entries)
+    return [[entry['data'] for entry in rank] for rank in entries]
+
+
+def by_one_switch(plan):
+    with Rack(hosts=4, jobs=[job(1, 4, **SMALL)]) as rack:
+        rack.start_switch()
+        found = told(rack, plan)
+        rack.stop_switch()
+    return found
+
+
+def by_tree(plan, spines=1, **options):
+    with running({**SMALL, **options}, leaves=2, hosts=2, spines=spines) as tree:
+        return told(tree, plan)
+
+
+@case
+def every_collective_over_two_spines():
+    plan = everything(seed(), 4, 64)
+    with running(SMALL, leaves=2, hosts=2, spines=2) as tree:
+        Run(tree, 1, plan, range(4)).finish(80)
+        blocks = counted(tree, 'blocks_complete')
+        check(blocks['leaf0'] == blocks['leaf1'] == blocks['spine0'] + blocks['spine1'], '%s', blocks)
+        check(0 <= blocks['spine0'] - blocks['spine1'] <= 4, 'not half each: %s', blocks)
+
+
+@case
+def integers_have_the_bits_that_one_switch_gives():
+    plan = Plan(4, seed().getrandbits(32))
+    plan.group('any', [operation(name, 'int32', op, 150) for op in OPERATIONS
+                       for name in ('allreduce', 'reduce', 'reducescatter')])
+    one = by_one_switch(plan)
+    check(by_tree(plan) == one, 'other bits')
+    check(by_tree(plan, spines=2) == one, 'other bits with two spines')
+
+
+@case
+def narrow_floats_are_rounded_once():
+    """As on one switch; in a `narrow` job on each level."""
+    plan = Exact(4, seed().getrandbits(32))
+    for op in ('sum', 'avg'):
+        plan.group('any', [operation('allreduce', kind, op, 200) for kind in ('fp16', 'bf16', 'fp8_e4m3', 'fp8_e5m2')])
+    one = by_one_switch(plan)
+    check(by_tree(plan) == one, 'not rounded once')
+    del plan.groups[1]  # averages would be divided twice
+    with running({**SMALL, 'narrow': True}, leaves=2, hosts=2, spines=1) as tree:
+        narrow = told(tree, plan)
+        check(narrow[0] == narrow[3] and narrow != [rank[:4] for rank in one], 'not rounded on each level')
+
+
+@case
+def three_levels_and_an_authenticated_job():
+    with running({**SMALL, 'authenticate': True}, {'hosts': [1, 2, 3]}, leaves=4, hosts=1, spines=2, tops=1, above={
+            'leaf0': ['spine0'], 'leaf1': ['spine0'], 'leaf2': ['spine1'], 'leaf3': ['spine1'],
+            'spine0': ['top0'], 'spine1': ['top0']}) as tree:
+        runs = [tree.perf(host, number, '-C', 'all', '-b', 4, '-e', '4K', '-f', 8, '-n', 3)
+                for number, hosts in tree.ranks.items() for host in hosts]
+        finish(runs)
+        check(all(count > 0 for count in counted(tree, 'blocks_complete').values()), '%s', counted(tree, 'blocks_complete'))
+        check(set(counted(tree, 'forged').values()) == {0}, 'forged: %s', counted(tree, 'forged'))
+
+
+# -- failures
+
+def survives(fail, timeout=15000, authenticate=False):
+    """Hosts sum on while something fails; all have the right sums in the end."""
+    with Tree(leaves=2, hosts=2, spines=2) as tree:
+        tree.add_job(1, timeout_ms=200, authenticate=authenticate)
+        tree.start()
+        loops = Loops(tree, 0, again=4, timeout=timeout)
+        loops.runs = [loops.start(host, **({'key': tree.at(host)[0].key(1)} if authenticate else {}))
+                      for host in range(tree.hosts)]
+        loops.reach(40)
+        fail(tree)
+        ends = loops.finish()
+        for end in ends:
+            check(1 <= end['rejoins'] <= 4, '%s', end)
+        tree.stop()
+        return ends
+
+
+@case
+def a_leaf_is_killed_and_starts_again():
+    def fail(tree):
+        tree.kill('leaf1')
+        tree.start('leaf1')
+    for end in survives(fail):  # both racks are told
+        check(all('generation' in failure for failure in end['failures']), '%s', end)
+
+
+@case
+def a_spine_dies_and_the_other_carries_on():
+    def fail(tree):
+        tree.kill('spine1')
+        before = above(tree)
+        wait_for(lambda: above(tree) > before + 50, 'nothing goes over spine0')
+    for end in survives(fail, authenticate=True):
+        check(all('generation' in failure for failure in end['failures']), '%s', end)
+
+
+def above(tree):
+    return tree['spine0'].read_stats()['jobs'][0]['blocks_complete']
+
+
+@case
+def a_link_is_cut():
+    survives(lambda tree: tree.links['leaf1', 'spine0'].down(), timeout=3000)
 
 
 if __name__ == '__main__':
