@@ -95,7 +95,9 @@ struct offload_call {
 	X(switch_address, "switch", "WEIR_SWITCH", TEXT, "The switch: http://HOST:PORT")           \
 	X(job_settings, "settings", "WEIR_SETTINGS", TEXT,                                         \
 		"Settings of the jobs: deterministic=true")                                        \
-	X(namespace, "namespace", "WEIR_NAMESPACE", TEXT, "Prefix of the jobs' names")
+	X(namespace, "namespace", "WEIR_NAMESPACE", TEXT, "Prefix of the jobs' names")             \
+	X(job, "job", "WEIR_JOB", TEXT,                                                            \
+		"Job of MPI_COMM_WORLD that exists; each host joins it at its own switch")
 
 /* Fields that no setting gives are 0 or NULL. Texts live until MPI_Finalize. */
 struct offload_settings {

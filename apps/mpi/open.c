@@ -35,6 +35,8 @@ struct invitation {
 	char job_settings[512];
 	uint64_t min_bytes, max_bytes, min_hosts;
 	uint32_t timeout_s, contact_ms, flat;
+	uint32_t
+		exists; /* the job does, and each host joins it at its own switch, if it knows one */
 };
 
 /* What each rank says of its part; the minimum decides. */
@@ -169,20 +171,35 @@ least(uint64_t value, uint32_t most)
 	return value < most ? (uint32_t)value : most;
 }
 
+/* MPI_COMM_WORLD's job may exist, as one over several switches has to; others are made. */
 static void
-invite(struct invitation *to)
+name_job(struct invitation *to, const char *space, const char *world)
+{
+	bool named = space != NULL && space[0] != '\0';
+	uint64_t number = 0;
+
+	snprintf(to->namespace, sizeof(to->namespace), "%.18s", named ? space : "");
+	to->exists = world != NULL && world[0] != '\0';
+	if (to->exists && snprintf(to->job, sizeof(to->job), "%s", world) >= (int)sizeof(to->job))
+		snprintf(to->why_not, sizeof(to->why_not), "WEIR_JOB is too long");
+	if (to->exists)
+		return;
+	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+		number = (uint64_t)(uintptr_t)to ^ now_s() << 20;
+	snprintf(to->job, sizeof(to->job), "%.18s%c%012llx", named ? space : "mpi",
+		named ? '.' : '-', (unsigned long long)(number & UINT64_C(0xffffffffffff)));
+}
+
+static void
+invite(struct invitation *to, bool world)
 {
 	struct offload_settings own;
-	uint64_t number = 0;
-	const char *space, *jobs;
-	bool named;
+	const char *jobs;
 
 	pthread_mutex_lock(&adopting);
 	own = settings;
 	pthread_mutex_unlock(&adopting);
-	space = own.namespace;
 	jobs = own.job_settings != NULL ? own.job_settings : "";
-	named = space != NULL && space[0] != '\0';
 	memset(to, 0, sizeof(*to));
 	to->min_bytes = own.min_bytes;
 	to->max_bytes = own.max_bytes;
@@ -190,12 +207,10 @@ invite(struct invitation *to)
 	to->flat = own.flat;
 	to->timeout_s = least(own.timeout_s, TIMEOUT_MAX_S);
 	to->contact_ms = least(own.contact_ms, TIMEOUT_MAX_S * 1000);
-	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
-		number = (uint64_t)(uintptr_t)to ^ now_s() << 20;
-	snprintf(to->job, sizeof(to->job), "%.18s%c%012llx", named ? space : "mpi",
-		named ? '.' : '-', (unsigned long long)(number & UINT64_C(0xffffffffffff)));
-	snprintf(to->namespace, sizeof(to->namespace), "%.18s", named ? space : "");
+	name_job(to, own.namespace, world ? own.job : NULL);
 	snprintf(to->job_settings, sizeof(to->job_settings), "%s", jobs);
+	if (to->why_not[0] != '\0')
+		return;
 	if (!has_switch(&own))
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is not set");
 	else if (now_s() < atomic_load(&no_switch_until))
@@ -230,8 +245,8 @@ join(struct opening *opening)
 	struct weir_config config = {
 		.control = invitation->switch_address,
 		.job_name = invitation->job,
-		.create = true,
-		.temporary = true,
+		.create = !invitation->exists,
+		.temporary = !invitation->exists,
 		/* "", not NULL, which would be this rank's own variable. */
 		.settings = invitation->job_settings,
 		.source = comm->layout.host,
@@ -245,6 +260,10 @@ join(struct opening *opening)
 		.warn = warn,
 	};
 
+	pthread_mutex_lock(&adopting);
+	if (invitation->exists)
+		config.control = settings.switch_address; /* adopted, if it had none */
+	pthread_mutex_unlock(&adopting);
 	opening->join_until = now_s() + config.join_timeout_ms / 1000;
 	return weir_iopen(&config, &comm->weir);
 }
@@ -371,7 +390,7 @@ send_invitation(struct opening *opening)
 	int from = inviter(opening);
 
 	if (opening->comm->rank == from)
-		invite(&opening->invitation);
+		invite(&opening->invitation, opening->comm->comm == MPI_COMM_WORLD);
 	for (int rank = 0; rank < opening->comm->size; rank++)
 		opening->hosts[rank] &= ~HOST_HAS_SWITCH;
 	COLLECTIVE(opening, PMPI_Bcast, PMPI_Ibcast, &opening->invitation,

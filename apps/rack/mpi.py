@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpirun over the hosts of a rack: each rank on a host of its own, or several on each.
+"""mpirun over the hosts of a rack or a tree: each rank on a host of its own, or several on each.
 
     with running(hosts=4) as rack:
         run = mpirun(rack, ['./a.out', '100'], weir='component')
@@ -36,7 +36,7 @@ case "$1" in
 %s
 esac
 shift
-exec setsid --wait ip netns exec "$place" %s "weir-h$host" env -i PATH="$PATH" HOME="$HOME" setpriv --pdeathsig KILL sh -c "exec $*"
+exec setsid --wait ip netns exec "$place" %s "weir-h$host" env -i PATH="$PATH" HOME="$HOME" $own setpriv --pdeathsig KILL sh -c "exec $*"
 '''
 # Ranks share CPUs: one that waits must let the others run. Open MPI has a parameter for it, and MPICH has not.
 YIELD = '''#define _GNU_SOURCE
@@ -152,12 +152,18 @@ def address(rack, host):
     return '10.78.0.%d' % (host + 1) if isinstance(rack, MpiRack) else rack.address(host)
 
 
+def switch_url(rack, host=0):
+    return 'http://%s:%d' % (rack.at(host)[0].switch_address, PORT)
+
+
 def agent(rack):
     path = os.path.join(rack.folder, 'agent')
     if not os.path.exists(path):
         with open(path, 'w') as file:
-            file.write(AGENT % ('\n'.join('%s) host=%d place=%s;;' % (address(rack, host), host, rack.namespace(host))
-                                          for host in range(rack.hosts)), shlex.join(AT_HOST)))
+            # Where hosts have different switches, their environments say so.
+            file.write(AGENT % ('\n'.join("%s) host=%d place=%s own=%s;;" % (
+                address(rack, host), host, rack.namespace(host), '' if isinstance(rack, Rack) else 'WEIR_SWITCH=' + switch_url(rack, host))
+                for host in range(rack.hosts)), shlex.join(AT_HOST)))
         os.chmod(path, 0o755)
     return path
 
@@ -211,11 +217,11 @@ def plug_in(rack, mpi, weir, settings, report):
                 {'coll_weir_enable': 1, **{'coll_weir_' + key: value for key, value in settings.items()}}, {})
     else:
         library = os.path.join(folder, 'pmpi', 'libweir-mpi-%s.so' % mpi)
-        made = ({}, {}, {'LD_PRELOAD': library, 'WEIR_SWITCH': SWITCH,
+        made = ({}, {}, {'LD_PRELOAD': library, 'WEIR_SWITCH': switch_url(rack),
                          **{'WEIR_MPI_' + key.upper(): str(value) for key, value in settings.items()}})
     if not os.path.exists(library):
         raise RackError('%s is not built' % library)
-    made[0]['WEIR_SWITCH'] = SWITCH
+    made[0]['WEIR_SWITCH'] = switch_url(rack)
     return made
 
 

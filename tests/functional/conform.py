@@ -2,6 +2,7 @@
 """mpi/conform.c, compiled for an MPI and run on a rack."""
 import functools
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -50,3 +51,8 @@ def conform(rack, draw, scenarios, calls=24, mpi='openmpi', weir='component', **
     for name in scenarios.split():
         check('ok %s,' % name in run.output, '%s: %s', name, run.output)
     return run
+
+
+def digests(run):
+    """What each rank received on each communicator."""
+    return sorted(re.findall('^digest of .*', run.output, re.MULTILINE))

@@ -4,11 +4,9 @@
 with the preload library: every collective, blocking, nonblocking and persistent, in place, of many types and operations,
 on communicators of every kind, by several threads, and with several ranks on a host. A run that offloads too little
 fails. WEIR_SEED repeats one."""
-import re
-
 from tap import case, check, main, seed, wait_for
 from mpi import running
-from conform import COLLECTIVES, compiled, conform
+from conform import COLLECTIVES, compiled, conform, digests
 SCENARIOS = 'mixed world communicators sends interleaved'
 
 
@@ -22,11 +20,6 @@ def offloaded(run, least, jobs=0, collectives=COLLECTIVES, total=0):
         check(sum(found['offloaded'].values()) >= total, 'rank %d: not %d on Weir: %s', rank, total, found)
         check(found['jobs'] >= jobs, 'rank %d: %d jobs, not %d', rank, found['jobs'], jobs)
     wait_for(lambda: not run.rack.jobs_now(), 'jobs that stay: %s', run.rack.jobs_now)
-
-
-def digests(run):
-    """What each rank received on each communicator."""
-    return sorted(re.findall('^digest of .*', run.output, re.MULTILINE))
 
 
 def all_of_it(mpi, weir, more=''):

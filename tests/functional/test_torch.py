@@ -2,24 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PyTorch on Weir: four ranks on four hosts, each call compared with gloo's; training; failures. docs/pytorch.md."""
 import os
-import sys
 
-from tap import Skip, case, check, main, wait_for
-from mpi import SWITCH, MpiRack
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-
-
-def start(rack, *specs):
-    """The ranks of these cases of torch_ranks.py."""
-    if not any(os.path.exists(os.path.join(path, 'torch', '__init__.py')) for path in sys.path):
-        raise Skip('PyTorch is not installed (.ci/install packages.torch)')
-    around = {key: value for key, value in os.environ.items() if not key.startswith('WEIR_')}
-    around.update(PYTHONPATH=os.path.join(ROOT, 'apps', 'python'), OMP_NUM_THREADS='1', FOLDER=rack.folder, WEIR_SWITCH=SWITCH,
-                  WEIR_LIBRARY=os.path.join(rack.build, 'apps', 'libweir', 'libweir.so'))
-    return rack.spawn('sw', [sys.executable, os.path.join(HERE, 'torch_ranks.py'), *specs, '--',
-                             *(rack.namespace(host) for host in range(rack.hosts))], specs[0].partition(',')[0], around)
+from tap import case, check, main, wait_for
+from mpi import MpiRack
+from torch_hosts import start
 
 
 def say(rack, name):

@@ -496,9 +496,11 @@ def without_switch():
 def become(rank, namespaces):
     with open('/run/netns/' + namespaces[rank]) as there:
         check(ctypes.CDLL(None).setns(there.fileno(), CLONE_NEWNET) == 0, 'setns')
-    with open('/proc/self/ns/net'):
-        os.environ.update(RANK=str(rank), LOCAL_RANK='0', WORLD_SIZE=str(len(namespaces)), MASTER_ADDR='10.78.0.1',
-                          GLOO_SOCKET_IFNAME='eth1')
+    os.environ.update(RANK=str(rank), LOCAL_RANK='0', WORLD_SIZE=str(len(namespaces)))
+    if 'WEIR_SWITCHES' in os.environ:  # each host has its own, and no network beside it
+        os.environ.update(WEIR_SWITCH=os.environ['WEIR_SWITCHES'].split()[rank], GLOO_SOCKET_IFNAME='eth0')
+    else:
+        os.environ.update(MASTER_ADDR='10.78.0.1', GLOO_SOCKET_IFNAME='eth1')
     if rank == int(os.environ.get('WITHOUT', -1)):
         weir.torch._join = lambda *_, **__: weir.open(job='torch', switch='http://127.0.0.1:9', rank=rank, size=4)
     torch.set_num_threads(1)

@@ -50,8 +50,8 @@ finalize(MPI_Comm comm, int key, void *value, void *extra)
  */
 struct published {
 	struct offload_settings settings; /* its texts are these: */
-	char switch_address[257], job_settings[513],
-		namespace[32]; /* too long for the core stays so */
+	char switch_address[257], job_settings[513], namespace[32],
+		job[33]; /* too long for the core stays so */
 };
 
 static int
@@ -67,6 +67,7 @@ publish(void)
 	COPY(switch_address);
 	COPY(job_settings);
 	COPY(namespace);
+	COPY(job);
 #undef COPY
 	OPAL_MODEX_SEND(code, OPAL_PMIX_GLOBAL, &mca_coll_weir_component.collm_version, &published,
 		sizeof(published));
@@ -92,6 +93,7 @@ look_up(struct offload_settings *settings)
 	settings->switch_address = published->switch_address;
 	settings->job_settings = published->job_settings;
 	settings->namespace = published->namespace;
+	settings->job = published->job;
 	settings->verbose = mine.verbose;
 	settings->report = mine.report;
 }

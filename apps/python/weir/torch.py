@@ -491,8 +491,9 @@ class ProcessGroup(dist.ProcessGroup):
 
 # -- the job of a process group
 
-def _invitation(size: int) -> Dict[str, str]:
-    """What rank 0 tells the others: the job, or why there is none."""
+def _invitation(size: int, world: bool = False) -> Dict[str, str]:
+    """What rank 0 tells the others: the job, or why there is none. exists: it is not to be created, as one over several
+    switches; each rank joins it at its own switch, if it knows one. world: of the default group."""
     global _switch
     if os.environ.get('WEIR_SWITCH'):
         _switch = {'switch': os.environ['WEIR_SWITCH'], 'settings': os.environ.get('WEIR_SETTINGS', ''),
@@ -501,6 +502,8 @@ def _invitation(size: int) -> Dict[str, str]:
         return {'why': 'WEIR_SWITCH is not set at rank 0'}
     if size > RANKS:
         return {'why': 'a job has %d ranks at most' % RANKS}
+    if world and os.environ.get('WEIR_JOB'):
+        return {**_switch, 'job': os.environ['WEIR_JOB'], 'exists': 'yes'}
     number = secrets.token_hex(6)
     return {**_switch, 'job': '%.18s.%s' % (_switch['space'], number) if _switch['space'] else 'torch-' + number}
 
@@ -513,6 +516,8 @@ def _limits(timeout: float) -> Dict[str, int]:
 
 
 def _join(invitation: Dict[str, str], rank: int, size: int, **config: Any) -> Communicator:
+    if 'exists' in invitation:
+        return _open_communicator(invitation['job'], os.environ.get('WEIR_SWITCH') or invitation['switch'], rank, size, **config)
     made = {'settings': invitation['settings'], 'create': True, 'temporary': True, **config}
     return _open_communicator(invitation['job'], invitation['switch'], rank, size, **made)
 
@@ -520,7 +525,7 @@ def _join(invitation: Dict[str, str], rank: int, size: int, **config: Any) -> Co
 def _open(store: dist.Store, rank: int, size: int, timeout: float) -> Tuple[Optional[Communicator], str]:
     """Open a job on all ranks or on none: (communicator, '') or (None, why)."""
     if rank == 0:
-        store.set('job', json.dumps(_invitation(size)))
+        store.set('job', json.dumps(_invitation(size, not dist.is_initialized())))
     invitation = json.loads(store.get('job'))
     if 'why' in invitation:
         return None, invitation['why']
