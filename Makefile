@@ -41,11 +41,12 @@ ifneq ($(BATCH),)
 export WEIR_BATCH := $(BATCH)
 endif
 
-.PHONY: help build install test faults model fuzz demo bench stragglers compare train reference deb format keys clean packages \
+.PHONY: help build install test faults model fuzz demo demo-tree bench stragglers compare train reference deb format keys clean packages \
 	wheel packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
 	@echo 'make demo        a switch, four hosts and a verified AllReduce on this machine, in about a minute'
+	@echo 'make demo-tree   two such racks and two spines: eight hosts, verified, and the bytes on each link'
 	@echo 'make build       build the programs into $(BUILD)/'
 	@echo 'make build-all   build the programs and the tests'
 	@echo 'make install     install them into /usr/local (prefix=/usr DESTDIR=/tmp/x)'
@@ -130,6 +131,10 @@ fuzz: packages-test
 demo: packages
 	@JOBS=$(JOBS) .ci/build $(BUILD) demo $(SETUP)
 	@apps/demo/demo.py $(BUILD)
+
+demo-tree: packages
+	@JOBS=$(JOBS) .ci/build $(BUILD) demo $(SETUP)
+	@apps/demo/demo_tree.py $(BUILD)
 
 bench: build packages-test
 	@apps/bench/bench.py $(BUILD) $(BENCH)

@@ -101,18 +101,18 @@ def follow(run, progress, clock=time.monotonic, pause=time.sleep):
         pause(0.1)
 
 
-def all_reduce(rack, dtype):
-    """Run weir-perf on every host over the model's tensors. Returns the seconds it took."""
+def all_reduce(rack, dtype, iterations):
+    """Run weir-perf on every host of a rack or tree over the model's tensors. Returns the seconds it took."""
     start = time.monotonic()
-    runs = [rack.perf(host, JOB, '--shapes', SHAPES, '-d', dtype, '-n', ITERATIONS, '-w', 0)
-            for host in range(HOSTS)]
+    runs = [rack.perf(host, JOB, '--shapes', SHAPES, '-d', dtype, '-n', iterations, '-w', 0)
+            for host in range(rack.hosts)]
 
     def progress():
-        return rack.read_stats(QUIET_SECONDS)['jobs'][0]['blocks_complete'], sum(len(r.output) for r in runs)
+        return rack.at(0)[0].read_stats(QUIET_SECONDS)['jobs'][0]['blocks_complete'], sum(len(r.output) for r in runs)
 
     good = follow(runs[0], progress) == 0
     expect(good, 'host 0, %s: weir-perf failed' % dtype)
-    for host in range(1, HOSTS):
+    for host in range(1, rack.hosts):
         try:
             runs[host].wait(QUIET_SECONDS if good else 10)
         except RackError as error:
@@ -145,23 +145,23 @@ def end_ping(run, what):
         ', %s ms on average, %s ms at most' % times.groups() or ''))
 
 
-def tcp(rack):
-    """The transfer from host 1 to host 2; notes its outcome."""
+def tcp(rack, sender=1, receiver=2):
+    """The transfer between two hosts; notes its outcome."""
     start = time.monotonic()
     try:
-        sent, received = rack.transfer(1, 2, TCP_BYTES, QUIET_SECONDS)
+        sent, received = rack.transfer(sender, receiver, TCP_BYTES, QUIET_SECONDS)
     except (OSError, RackError) as error:
         expect(False, 'TCP transfer: %s' % error)
         return
     if expect(sent == received, 'TCP transfer: sha256 %s became %s' % (sent, received)):
-        say('TCP from host 1 to host 2: %d MB in %.1f s, sha256 %s... at both ends' %
-            (TCP_BYTES / 1e6, time.monotonic() - start, sent[:16]))
+        say('TCP from host %d to host %d: %d MB in %.1f s, sha256 %s... at both ends' %
+            (sender, receiver, TCP_BYTES / 1e6, time.monotonic() - start, sent[:16]))
 
 
-def print_wire(before, after, counts):
+def print_wire(hosts, before, after, iterations=ITERATIONS):
     """Bytes on each host's wire per AllReduce, beside a ring's."""
-    payload = 4 * sum(counts)
-    ring = 2 * (HOSTS - 1) / HOSTS * payload
+    payload = 4 * sum(tensors())
+    ring = 2 * (hosts - 1) / hosts * payload
     print('#')
     print('# Bytes on the wire per AllReduce of %.1f MB (fp32; Ethernet frames, pings and'
           % (payload / 1e6))
@@ -170,8 +170,8 @@ def print_wire(before, after, counts):
           % (ring / 1e6))
     print('#')
     print('# %6s %12s %12s %12s %12s' % ('host', 'sent MB', 'ring MB', 'received MB', 'ring MB'))
-    for host in range(HOSTS):
-        sent, received = [(after[host][k] - before[host][k]) / ITERATIONS
+    for host in range(hosts):
+        sent, received = [(after[host][k] - before[host][k]) / iterations
                           for k in ('tx_bytes', 'rx_bytes')]
         print('  %6d %12.1f %12.1f %12.1f %12.1f' % (host, sent / 1e6, ring / 1e6,
                                                     received / 1e6, ring / 1e6))
@@ -190,8 +190,8 @@ def print_counters(log):
     print('#', flush=True)
 
 
-def own_config(rack):
-    """The configuration with an API socket of its own, as other demos may run. It is where weirctl looks, if that folder is
+def own_config(rack, path=CONFIG):
+    """A configuration with an API socket of its own, as other demos may run. It is where weirctl looks, if that folder is
     writable. Returns the file and the address."""
     folder = SOCKETS
     with contextlib.suppress(OSError):
@@ -199,10 +199,38 @@ def own_config(rack):
     if not os.access(folder, os.W_OK | os.X_OK):
         folder = rack.folder
     address = 'unix:' + os.path.join(folder, rack.name + '.sock')
-    with open(CONFIG) as file:
+    with open(path) as file:
         config = json.load(file)
     config['api']['listen'] = [address]
     return rack.write_config(json.dumps(config, indent=1) + '\n'), address
+
+
+def exercise(rack, far, near, ends, counters, iterations=ITERATIONS):
+    """AllReduce of fp32 with pings meanwhile, then of int32 with pings and a TCP transfer. Host 0 pings host `far`, and host
+    `near` its switch; ends: of the transfer. Returns what `counters` returned before and after that of fp32."""
+    counts = tensors()
+    say('%d tensors of ResNet-50, %.1f M elements, %.1f MB on each host' % (
+        len(counts), sum(counts) / 1e6, 4 * sum(counts) / 1e6))
+    pings = [(endless_ping(rack, 0, rack.address(far)), 'from host 0 to host %d' % far),
+             (endless_ping(rack, near, rack.at(near)[0].switch_address), 'from host %d to the switch' % near)]
+
+    say('AllReduce, fp32, %d iterations; pings meanwhile' % iterations)
+    before = counters()
+    took = all_reduce(rack, 'fp32', iterations)
+    after = counters()
+    say('fp32: done in %.1f s, verification included' % took)
+
+    say('AllReduce, int32, %d iterations; pings and a TCP transfer meanwhile' % iterations)
+    thread = threading.Thread(target=tcp, args=(rack, *ends), daemon=True)
+    thread.start()
+    took = all_reduce(rack, 'int32', iterations)
+    thread.join(RUN_SECONDS)
+    expect(not thread.is_alive(), 'the TCP transfer did not end')
+    say('int32: done in %.1f s, verification included' % took)
+
+    for run, what in pings:
+        end_ping(run, what)
+    return before, after
 
 
 def demo(build):
@@ -214,29 +242,8 @@ def demo(build):
             % (os.path.relpath(rack.program(('ctl', 'weirctl'))), address))
         for host in range(HOSTS):
             rack.ping(host, SWITCH_ADDRESS, count=1)
-        counts = tensors()
-        say('%d tensors of ResNet-50, %.1f M elements, %.1f MB on each host' % (
-            len(counts), sum(counts) / 1e6, 4 * sum(counts) / 1e6))
-        pings = [(endless_ping(rack, 0, rack.address(3)), 'from host 0 to host 3'),
-                 (endless_ping(rack, 2, SWITCH_ADDRESS), 'from host 2 to the switch')]
-
-        say('AllReduce, fp32, %d iterations; pings meanwhile' % ITERATIONS)
-        before = [rack.wire(host) for host in range(HOSTS)]
-        took = all_reduce(rack, 'fp32')
-        after = [rack.wire(host) for host in range(HOSTS)]
-        say('fp32: done in %.1f s, verification included' % took)
-
-        say('AllReduce, int32, %d iterations; pings and a TCP transfer meanwhile' % ITERATIONS)
-        thread = threading.Thread(target=tcp, args=(rack,), daemon=True)
-        thread.start()
-        took = all_reduce(rack, 'int32')
-        thread.join(RUN_SECONDS)
-        expect(not thread.is_alive(), 'the TCP transfer did not end')
-        say('int32: done in %.1f s, verification included' % took)
-
-        for run, what in pings:
-            end_ping(run, what)
-        print_wire(before, after, counts)
+        before, after = exercise(rack, 3, 2, (1, 2), lambda: [rack.wire(host) for host in range(HOSTS)])
+        print_wire(HOSTS, before, after)
         rack.check_packets()
         log = rack.switch.log
         rack.stop_switch()
@@ -244,12 +251,12 @@ def demo(build):
             print_counters(file.read())
 
 
-def main():
+def main(demonstrate=demo):
     if os.getuid() != 0:
         print('demo: needs root, for network namespaces')
         return 1
     try:
-        demo(sys.argv[1] if len(sys.argv) > 1 else None)
+        demonstrate(sys.argv[1] if len(sys.argv) > 1 else None)
     except RackError as error:
         wrong.append(str(error))
     except SystemExit:

@@ -3,6 +3,7 @@
 """make demo on a slow machine: it waits while a run makes progress, and not for ever. Time is pretended."""
 import contextlib
 import io
+import json
 import os
 import sys
 
@@ -11,6 +12,8 @@ from rack import RackError
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'apps', 'demo'))
 import demo  # noqa: E402 (the path comes first)
+import demo_tree  # noqa: E402
+from tree import Tree  # noqa: E402
 
 
 class Run:
@@ -95,6 +98,28 @@ def a_slow_machine_may_lose_some_pings():
         with contextlib.redirect_stdout(io.StringIO()):
             demo.end_ping(Ping(1000, received), 'from host 0 to host 3')
         check((demo.wrong == []) == good, '%s, %d: %s', slow, received, demo.wrong)
+
+
+@case
+def the_configurations_of_the_tree():
+    """configs/tree/ has what a tree of this size makes of itself, but for names and comments."""
+    tree = Tree(leaves=demo_tree.LEAVES, hosts=demo.HOSTS, spines=demo_tree.SPINES, mtu=demo.MTU)
+    tree.add_job(1, elements=2048)
+    for switch in tree:
+        with open(os.path.join(demo_tree.CONFIGS, switch.label + '.json')) as file:
+            found = json.load(file)
+        made = switch.config()
+        check(found['switch'] == {**made['switch'], 'name': switch.label}, '%s', found['switch'])
+        labels = {other.switch_name: other.label for other in tree}
+        ports = [{**port, 'neighbor': labels[port['neighbor']]} if 'neighbor' in port else port for port in made['ports']]
+        check(found['ports'] == ports, '%s: %s, not %s', switch.label, found['ports'], ports)
+        of_file, of_tree = found['jobs'][0], made['jobs'][0]
+        check(of_file['timeout_ms'] == of_tree['timeout_ms'], '%s', of_file)
+        for entry in of_tree.get('tree', {}).get('parents', []) + of_tree['sources']:
+            entry.pop('api', None)
+        check(of_file.get('tree') == of_tree.get('tree'), '%s: %s', switch.label, of_file.get('tree'))
+        if switch.level > 0:
+            check(of_file['sources'] == of_tree['sources'], '%s: %s', switch.label, of_file['sources'])
 
 
 if __name__ == '__main__':
