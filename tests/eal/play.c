@@ -73,7 +73,7 @@ contribution(struct play *p, unsigned int j, unsigned int source, uint32_t block
 		.block_id = block,
 		.gen_id = model_generation(p->twin.model[j]),
 		.dtype = job(p, j)->dtype,
-		.flags = (uint8_t)below(p, 16),
+		.flags = (uint8_t)(below(p, 16) & ~(unsigned int)WEIR_FLAG_UP),
 		.final = (n >> 50 & 1) != 0,
 		.extended = below(p, 2)};
 

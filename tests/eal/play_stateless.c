@@ -10,7 +10,7 @@ spoil(struct play *p, unsigned int j, const struct weir_header *h)
 {
 	const struct model_peer *from = &p->source[j][h->src_id].at;
 	uint8_t bytes[WEIR_EXT_BYTES + WEIR_ELEMENTS_MAX * 4], frame[RIG_FRAME_MAX];
-	unsigned int header = weir_header_bytes(h->extended), n, at;
+	unsigned int header = weir_header_bytes(h->extended), n, at, bit;
 	enum ppe_drop reason = PPE_DROP_MALFORMED;
 
 	weir_header_write(h, bytes);
@@ -23,7 +23,8 @@ spoil(struct play *p, unsigned int j, const struct weir_header *h)
 	case 1: /* behind the fields that are looked at before the checksum */
 		at = 42 + 8 + below(p, n - 50);
 		at -= h->extended && at == 42 + 15;
-		frame[at] ^= (uint8_t)(1u << below(p, 8));
+		bit = 1u << below(p, 8);
+		frame[at] ^= (uint8_t)(at == 42 + 13 && bit == WEIR_FLAG_UP ? 1 : bit);
 		reason = PPE_DROP_UDP_CHECKSUM;
 		break;
 	case 2:
@@ -87,7 +88,7 @@ stateless(struct play *p, unsigned int j)
 		block = newer.id;
 	h = contribution(p, j, s, block);
 	h.block_id &= UINT32_MAX >> job(p, j)->block_shift;
-	switch (below(p, 9)) {
+	switch (below(p, 10)) {
 	case 0: h.job_id = (uint8_t)(250 + below(p, 3)); break;
 	case 1: h.gen_id ^= (uint16_t)(1 + below(p, 65535)); break;
 	case 2: h.status = (uint8_t)(1 + below(p, 9)); break;
@@ -102,6 +103,12 @@ stateless(struct play *p, unsigned int j)
 		offer_from(p, &from, h);
 		return;
 	}
+	case 8:
+		if (!h.extended)
+			return;
+		h.flags |= WEIR_FLAG_UP;
+		h.src_cnt = (uint8_t)below(p, 3);
+		break;
 	default:
 		if (!h.extended)
 			return;
