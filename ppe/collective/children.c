@@ -116,12 +116,21 @@ read_missing(const struct job_shard *js, struct ppe_thread *thread)
 	return n > 0 && (uint8_t)n == h->src_cnt;
 }
 
+/* Bytes behind the payload: the bitmap, or what disagrees. */
+static uint32_t
+end_bytes(const struct weir_header *h)
+{
+	if (h->status == WEIR_STATUS_MISMATCH)
+		return sizeof(struct weir_mismatch);
+	return h->degraded ? WEIR_BITMAP_BYTES : 0;
+}
+
 bool
 child_take_end(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
 	struct ppe_thread *thread)
 {
 	struct contribution *c = &lmem(thread)->c;
-	const uint32_t bytes = child_end_bytes(&c->header);
+	const uint32_t bytes = end_bytes(&c->header);
 
 	if (c->bytes < bytes)
 		return false;

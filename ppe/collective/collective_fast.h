@@ -107,17 +107,6 @@ is_from_child(const struct weir_header *header)
 	return (header->flags & WEIR_FLAG_UP) != 0;
 }
 
-/* Bytes behind the payload of a contribution, before its tag: of a child's, the bitmap, or what disagrees. */
-static inline uint32_t
-child_end_bytes(const struct weir_header *header)
-{
-	if (likely(!is_from_child(header)))
-		return 0;
-	if (header->status == WEIR_STATUS_MISMATCH)
-		return sizeof(struct weir_mismatch);
-	return header->degraded ? WEIR_BITMAP_BYTES : 0;
-}
-
 /* Do the job's sources send accumulators of this type and operation as they are? */
 static inline bool
 comes_wide(const struct collective *state, const struct job_shard *job, uint8_t dtype, uint8_t op)

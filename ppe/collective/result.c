@@ -72,9 +72,11 @@ answered_bytes(const struct ppe_thread *thread, const struct weir_header *asked,
 	uint8_t bytes[WEIR_TAG_BYTES])
 {
 	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
-	uint32_t offset = c->payload +
-		(asked->collective == WEIR_COLLECTIVE_JOIN ? WEIR_CHALLENGE_BYTES
-							   : c->bytes + child_end_bytes(asked));
+	const struct pktbuf_head *head = &thread->head;
+	uint32_t end = head->payload + (uint32_t)head->payload_length;
+	uint32_t offset = asked->collective == WEIR_COLLECTIVE_JOIN
+		? c->payload + WEIR_CHALLENGE_BYTES
+		: end - WEIR_TAG_BYTES;
 	struct pktbuf_cursor cursor;
 
 	memset(bytes, 0, WEIR_TAG_BYTES);

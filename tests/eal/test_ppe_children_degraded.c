@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A parent's blocks that lack ranks or fail, which packets of its children it drops, and which it holds back. */
 #include "tests/eal/parent_rig.h"
+#include "tests/model/tags.h"
 
 /* ---- degraded blocks ---- */
 
@@ -376,5 +377,36 @@ BOTH(held_back)
 	plan.absent = 0;
 	expect_result(&plan, 2);
 	expect_silence();
+	stop();
+}
+
+/* An answer is tied to the tag of what it answers, which lies behind the bitmap. */
+BOTH(an_answer_to_a_degraded_one)
+{
+	static const uint8_t challenge[WEIR_CHALLENGE_BYTES];
+	struct block_plan plan = plan_of(WEIR_COLLECTIVE_ALLREDUCE, 0);
+	struct ppe_job job = parent_job();
+	uint8_t source[WEIR_KEY_BYTES], key[WEIR_KEY_BYTES], header[WEIR_EXT_BYTES];
+	uint8_t bytes[BLOCK_BYTES_MAX], tag[WEIR_TAG_BYTES];
+	struct weir_header h;
+	unsigned int n;
+
+	job.authenticated = true;
+	start_job(workers, &job);
+	h = header_of(&plan, 0, ranks_mask(0) & ~1u);
+	h.flags |= WEIR_FLAG_AUTHENTICATED;
+	h.op = 15; /* not served */
+	n = put_bitmap(bytes, collected(&plan, 0, bytes), ranks_mask(0) & ~1u);
+	tags_source_key(job.key, first_of[0], 0, source);
+	tags_contributions_key(source, challenge, GEN, key);
+	weir_header_write(&h, header);
+	tags_gmac(key, 0, 0, header, bytes, n, bytes + n);
+	offer(0, &h, bytes, n + WEIR_TAG_BYTES);
+	cr_assert(receive(0));
+	cr_assert_eq(got.status, WEIR_STATUS_UNSUPPORTED, "%s", weir_status_text(got.status));
+	cr_assert_eq(payload_bytes, WEIR_TAG_BYTES);
+	tags_hmac(source, WEIR_LABEL_REPLY, bytes + n, WEIR_TAG_BYTES, frame + L4, WEIR_EXT_BYTES,
+		tag);
+	cr_assert_arr_eq(payload, tag, sizeof(tag));
 	stop();
 }
