@@ -403,6 +403,9 @@ void up_joined(const struct up_home *above, uint64_t ranks[MASK_WORDS]);
 void up_begin(struct up *up, const struct up_home *above);
 void up_end(struct up *up);
 
+/* A block was repeated to the parent. Repetitions before a pause are forgotten: it need not have answered them. */
+void parent_was_asked(struct parent *parent, uint32_t now);
+
 /* Has the parent left repetitions unanswered for too long? A parent answers them after its timeout. */
 bool parent_is_silent(const struct parent *parent, uint32_t now);
 

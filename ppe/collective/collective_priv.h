@@ -84,6 +84,7 @@ struct parent {
 	uint32_t timeout_ms; /* of its job */
 	uint32_t
 		unanswered; /* heard_now() of the first repetition since its last packet here; 0: none */
+	uint32_t asked; /* of the last one */
 	struct parent_keys *keys; /* not NULL when packets on this hop have tags */
 };
 

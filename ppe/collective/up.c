@@ -288,21 +288,42 @@ acknowledgement_above(const struct job_shard *js, const struct parent *parent, u
 		.extended = true};
 }
 
+static void
+acknowledge_to(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
+	uint32_t block)
+{
+	const struct weir_header h = acknowledgement_above(js, parent, block);
+	uint8_t tag[WEIR_TAG_BYTES];
+	struct pktbuf_payload payload = {.data = tag};
+
+	payload.bytes = up_tag(js, parent, &h, NULL, 0, tag, 0);
+	payload.sum = payload.bytes == 0 ? 0 : pktbuf_sum_bytes(tag, payload.bytes);
+	send_above(worker, js, parent, &h, &payload);
+}
+
 /* This switch has the result of the block before this one, and all before it. */
 static void
 acknowledge_above(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
 {
 	unsigned int p = up_parent_of(js, block);
-	const struct parent *parent = &js->up->parent[p % PPE_PARENTS_MAX];
-	const struct weir_header h = acknowledgement_above(js, parent, block);
-	uint8_t tag[WEIR_TAG_BYTES];
-	struct pktbuf_payload payload = {.data = tag};
 
-	if (unlikely(p == PPE_PARENTS_MAX))
-		return;
-	payload.bytes = up_tag(js, parent, &h, NULL, 0, tag, 0);
-	payload.sum = payload.bytes == 0 ? 0 : pktbuf_sum_bytes(tag, payload.bytes);
-	send_above(worker, js, parent, &h, &payload);
+	if (likely(p < PPE_PARENTS_MAX))
+		acknowledge_to(worker, js, &js->up->parent[p], block);
+}
+
+/* The block's parent waits for others. If these cannot reach it, they have left for the other parents, which then answer
+ * `stale`; but nothing may be due there. So ask the others in turn, with an acknowledgement of a block that they never have. */
+static void
+ask_another(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
+{
+	const struct up *up = js->up;
+	unsigned int n = up->nb_serving, own = (block & (js->window - 1u)) % RTE_MAX(n, 1u);
+
+	if (n > 1)
+		acknowledge_to(worker, js,
+			&up->parent[up->serving[(own + 1 + heard_now(worker->now) / 2 % (n - 1)) %
+				n]],
+			block);
 }
 
 void
@@ -314,7 +335,8 @@ tag_sent_above(const struct job_shard *js, const struct parent *parent, uint32_t
 	struct pktbuf_payload payload;
 	struct weir_header h;
 
-	if (b != NULL && b->state == BLOCK_UP && b->block_id == block) {
+	if (b != NULL && b->state == BLOCK_UP && b->block_id == block &&
+		parent == &js->up->parent[up_parent_of(js, block)]) {
 		h = header_above(js, parent, b);
 		payload = payload_above(js, parent, b, &h, small);
 		memcpy(tag, (const uint8_t *)payload.data + payload.bytes - WEIR_TAG_BYTES,
@@ -370,21 +392,12 @@ send_up(struct collective *state, struct job_shard *js, struct block *b, enum we
 	contribute_above(state->worker, js, b);
 }
 
-/* The parent answers a repetition at the latest when its timeout has passed. */
-static void
-note_unanswered(struct job_shard *js, uint32_t block, uint64_t now)
-{
-	unsigned int p = up_parent_of(js, block);
-
-	if (p < PPE_PARENTS_MAX && js->up->parent[p].unanswered == 0)
-		js->up->parent[p].unanswered = heard_now(now);
-}
-
 void
 ask_above(struct collective *state, struct job_shard *js, uint32_t block)
 {
 	struct slot *slot = slot_of(js, block);
 	const struct block *b = slot->current;
+	unsigned int p = up_parent_of(js, block);
 	uint64_t now = state->worker->now;
 
 	if (now - slot->asked < state->tsc_per_ms)
@@ -392,7 +405,10 @@ ask_above(struct collective *state, struct job_shard *js, uint32_t block)
 	if (b != NULL && b->state == BLOCK_UP && b->block_id == block) {
 		js->count.upward_repeats++;
 		contribute_above(state->worker, js, b);
-		note_unanswered(js, block, now);
+		if (p < PPE_PARENTS_MAX)
+			parent_was_asked(&js->up->parent[p], heard_now(now));
+		if (b->above_says == WEIR_STATUS_WAITING)
+			ask_another(state->worker, js, block);
 	} else if (block_ahead(js, slot, block) == 0) {
 		acknowledge_above(state->worker, js, block);
 	} else {
@@ -431,6 +447,8 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 			js->up->known[b->block_id & (js->window - 1u)], WEIR_BITMAP_BYTES);
 	else if (b->above_says != 0)
 		reply_status(worker, thread, h, (enum weir_status)b->above_says, NULL, 0);
+	else if (js->children && worker->now - b->opened >= js->timeout)
+		reply_status(worker, thread, h, WEIR_STATUS_WAITING, b->in, WEIR_BITMAP_BYTES);
 	ppe_drop(worker, thread, reason);
 	return PPE_END;
 }
@@ -588,6 +606,14 @@ note_status(
 	return PPE_END;
 }
 
+/* Does the answer say that the parent's generation is over for this switch? ask_another() may have asked for it. */
+static bool
+ends_generation(uint8_t status)
+{
+	return status == WEIR_STATUS_STALE || status == WEIR_STATUS_EXPIRED ||
+		status == WEIR_STATUS_REFUSED;
+}
+
 /* Another answer than a result. It counts if it is about what this switch last sent for the residue. */
 static struct ppe_next
 take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
@@ -601,8 +627,7 @@ take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	if (!up &&
 		!((b == NULL || b->state == BLOCK_DONE) && block_ahead(js, slot, h->block_id) == 0))
 		return end_dropped(worker, thread, PPE_DROP_KNOWN);
-	if (h->status == WEIR_STATUS_STALE || h->status == WEIR_STATUS_EXPIRED ||
-		h->status == WEIR_STATUS_REFUSED)
+	if (ends_generation(h->status))
 		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
 			revoked_above);
 	if (up && (h->status == WEIR_STATUS_WAITING || h->status == WEIR_STATUS_UNSUPPORTED))
@@ -632,7 +657,7 @@ take_above(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (j == NULL || js == NULL || js->serial != c->serial)
 		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
-	if (up_parent_of(js, h->block_id) != c->parent)
+	if (up_parent_of(js, h->block_id) != c->parent && !ends_generation(h->status))
 		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
 	parent = &js->up->parent[c->parent];
 	if (!checksums_hold(worker, thread) || !from_above_holds(worker, thread, js, parent))

@@ -465,6 +465,14 @@ silent_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	return end_generation(worker, thread, js);
 }
 
+void
+parent_was_asked(struct parent *parent, uint32_t now)
+{
+	if (parent->unanswered == 0 || has_passed(parent->asked, now, SILENT_S))
+		parent->unanswered = now;
+	parent->asked = now;
+}
+
 bool
 parent_is_silent(const struct parent *parent, uint32_t now)
 {

@@ -366,6 +366,28 @@ BOTH(in_the_middle)
 	stop();
 }
 
+/* A switch between answers when its own timeout has passed, or its children would take it for dead. */
+BOTH(overdue_in_the_middle)
+{
+	struct block_plan plan = plan_of(WEIR_COLLECTIVE_ALLREDUCE, 0);
+
+	start_middle(workers);
+	for (unsigned int child = 0; child < CHILDREN; child++)
+		contribute(&plan, child);
+	expect_above(0, WEIR_STATUS_OK, ALL);
+	turned_turn_after_us(&rig, 1000 * rig.job[0].timeout_ms / 2);
+	contribute(&plan, 1);
+	expect_above(0, WEIR_STATUS_OK, ALL);
+	expect_silence();
+	turned_turn_after_us(&rig, 1000 * rig.job[0].timeout_ms);
+	contribute(&plan, 1);
+	expect_above(0, WEIR_STATUS_OK, ALL);
+	expect(1, 0, WEIR_STATUS_WAITING);
+	expect_ranks(0, ALL);
+	expect_silence();
+	stop();
+}
+
 BOTH(a_mismatch_in_the_middle)
 {
 	const struct weir_mismatch mismatch = {.field = WEIR_FIELD_ROOT, .source = 4, .other = 7};

@@ -486,10 +486,12 @@ BOTH(SUITE, a_dead_parent)
 	pass_us(10 * SECOND); /* nobody has asked */
 	contribute(FIRST, generation, 1);
 	expect_block_above(1, 101, 1);
-	pass_us(3 * SECOND + 100000);
-	contribute(FIRST, generation, 1);
-	expect_block_above(1, 101, 1);
-	expect_silence();
+	for (unsigned int i = 0; i < 2; i++) {
+		pass_us(SECOND + 550000);
+		contribute(FIRST, generation, 1);
+		expect_block_above(1, 101, 1);
+		expect_silence();
+	}
 	pass_us(200000);
 	contribute(FIRST, generation, 1);
 	cr_assert(receive(HOSTS + 1));
@@ -510,6 +512,72 @@ BOTH(SUITE, a_dead_parent)
 	join(FIRST + 1, 71);
 	expect_below(FIRST + 1, WEIR_STATUS_WAITING);
 	expect_joins_above(BOTH_SETS);
+	stop();
+}
+
+/* Before a pause of all hosts the parent had no reason to answer. */
+BOTH(SUITE, a_pause_is_no_silence)
+{
+	uint16_t generation;
+
+	start(workers);
+	generation = begin(50, BOTH_SETS);
+	contribute(FIRST, generation, 1);
+	contribute(FIRST + 1, generation, 1);
+	expect_block_above(1, 101, 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		pass_us(10 * SECOND);
+		contribute(FIRST, generation, 1);
+		expect_block_above(1, 101, 1);
+	}
+	expect_silence();
+	cr_assert_eq(stats().revokes, 0);
+	stop();
+}
+
+/*
+ * Another leaf has lost its link to parent 1, and joins at parent 0, whose generation is over. Here all that is due is a
+ * block of parent 1, which waits for that leaf: parent 0 is asked, too.
+ */
+BOTH(SUITE, others_have_left_for_another_parent)
+{
+	static const uint8_t bitmap[WEIR_BITMAP_BYTES] = {0x30};
+	struct weir_header h = {.job_id = 10,
+		.block_id = 1,
+		.gen_id = 101,
+		.src_id = FIRST,
+		.status = WEIR_STATUS_WAITING,
+		.degraded = true,
+		.dtype = WEIR_DTYPE_INT32,
+		.extended = true};
+	uint16_t generation;
+
+	start(workers);
+	generation = begin(50, BOTH_SETS);
+	contribute(FIRST, generation, 1);
+	contribute(FIRST + 1, generation, 1);
+	expect_block_above(1, 101, 1);
+	pass_us(1001);
+	contribute(FIRST, generation, 1);
+	expect_block_above(1, 101, 1);
+	expect_silence();
+	say(1, &h, bitmap, sizeof(bitmap));
+	pass_us(1001);
+	contribute(FIRST, generation, 1);
+	expect_below(FIRST, WEIR_STATUS_WAITING);
+	expect_block_above(1, 101, 1);
+	cr_assert(receive(HOSTS), "parent 0 is not asked");
+	cr_assert_eq(got.collective, WEIR_COLLECTIVE_ACKNOWLEDGE);
+	cr_assert_eq(got.gen_id, 100);
+	h = (struct weir_header){.job_id = 9,
+		.block_id = got.block_id,
+		.src_id = FIRST,
+		.status = WEIR_STATUS_STALE,
+		.collective = WEIR_COLLECTIVE_ACKNOWLEDGE,
+		.extended = true};
+	say(0, &h, NULL, 0);
+	expect_over(FIRST, generation);
+	cr_assert_eq(stats().revokes, 1);
 	stop();
 }
 
