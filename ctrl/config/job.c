@@ -480,7 +480,10 @@ check_collisions(struct ctrl_reading *reading, unsigned int index)
 		if (ctrl_tree_collides(&job[i], &job[index]))
 			return ctrl_refuse(reading->error,
 				ctrl_path("jobs[%u].tree.parents", index),
-				"jobs[%u] contributes to the same job of a parent already", i);
+				"jobs[%u] contributes to the same job of a parent already: name "
+				"another "
+				"parents[].job",
+				i);
 	return 0;
 }
 

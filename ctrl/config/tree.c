@@ -203,8 +203,8 @@ check_ranks(const struct ctrl_tree_reading *reading, const struct ppe_job *job,
 			return REFUSE(reading, of_source(entry[s], ".id"),
 				"the source before it covers the ranks up to %u", next - 1);
 		if (s > next)
-			return REFUSE(reading, of_source(entry[s], ".id"), "rank %s is no source's",
-				ranks_text(next, s).text);
+			return REFUSE(reading, of_source(entry[s], ".id"),
+				"no source covers rank %s", ranks_text(next, s).text);
 		next = s + (job->children ? job->ranks[s] : 1);
 		if (next > WEIR_SOURCES_MAX)
 			return REFUSE(reading, of_source(entry[s], ".ranks"),
@@ -264,7 +264,9 @@ ctrl_tree_check(const struct ctrl_tree_reading *reading, const struct ppe_job *j
 			"it must be 32 in a tree, whose switches number blocks alike");
 	if (job->children && job->group != 0)
 		return REFUSE(reading, ctrl_path("results"),
-			"results for switches are unicast: each takes those of its own job");
+			"it must be \"unicast\" if the sources are switches: each takes the "
+			"results "
+			"of its own job");
 	return check_keys(reading, job);
 }
 

@@ -335,7 +335,8 @@ check_parents(
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL && ctrl_tree_collides(running->by_id[i]->job, shape))
 			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "tree.parents",
-				"job %s contributes to the same job of a parent already",
+				"job %s contributes to the same job of a parent already: delete "
+				"it, or name another parents[].job",
 				running->by_id[i]->job->name);
 	return 0;
 }
@@ -347,7 +348,7 @@ check_children(const struct ctrl_job_spec *spec, struct ctrl_refusal *why)
 	if (spec->shape.children && (spec->temporary || spec->expire_s > 0))
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT,
 			spec->temporary ? "temporary" : "expire_s",
-			"the sources of job %s are switches, which do not expire",
+			"the sources of job %s are switches, which do not expire: leave this out",
 			spec->shape.name);
 	return 0;
 }

@@ -50,11 +50,13 @@ members_json(const struct ctrl_job *job)
 {
 	json_t *list = json_array();
 
-	for (unsigned int rank = 0; rank < ctrl_job_rank_end(job); rank++) {
-		const struct ctrl_member *member = &job->member[rank];
+	for (unsigned int rank = 0; rank < WEIR_SOURCES_MAX; rank++) {
+		const struct ctrl_member *member;
 
-		if (!ctrl_job_has_member(job, rank) || member->state == CTRL_MEMBER_EXPECTED ||
-			member->state == CTRL_MEMBER_LEFT)
+		if (!ctrl_job_has_member(job, rank))
+			continue;
+		member = &job->member[rank];
+		if (member->state == CTRL_MEMBER_EXPECTED || member->state == CTRL_MEMBER_LEFT)
 			continue;
 		json_array_append_new(list,
 			json_pack("{s:i, s:s, s:I, s:I, s:s}", "rank", (int)rank, "address",

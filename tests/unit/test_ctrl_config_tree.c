@@ -151,9 +151,9 @@ Test(ctrl_config_tree, wrong_ranks)
 		{"\"sources\": [" CHILD(0, "10.99.0.1", 4) ", " CHILD(3, "10.99.0.2", 4) "]" REVOKE,
 			"jobs[0].sources[1].id: the source before it covers the ranks up to 3"},
 		{"\"sources\": [" CHILD(0, "10.99.0.1", 4) ", " CHILD(6, "10.99.0.2", 4) "]" REVOKE,
-			"jobs[0].sources[1].id: rank 4..5 is no source's"},
+			"jobs[0].sources[1].id: no source covers rank 4..5"},
 		{"\"sources\": [" CHILD(1, "10.99.0.1", 4) "]" REVOKE,
-			"jobs[0].sources[0].id: rank 0 is no source's"},
+			"jobs[0].sources[0].id: no source covers rank 0"},
 		{"\"sources\": [" CHILD(0, "10.99.0.1", 4) ", " CHILD(4, "10.99.0.1", 4) "]" REVOKE,
 			"jobs[0].sources[1].address: 10.99.0.1 is the address of "
 			"jobs[0].sources[0] "
@@ -178,7 +178,7 @@ Test(ctrl_config_tree, wrong_ranks)
 			"jobs[0].sources[0].id: 3 is below tree.first_rank, 4"},
 		{"\"sources\": [{\"id\": 4, \"address\": \"10.77.0.1\"}, {\"id\": 6, \"address\": "
 		 "\"10.77.0.2\"}], " TREE(7, SPINE) REVOKE,
-			"jobs[0].sources[1].id: rank 5 is no source's"},
+			"jobs[0].sources[1].id: no source covers rank 5"},
 		{HOSTS TREE(5, SPINE) REVOKE,
 			"jobs[0].tree.ranks: 5 ranks are too few: the sources of this switch cover "
 			"the ranks 4..5"},
@@ -201,7 +201,7 @@ Test(ctrl_config_tree, wrong_settings)
 	refuse_job(HOSTS TREE(6, SPINE) ", \"generation\": 7, \"block_bits\": 16",
 		"jobs[0].block_bits: it must be 32 in a tree");
 	refuse_job("\"sources\": [" CHILDREN "]" REVOKE ", \"results\": \"239.77.0.1\"",
-		"jobs[0].results: results for switches are unicast");
+		"jobs[0].results: it must be \"unicast\" if the sources are switches");
 	/* A bitmap goes between switches with any policy. */
 	ctrl_config_destroy(must_take(text_with_job(HOSTS "\"elements\": 481")));
 	refuse_job(HOSTS TREE(6, SPINE) REVOKE ", \"elements\": 474",
