@@ -203,7 +203,7 @@ def told(tree, name, reason, pattern):
     def found():
         body = tree[name].ask('GET', '/v1/blocks?stuck=1')
         return body if [re.fullmatch(pattern, one['text']) is not None for one in body['stuck']] == [True] else None
-    body = wait_for(found, '%s: %s', lambda: (name, tree[name].ask('GET', '/v1/blocks?stuck=1')))
+    body = wait_for(found, '%s: %s', name, lambda: tree[name].ask('GET', '/v1/blocks?stuck=1'))
     page = Document()
     page.check(page.root['paths']['/v1/blocks']['get'], 200, body)
     (one,) = body['stuck']
