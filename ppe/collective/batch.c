@@ -591,7 +591,7 @@ collective_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets
 
 	batch->nb_followers = 0;
 	for (unsigned int from = 0, size; from < n; from += size) {
-		size = RTE_MIN(RTE_MIN(worker->batch, LANES), n - from);
+		size = RTE_MIN((unsigned int)RTE_MIN(worker->batch, LANES), n - from);
 		recognize_all(worker, state, packets + from, size);
 		if (unlikely(run(worker, state, batch) > 0) || unlikely(batch->n < size))
 			left += close_up(worker, state, packets + from, size, packets + left);

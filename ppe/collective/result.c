@@ -322,7 +322,9 @@ send_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block 
 
 		payload = payload_of(js, block, &header, small);
 		write_shared(to->shared, to->form, &header, &payload);
-		to->agreement = block->status == WEIR_STATUS_OK && block->buffer != NULL
+		/* A leaf may have a buffer for a block that has no elements above. */
+		to->agreement = block->status == WEIR_STATUS_OK && block->buffer != NULL &&
+				block->grad_cnt != 0
 			? block->agreement
 			: 0;
 	}
