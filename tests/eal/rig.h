@@ -14,6 +14,7 @@
 #include "rmw/rmw.h"
 
 #define RIG_PORTS_MAX  8
+#define RIG_JOBS_MAX   6
 #define RIG_QUEUES_MAX 4
 #define RIG_FRAME_MAX  9216
 #define RIG_SWITCH_IP  0x0a4d00fe /* 10.77.0.254 */
@@ -37,7 +38,7 @@ struct rig_config {
 	unsigned int queues; /* of each port, each way; 0: 1 */
 	unsigned int packets; /* mbufs; 0: 4096 */
 	unsigned int jobs; /* entries of `job` in use */
-	struct ppe_job job[4];
+	struct ppe_job job[RIG_JOBS_MAX];
 	uint32_t fdb_timeout_s; /* 0: 300 */
 	unsigned int joins_s; /* 0: as a switch keeps joins */
 	uint16_t first_generation; /* 0: 65534, so that it wraps in the tests */
@@ -57,7 +58,7 @@ struct rig {
 	struct ppe *ppe;
 	struct ppe_config config;
 	struct ppe_jobs jobs;
-	struct ppe_job job[4];
+	struct ppe_job job[RIG_JOBS_MAX];
 	unsigned int ports;
 	struct rte_mempool *pool;
 	struct rte_ring *to[RIG_PORTS_MAX][RIG_QUEUES_MAX], *from[RIG_PORTS_MAX][RIG_QUEUES_MAX];

@@ -6,6 +6,7 @@
 #ifndef TESTS_FUZZ_CALLS_H
 #define TESTS_FUZZ_CALLS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pktbuf/wire/wire.h"
@@ -21,11 +22,22 @@ struct call {
 /* One of them, for each byte: a collective, a root, and elements: one, an odd number, or all that fit. */
 struct call calls_any(uint8_t what, unsigned int sources);
 
-/* The elements in the payload of a source. */
-unsigned int calls_sent(const struct call *call, unsigned int source, unsigned int sources);
+/* What a source covers: a host one rank, a switch of a tree several. */
+struct ranks {
+	unsigned int first, count;
+};
 
-/* Whether a result, whole or partial, is what it says: FUZZ_WRONG if not. payload: what follows the header. */
+/* What such a source contributes if the ranks of the mask `in` are in it. Returns its elements. */
+unsigned int calls_sent(const struct call *call, struct ranks own, uint32_t in,
+	unsigned int sources, uint32_t out[CALLS_ELEMENTS]);
+
+/* What it gets if those are in the block. */
+unsigned int calls_got(const struct call *call, struct ranks own, uint32_t in, unsigned int sources,
+	uint32_t out[CALLS_ELEMENTS]);
+
+/* Whether a result for these ranks, whole or partial, is what it says, or, `up`, a switch's contribution: FUZZ_WRONG if
+ * not. payload: what follows the header. */
 void calls_check(const struct weir_header *h, const uint8_t *payload, unsigned int bytes,
-	unsigned int sources);
+	struct ranks own, unsigned int sources, bool up);
 
 #endif

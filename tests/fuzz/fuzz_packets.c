@@ -2,7 +2,8 @@
 /*
  * Frames for the whole switch: parser, dispatch, crossbar and all programs, with jobs of every kind. The
  * input is a list of steps: right contributions and joins, the same with bytes changed, rubbish, time
- * that passes, attributes that change.
+ * that passes, attributes that change. One job has parents, one has switches as sources; the input plays
+ * all of them.
  *
  * Whatever comes: each packet has one end, nothing is leaked, what leaves is well-formed, and as long as
  * nothing has been changed in an aggregation header, a result is what its collective makes of the sources
@@ -20,15 +21,23 @@
 #include "tests/fuzz/turned.h"
 #include "tests/model/tags.h"
 
-#define JOBS       4
+#define JOBS       6
 #define PORTS      3
 #define STEPS_MAX  128
 #define HEADER     42 /* where the aggregation header begins */
 #define RAW_MAX    1600
 #define ELEMENTS   CALLS_ELEMENTS
-#define GENERATION 7 /* of the job that has it fixed */
+#define GENERATION 7 /* of the jobs that have it fixed */
+#define RANKS      4 /* of trees */
+#define TREE       0x88 /* of the bits 0xc8 of a step's kind */
+#define PARENTS    2
+#define CHILDREN   3
 
-enum { JOINED, FIXED, AUTHENTICATED, GROUP };
+/* The last two are of trees, and no other steps than theirs are about them. */
+enum { JOINED, FIXED, AUTHENTICATED, GROUP, LEAF, PARENT };
+
+static const struct ranks leaf_ranks = {1, 2};
+static const struct ranks children[CHILDREN] = {{0, 1}, {1, 2}, {3, 1}};
 
 static struct rig rig;
 static struct rig_config config;
@@ -77,11 +86,10 @@ contribution(
 		.flags = tagged ? WEIR_FLAG_AUTHENTICATED : 0,
 		.extended = extended || tagged};
 	uint32_t payload[ELEMENTS + WEIR_TAG_BYTES / 4] = {0};
-	unsigned int count = calls_sent(call, source, heard[j].sources == 0 ? 1 : heard[j].sources),
-		     bytes;
+	unsigned int count = calls_sent(call, (struct ranks){source, 1}, 1u << source,
+		heard[j].sources == 0 ? 1 : heard[j].sources, payload);
+	unsigned int bytes;
 
-	for (unsigned int i = 0; i < count; i++)
-		payload[i] = 1u << source;
 	bytes = rig_frame(frame, source, &h, payload, count * 4 + (tagged ? WEIR_TAG_BYTES : 0));
 	if (tagged) {
 		sign(frame + HEADER, count * 4, source, block);
@@ -120,6 +128,125 @@ join(unsigned int j, unsigned int source, uint8_t nonce, bool base_form)
 	return bytes;
 }
 
+/* --- switches of trees ---------------------------------------------------------------------------- */
+
+static uint32_t
+mask_of(struct ranks own)
+{
+	return ((1u << own.count) - 1) << own.first;
+}
+
+/* The frame of a result or reply from a parent of the leaf, or of a contribution of a child, with these elements, and the
+ * bitmap that its header says. */
+static unsigned int
+frame_of_switch(const struct weir_header *h, const uint32_t *elements, unsigned int count,
+	uint32_t in, const struct ppe_parent *parent)
+{
+	uint8_t bytes[ELEMENTS * 4 + WEIR_BITMAP_BYTES] = {0};
+	unsigned int n = count * 4;
+
+	if (n > 0)
+		memcpy(bytes, elements, n);
+	if (h->degraded) {
+		bytes[n] = (uint8_t)in;
+		n += WEIR_BITMAP_BYTES;
+	} else if (h->status == WEIR_STATUS_MISMATCH) {
+		const struct weir_mismatch what = {
+			.field = (uint8_t)(1 + in % 4), .other = (uint8_t)(in % RANKS)};
+
+		memcpy(bytes, &what, sizeof(what));
+		n = sizeof(what);
+	}
+	n = rig_frame(frame, h->src_id, h, bytes, n);
+	weir_put16(frame + 34, WEIR_PORT_UP);
+	if (parent != NULL) {
+		memcpy(frame + 6, parent->mac, sizeof(parent->mac));
+		weir_put32(frame + 26, parent->address);
+		weir_put16(frame + 34, parent->udp);
+		weir_put16(frame + 36, WEIR_PORT_UP);
+	}
+	rig_fix_checksums(frame);
+	return n;
+}
+
+/* Without its root's rank a collective from one rank has failed. */
+static bool
+lacks_root(const struct call *call, struct ranks own, uint32_t in)
+{
+	return (call->collective == WEIR_COLLECTIVE_BROADCAST ||
+		       call->collective == WEIR_COLLECTIVE_SCATTER) &&
+		(mask_of(own) & ~in & 1u << call->root) != 0;
+}
+
+static bool
+has_payload(uint8_t status)
+{
+	return status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL;
+}
+
+static struct weir_header
+header_of_switch(unsigned int j, uint32_t block, const struct call *call, uint8_t status,
+	struct ranks own, uint32_t *in)
+{
+	if (status == WEIR_STATUS_OK)
+		*in = mask_of(own);
+	else if (status == WEIR_STATUS_PARTIAL && lacks_root(call, own, *in))
+		status = WEIR_STATUS_ERROR;
+	return (struct weir_header){.job_id = rig.job[j].id,
+		.block_id = block,
+		.gen_id = heard[j].generation,
+		.src_cnt = call->collective == WEIR_COLLECTIVE_ACKNOWLEDGE
+			? 0
+			: (uint8_t)__builtin_popcount(*in),
+		.grad_cnt = has_payload(status) ? call->count : 0,
+		.collective = call->collective,
+		.root = call->root,
+		.dtype = call->count == 0 ? 0 : WEIR_DTYPE_INT32,
+		.status = status,
+		.degraded = status == WEIR_STATUS_PARTIAL || status == WEIR_STATUS_ERROR ||
+			status == WEIR_STATUS_WAITING,
+		.extended = true};
+}
+
+static unsigned int
+contribution_of_child(
+	unsigned int child, uint32_t block, const struct call *call, uint8_t status, uint32_t in)
+{
+	const struct ranks own = children[child];
+	uint32_t elements[ELEMENTS];
+	struct weir_header h;
+	unsigned int count;
+
+	in &= mask_of(own);
+	if (in == 0)
+		in = 1u << own.first;
+	h = header_of_switch(PARENT, block, call, status, own, &in);
+	h.src_id = (uint8_t)own.first;
+	h.flags = WEIR_FLAG_UP;
+	count = has_payload(h.status) ? calls_sent(call, own, in, RANKS, elements) : 0;
+	return frame_of_switch(&h, elements, count, in, NULL);
+}
+
+static unsigned int
+answer_of_parent(
+	unsigned int p, uint32_t block, const struct call *call, uint8_t status, uint32_t in)
+{
+	const struct ppe_parent *parent = &rig.job[LEAF].parent[p];
+	const struct ranks all = {0, RANKS};
+	uint32_t elements[ELEMENTS];
+	struct weir_header h;
+	unsigned int count;
+
+	in = (in & mask_of(all)) == 0 ? 1 : in & mask_of(all);
+	h = header_of_switch(LEAF, block, call, status, all, &in);
+	h.job_id = parent->job;
+	h.src_id = (uint8_t)leaf_ranks.first;
+	if (status == WEIR_STATUS_STALE)
+		h.gen_id++;
+	count = has_payload(h.status) ? calls_got(call, leaf_ranks, in, RANKS, elements) : 0;
+	return frame_of_switch(&h, elements, count, in, parent);
+}
+
 /* --- what leaves --------------------------------------------------------------------------------- */
 
 static int
@@ -148,8 +275,59 @@ learn(unsigned int j, const struct weir_header *h, const uint8_t *payload, unsig
 	}
 }
 
+/* A packet to a parent of the leaf. */
 static void
-hear(const uint8_t *bytes, unsigned int size)
+hear_above(const uint8_t *bytes, unsigned int port)
+{
+	const struct ppe_job *job = &rig.job[LEAF];
+	const unsigned int n = weir_get16(bytes + 38) - 8u - WEIR_EXT_BYTES;
+	const uint8_t *payload = bytes + HEADER + WEIR_EXT_BYTES;
+	struct weir_header h = {.extended = true};
+	unsigned int p;
+
+	weir_header_read(&h, bytes + HEADER);
+	p = (h.block_id & (job->window - 1u)) % PARENTS;
+	FUZZ_CHECK(rig_checksums_hold(bytes), "a wrong checksum to a parent");
+	FUZZ_CHECK(port == job->parent[p].port &&
+			weir_get32(bytes + 30) == job->parent[p].address &&
+			memcmp(bytes, job->parent[p].mac, 6) == 0 &&
+			weir_get16(bytes + 36) == job->parent[p].udp &&
+			h.job_id == job->parent[p].job,
+		"block %u to another parent than %u", h.block_id, p);
+	FUZZ_CHECK(
+		h.flags == WEIR_FLAG_UP && h.src_id == leaf_ranks.first && h.gen_id == GENERATION,
+		"flags %u, source %u, generation %u to a parent", h.flags, h.src_id, h.gen_id);
+	if (h.collective == WEIR_COLLECTIVE_ACKNOWLEDGE) {
+		FUZZ_CHECK(n == 0 && h.src_cnt == 0, "an acknowledgement of %u bytes", n);
+		return;
+	}
+	if (h.status == WEIR_STATUS_MISMATCH)
+		FUZZ_CHECK(!h.degraded && h.grad_cnt == 0 && n == sizeof(struct weir_mismatch),
+			"a mismatch of %u bytes to a parent", n);
+	else if (h.status == WEIR_STATUS_ERROR)
+		FUZZ_CHECK(h.degraded && h.grad_cnt == 0 && n == WEIR_BITMAP_BYTES &&
+				(payload[0] & ~mask_of(leaf_ranks)) == 0 &&
+				__builtin_popcount(payload[0]) == h.src_cnt,
+			"an error of %u bytes to a parent, ranks %#x", n, payload[0]);
+	else
+		FUZZ_CHECK(h.status == (h.degraded ? WEIR_STATUS_PARTIAL : WEIR_STATUS_OK),
+			"%s to a parent", weir_status_text(h.status));
+	if (!changed && has_payload(h.status))
+		calls_check(&h, payload, n, leaf_ranks, RANKS, true);
+}
+
+/* The ranks of a result's receiver. */
+static struct ranks
+receiver(unsigned int j, uint8_t source)
+{
+	for (unsigned int c = 0; j == PARENT && c < CHILDREN; c++)
+		if (children[c].first == source)
+			return children[c];
+	return (struct ranks){source, 1};
+}
+
+static void
+hear(const uint8_t *bytes, unsigned int size, unsigned int port)
 {
 	struct weir_header h;
 	const uint8_t *payload;
@@ -157,8 +335,13 @@ hear(const uint8_t *bytes, unsigned int size)
 	int j;
 
 	/* Of the switch itself; what hosts send to each other is forwarded as it is. */
-	if (size < 12 || memcmp(bytes + 6, rig_switch_mac, 6) != 0 ||
-		!rig_parse(bytes, size, &h, &payload, &n))
+	if (size < 12 || memcmp(bytes + 6, rig_switch_mac, 6) != 0)
+		return;
+	if (size >= HEADER + WEIR_EXT_BYTES && weir_get16(bytes + 34) == WEIR_PORT_UP) {
+		hear_above(bytes, port);
+		return;
+	}
+	if (!rig_parse(bytes, size, &h, &payload, &n))
 		return;
 	FUZZ_CHECK(rig_checksums_hold(bytes), "a wrong checksum");
 	FUZZ_CHECK(h.status <= WEIR_STATUS_DISPLACED, "status %u", h.status);
@@ -171,7 +354,8 @@ hear(const uint8_t *bytes, unsigned int size)
 		learn((unsigned int)j, &h, payload, n);
 	else if (!changed && heard[j].sources != 0 && (h.extended || !varied) &&
 		(h.status == WEIR_STATUS_OK || h.status == WEIR_STATUS_PARTIAL))
-		calls_check(&h, payload, n, heard[j].sources);
+		calls_check(&h, payload, n, receiver((unsigned int)j, h.src_id), heard[j].sources,
+			false);
 }
 
 static void
@@ -181,7 +365,7 @@ drain(void)
 
 	for (unsigned int p = 0; p < PORTS; p++)
 		for (unsigned int n; (n = rig_receive(&rig, p, out, 0)) > 0;)
-			hear(out, n);
+			hear(out, n, p);
 }
 
 /* --- steps --------------------------------------------------------------------------------------- */
@@ -334,6 +518,57 @@ step_attributes(struct fuzz_input *in)
 	turned_change_jobs(&rig);
 }
 
+/* A job of a tree: a packet of a host or a child, right or spoiled; an answer of a parent; another policy. */
+static void
+step_tree(struct fuzz_input *in)
+{
+	uint8_t what = fuzz_8(in), who = fuzz_8(in), block = fuzz_8(in);
+	static const uint8_t sent[] = {
+		WEIR_STATUS_OK, WEIR_STATUS_PARTIAL, WEIR_STATUS_ERROR, WEIR_STATUS_MISMATCH};
+	const uint32_t id = (uint32_t)(int8_t)block;
+	unsigned int port = 0, p, bytes;
+	struct call call = {.count = ELEMENTS};
+
+	if ((what & 7) == 7) {
+		turned_rest(&rig);
+		drain();
+		rig.job[(who & 1) != 0 ? LEAF : PARENT].policy = (uint8_t)(block % 3);
+		turned_change_jobs(&rig);
+		return;
+	}
+	if ((what & 0x20) != 0)
+		call = calls_any(fuzz_8(in), RANKS);
+	if ((what & 0x40) != 0)
+		call = (struct call){.collective = (what & 6) == 2 ? WEIR_COLLECTIVE_ACKNOWLEDGE
+								   : WEIR_COLLECTIVE_BARRIER};
+	switch (what & 7) {
+	case 0:
+	case 1:
+	case 2:
+		port = leaf_ranks.first + who % leaf_ranks.count;
+		bytes = contribution(LEAF, port, id, &call, true);
+		break;
+	case 3:
+	case 4:
+		p = who % CHILDREN;
+		port = children[p].first;
+		bytes = contribution_of_child(p, id, &call,
+			call.collective == WEIR_COLLECTIVE_ACKNOWLEDGE ? 0 : sent[who >> 2 & 3],
+			who >> 4);
+		break;
+	default:
+		/* Mostly the parent whose block it is. */
+		p = ((who & 1) + block) % PARENTS;
+		port = rig.job[LEAF].parent[p].port;
+		bytes = answer_of_parent(p, id, &call,
+			(what & 7) == 5 ? sent[who >> 1 & 3] : who >> 1 & 7, who >> 4);
+		break;
+	}
+	if ((what & 8) != 0)
+		bytes = spoil(in, bytes);
+	inject((what & 0x10) != 0 ? fuzz_8(in) % PORTS : port % PORTS, bytes);
+}
+
 static void
 step(struct fuzz_input *in)
 {
@@ -344,7 +579,9 @@ step(struct fuzz_input *in)
 	case 5: step_raw(in, kind >> 3); break;
 	case 6: turned_wait_us(&rig, fuzz_8(in) * ((kind & 8) != 0 ? 100000u : 1000u)); break;
 	case 7:
-		if ((kind & 8) != 0)
+		if ((kind & 0xc8) == TREE)
+			step_tree(in);
+		else if ((kind & 8) != 0)
 			step_attributes(in);
 		else
 			step_join_all(in);
@@ -362,11 +599,46 @@ step(struct fuzz_input *in)
 	}
 }
 
+static struct ppe_job
+leaf_job(void)
+{
+	static const uint8_t ids[] = {1, 2};
+	struct ppe_job job = rig_job_of(5, ids, 2, 2, ELEMENTS);
+
+	job.fixed_generation = GENERATION;
+	job.policy = PPE_POLICY_PARTIAL;
+	job.first_rank = (uint16_t)leaf_ranks.first;
+	job.tree_ranks = RANKS;
+	job.nb_parents = PARENTS;
+	for (unsigned int p = 0; p < PARENTS; p++)
+		job.parent[p] = (struct ppe_parent){.name = {'s', (char)('0' + p)},
+			.address = 0x0a4e00fe + (p << 8),
+			.mac = {0x02, 0x50, 0, 0, 0, (uint8_t)p},
+			.port = (uint16_t)p,
+			.udp = WEIR_PORT_EXT,
+			.job = (uint8_t)(9 + p)};
+	return job;
+}
+
+static struct ppe_job
+parent_job(void)
+{
+	static const uint8_t ids[] = {0, 1, 3};
+	struct ppe_job job = rig_job_of(6, ids, CHILDREN, 2, ELEMENTS);
+
+	job.fixed_generation = GENERATION;
+	job.policy = PPE_POLICY_PARTIAL;
+	job.children = true;
+	for (unsigned int c = 0; c < CHILDREN; c++)
+		job.ranks[children[c].first] = (uint16_t)children[c].count;
+	return job;
+}
+
 static void
 make_jobs(void)
 {
 	struct ppe_job job[JOBS] = {rig_job(1, 3, 4, ELEMENTS), rig_job(2, 2, 2, ELEMENTS),
-		rig_job(3, 2, 2, ELEMENTS), rig_job(4, 2, 4, ELEMENTS)};
+		rig_job(3, 2, 2, ELEMENTS), rig_job(4, 2, 4, ELEMENTS), leaf_job(), parent_job()};
 
 	for (unsigned int j = 0; j < JOBS; j++) {
 		job[j].timeout_ms = 100;
@@ -428,8 +700,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_input in = {data, size};
 
 	memset(heard, 0, sizeof(heard));
-	heard[FIXED].generation = GENERATION;
+	heard[FIXED].generation = heard[LEAF].generation = heard[PARENT].generation = GENERATION;
 	heard[FIXED].sources = rig.job[FIXED].nb_sources;
+	heard[LEAF].sources = heard[PARENT].sources = RANKS;
 	varied = false;
 	changed = false;
 	cuts = 0;
