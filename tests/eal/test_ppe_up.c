@@ -185,6 +185,31 @@ BOTH(another_block)
 	stop();
 }
 
+/* A parent's results may be without elements where hosts sent some. */
+BOTH(without_elements)
+{
+	struct weir_header h;
+
+	start(workers);
+	run_block(0);
+	run_block(1);
+	contribute(FIRST, 2);
+	for (uint32_t block = 2; block < 4; block++) {
+		h = header_above(block, WEIR_STATUS_OK);
+		h.collective = WEIR_COLLECTIVE_BARRIER;
+		h.op = 0;
+		h.dtype = 0;
+		h.grad_cnt = 0;
+		say(&h, NULL, 0);
+		for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
+			expect_below(rank, block, WEIR_STATUS_OK);
+			cr_assert_eq(payload_bytes, 0);
+		}
+	}
+	expect_silence();
+	stop();
+}
+
 /* The timeout ends the collection: what is there goes up, and the late host is not added. */
 BOTH(partial)
 {
