@@ -202,6 +202,12 @@ void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);
 
+/* The same later: whom a reply to the thread's packet answers, and the reply. job: NULL: there is none. */
+struct asker asker_of(const struct ppe_thread *thread, const struct job_shard *job,
+	const struct weir_header *asked);
+void reply_to(struct ppe_worker *worker, struct collective *state, const struct asker *asker,
+	enum weir_status status, const void *payload, uint8_t bytes);
+
 /* Send a finished block's result: to source `only`, or to all when negative. Returns what the thread continues with:
  * `then` (NULL: it ends), or first `emit`, if results differ by receiver. */
 struct ppe_next emit_block(struct ppe_worker *worker, struct ppe_thread *thread,

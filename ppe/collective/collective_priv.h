@@ -93,6 +93,14 @@ struct parent_keys {
 	struct pktbuf_tag_key contributions, results;
 };
 
+/* Whom a reply answers: where, and the bytes that tie it to the packet. */
+struct asker {
+	struct pktbuf_endpoint at;
+	struct weir_header header; /* of the packet */
+	uint64_t epoch; /* of the key that verified it; if the job has keys */
+	uint8_t answered[WEIR_TAG_BYTES]; /* likewise: its tag, or of a join its nonce */
+};
+
 struct up {
 	struct pktbuf_identity self; /* with the upward port in place of the extended one */
 	uint8_t nb_parents;
@@ -102,6 +110,8 @@ struct up {
 	uint8_t bound; /* bit p: the addresses of parent p are bound to its port: ppe/guard.h */
 	uint64_t (*known)
 		[MASK_WORDS]; /* by residue: the ranks that the parent said are in the block */
+	bool is_asked; /* `asker` repeated a contribution, and waits for what the parent says */
+	struct asker asker; /* the last one */
 	struct parent parent[PPE_PARENTS_MAX];
 };
 

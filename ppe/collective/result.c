@@ -66,10 +66,17 @@ send_small(struct ppe_worker *worker, struct job_shard *js, const struct pktbuf_
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
 }
 
-/* The bytes that tie a reply to its packet: a contribution's tag, a join's nonce. */
-static void
-answered_bytes(const struct ppe_thread *thread, const struct weir_header *asked,
-	uint8_t bytes[WEIR_TAG_BYTES])
+static bool
+has_tag(const struct job_shard *js, const struct weir_header *asked)
+{
+	return js != NULL &&
+		(js->keys != NULL ||
+			(js->own != NULL && asked->collective == WEIR_COLLECTIVE_JOIN));
+}
+
+struct asker
+asker_of(const struct ppe_thread *thread, const struct job_shard *js,
+	const struct weir_header *asked)
 {
 	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
 	const struct pktbuf_head *head = &thread->head;
@@ -77,33 +84,35 @@ answered_bytes(const struct ppe_thread *thread, const struct weir_header *asked,
 	uint32_t offset = asked->collective == WEIR_COLLECTIVE_JOIN
 		? c->payload + WEIR_CHALLENGE_BYTES
 		: end - WEIR_TAG_BYTES;
+	struct asker asker = {.header = *asked};
 	struct pktbuf_cursor cursor;
 
-	memset(bytes, 0, WEIR_TAG_BYTES);
-	pktbuf_cursor_init(&cursor, thread->packet, offset, WEIR_TAG_BYTES);
-	pktbuf_cursor_copy(&cursor, bytes, WEIR_TAG_BYTES);
+	endpoint_of(thread, asked->extended, &asker.at);
+	if (!has_tag(js, asked))
+		return asker;
+	asker.epoch = c->epoch;
+	pktbuf_cursor_init(&cursor, thread->packet, offset, sizeof(asker.answered));
+	pktbuf_cursor_copy(&cursor, asker.answered, sizeof(asker.answered));
+	return asker;
 }
 
 void
-reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
-	const struct weir_header *asked, enum weir_status status, const void *payload,
-	uint8_t bytes)
+reply_to(struct ppe_worker *worker, struct collective *state, const struct asker *asker,
+	enum weir_status status, const void *payload, uint8_t bytes)
 {
-	struct collective *state = ppe_state(worker, thread);
+	const struct weir_header *asked = &asker->header;
 	struct job_shard *js = state->job[asked->job_id];
 	struct weir_header header = *asked;
-	struct pktbuf_endpoint to;
 	/* A stranger can't make the job pay. */
 	struct job_shard *payer = status == WEIR_STATUS_REFUSED ? NULL : js;
 	uint8_t tagged[64];
 
-	if (!guard_conforms(worker, thread->port, GUARD_REPLIES))
+	if (!guard_conforms(worker, asker->at.port, GUARD_REPLIES))
 		return;
 	if (payer != NULL && asked->collective != WEIR_COLLECTIVE_JOIN && in_debt(worker, payer)) {
 		payer->count.policed++;
 		return;
 	}
-	endpoint_of(thread, asked->extended, &to);
 	header.gen_id = WEIR_GEN_JOIN;
 	if (js != NULL) {
 		/* The sender of a refused packet must not learn the generation. */
@@ -117,21 +126,26 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	if (asked->collective != WEIR_COLLECTIVE_JOIN)
 		header.src_cnt = 0;
 	header.degraded = status == WEIR_STATUS_WAITING;
-	if (js != NULL && status != WEIR_STATUS_REFUSED &&
-		(js->keys != NULL ||
-			(js->own != NULL && asked->collective == WEIR_COLLECTIVE_JOIN))) {
-		uint8_t answered[WEIR_TAG_BYTES];
-
-		answered_bytes(thread, asked, answered);
+	if (status != WEIR_STATUS_REFUSED && has_tag(js, asked)) {
 		header.flags = WEIR_FLAG_AUTHENTICATED;
 		if (bytes > 0)
 			memcpy(tagged, payload, bytes);
-		bytes += tag_reply(state, js, &header,
-			lmem((struct ppe_thread *)(uintptr_t)thread)->c.epoch, answered, tagged,
-			bytes);
+		bytes +=
+			tag_reply(state, js, &header, asker->epoch, asker->answered, tagged, bytes);
 		payload = tagged;
 	}
-	send_small(worker, payer, &to, &header, payload, bytes);
+	send_small(worker, payer, &asker->at, &header, payload, bytes);
+}
+
+void
+reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct weir_header *asked, enum weir_status status, const void *payload,
+	uint8_t bytes)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct asker asker = asker_of(thread, state->job[asked->job_id], asked);
+
+	reply_to(worker, state, &asker, status, payload, bytes);
 }
 
 struct weir_header

@@ -417,6 +417,21 @@ ask_above(struct collective *state, struct job_shard *js, uint32_t block)
 	slot->asked = now;
 }
 
+/* Tell the source that asked last about the block what the parent says. */
+static void
+tell(struct ppe_worker *worker, struct collective *state, struct job_shard *js,
+	const struct block *b)
+{
+	bool waiting = b->above_says == WEIR_STATUS_WAITING;
+
+	if (!js->up->is_asked || js->up->asker.header.block_id != b->block_id)
+		return;
+	js->up->is_asked = false;
+	reply_to(worker, state, &js->up->asker, (enum weir_status)b->above_says,
+		waiting ? js->up->known[b->block_id & (js->window - 1u)] : NULL,
+		waiting ? WEIR_BITMAP_BYTES : 0);
+}
+
 struct ppe_next
 late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
 {
@@ -442,13 +457,14 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		return ppe_hop(worker, thread,
 			(uint16_t)ppe_residue_shard(js->job, 0, worker->workers), silent_above);
 	}
-	if (b->above_says == WEIR_STATUS_WAITING)
-		reply_status(worker, thread, h, WEIR_STATUS_WAITING,
-			js->up->known[b->block_id & (js->window - 1u)], WEIR_BITMAP_BYTES);
-	else if (b->above_says != 0)
-		reply_status(worker, thread, h, (enum weir_status)b->above_says, NULL, 0);
-	else if (js->children && worker->now - b->opened >= js->timeout)
+	js->up->asker = asker_of(thread, js, h);
+	js->up->is_asked = true;
+	if (b->above_says != 0) {
+		tell(worker, state, js, b);
+	} else if (js->children && worker->now - b->opened >= js->timeout) {
+		js->up->is_asked = false;
 		reply_status(worker, thread, h, WEIR_STATUS_WAITING, b->in, WEIR_BITMAP_BYTES);
+	}
 	ppe_drop(worker, thread, reason);
 	return PPE_END;
 }
@@ -585,8 +601,8 @@ take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	return answered(worker, thread, js, b);
 }
 
-/* What the parent says about a block that it has not finished. Hosts that repeat are told: each of them gets an answer to
- * its own packet, and no more packets than it sends. */
+/* What the parent says about a block that it has not finished. The source that asked last is told at once: it may next
+ * repeat another block. Others are told when they repeat. A source gets no more replies than it sends packets. */
 static struct ppe_next
 note_status(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, struct block *b)
@@ -602,6 +618,7 @@ note_status(
 			&cursor, js->up->known[b->block_id & (js->window - 1u)], WEIR_BITMAP_BYTES);
 	}
 	b->above_says = c->header.status;
+	tell(worker, ppe_state(worker, thread), js, b);
 	ppe_consume(worker, thread);
 	return PPE_END;
 }

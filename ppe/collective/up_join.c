@@ -414,6 +414,7 @@ void
 up_begin(struct up *up, const struct up_home *above)
 {
 	up->nb_serving = 0;
+	up->is_asked = false;
 	for (unsigned int p = 0; p < up->nb_parents; p++) {
 		const struct parent_join *join = &above->parent[p];
 		struct parent *parent = &up->parent[p];

@@ -341,6 +341,8 @@ BOTH(waiting_above)
 	expect_silence();
 	say(&h, bitmap, 8);
 	say(&h, bitmap, sizeof(bitmap));
+	expect_below(FIRST, 0, WEIR_STATUS_WAITING); /* it had asked, and once */
+	say(&h, bitmap, sizeof(bitmap));
 	expect_silence();
 	contribute_all(0);
 	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {

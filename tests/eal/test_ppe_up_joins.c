@@ -562,6 +562,7 @@ BOTH(SUITE, others_have_left_for_another_parent)
 	expect_block_above(1, 101, 1);
 	expect_silence();
 	say(1, &h, bitmap, sizeof(bitmap));
+	expect_below(FIRST, WEIR_STATUS_WAITING);
 	pass_us(1001);
 	contribute(FIRST, generation, 1);
 	expect_below(FIRST, WEIR_STATUS_WAITING);
