@@ -287,6 +287,9 @@ hear_above(const uint8_t *bytes, unsigned int port)
 
 	weir_header_read(&h, bytes + HEADER);
 	p = (h.block_id & (job->window - 1u)) % PARENTS;
+	/* The block's parent may have said that it waits: then others are asked. */
+	if (h.collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
+		p = h.job_id == job->parent[0].job ? 0 : 1;
 	FUZZ_CHECK(rig_checksums_hold(bytes), "a wrong checksum to a parent");
 	FUZZ_CHECK(port == job->parent[p].port &&
 			weir_get32(bytes + 30) == job->parent[p].address &&
