@@ -54,8 +54,12 @@ child_fits(const struct collective *state, const struct job_shard *js, const str
 static void
 set_range(uint64_t mask[MASK_WORDS], unsigned int first, unsigned int count)
 {
-	for (unsigned int rank = first; rank < first + count; rank++)
-		mask_set(mask, (uint8_t)rank);
+	for (unsigned int end = first + count; first < end;) {
+		unsigned int n = RTE_MIN(end, (first / 64 + 1) * 64) - first;
+
+		mask[first / 64] |= UINT64_MAX >> (64 - n) << first % 64;
+		first += n;
+	}
 }
 
 static uint16_t
