@@ -221,7 +221,9 @@ class Stage(contextlib.ExitStack):
 
     def start(self):
         for switch in self.switches.values():
-            switch.start_switch()
+            switch.start_switch(wait=False)
+        for switch in self.switches.values():
+            switch.wait_switch()
 
     def stop(self):
         """Stop all, which must return everything."""

@@ -449,8 +449,8 @@ class Rack:
             file.write(text if text is not None else json.dumps(self.config(), indent=1) + '\n')
         return path
 
-    def start_switch(self, path=None, seconds=30):
-        """Start weir-switch and wait until it is up."""
+    def start_switch(self, path=None, seconds=30, wait=True):
+        """Start weir-switch and wait until it is up, or leave the waiting to wait_switch()."""
         path = path or self.write_config()
         with open(path) as file:
             config = json.load(file)
@@ -461,8 +461,12 @@ class Rack:
         self.switch = self.spawn('sw', [
             self.program(('switch', 'weir-switch')), '-c', path,
             '--stats-file', self.stats_file], 'switch')
-        self.switch.wait_line('weir-switch: ready', seconds)
+        if wait:
+            self.wait_switch(seconds)
         return self.switch
+
+    def wait_switch(self, seconds=30):
+        self.switch.wait_line('weir-switch: ready', seconds)
 
     def read_stats(self, seconds=60):
         """Ask the running switch for its statistics."""

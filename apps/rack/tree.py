@@ -261,7 +261,9 @@ class Tree(contextlib.ExitStack):
     def start(self, *names):
         """Start these switches, by default all, and wait until they are up."""
         for name in names or self.switches:
-            self[name].start_switch()
+            self[name].start_switch(wait=False)
+        for name in names or self.switches:
+            self[name].wait_switch()
 
     def stop(self):
         """Stop all switches that run: each must return everything. Returns {name: its last statistics}."""
