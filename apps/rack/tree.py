@@ -21,7 +21,7 @@ import contextlib
 import hmac
 import os
 
-from rack import Api, Rack, RackError
+from rack import Api, Rack
 
 PORT = 8080  # of the control APIs, on the switches' own addresses
 
