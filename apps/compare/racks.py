@@ -26,7 +26,7 @@ class TwoRacks(Tree):
         self.rate = rate
         self.add_job(systems.JOB, **settings.get('job', {}))
         # What starts processes on hosts keeps their files with those of the first rack.
-        self.folder, self.program, self.processes = self.leaves[0].folder, self.leaves[0].program, self.leaves[0].processes
+        self.folder, self.program = self.leaves[0].folder, self.leaves[0].program
 
     def __enter__(self):
         super().__enter__()
