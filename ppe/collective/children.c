@@ -145,7 +145,7 @@ child_take_end(const struct collective *state, const struct job_shard *js, const
 
 /* The child's block failed, so this one does. */
 static struct ppe_next
-fail(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+failed_below(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
 	const struct contribution *c = &lmem(thread)->c;
 	struct block *b = c->block;
@@ -187,5 +187,5 @@ take_degraded(struct ppe_worker *worker, struct ppe_thread *thread, struct job_s
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		c->block->in[i] |= lmem(thread)->missing[i];
 	return c->header.status == WEIR_STATUS_PARTIAL ? aggregate(worker, thread)
-						       : fail(worker, thread, js);
+						       : failed_below(worker, thread, js);
 }

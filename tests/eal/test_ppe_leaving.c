@@ -57,7 +57,7 @@ start(unsigned int workers)
 		char name[32];
 		uint16_t id;
 
-		snprintf(name, sizeof(name), "net_ring_rig%u", p);
+		snprintf(name, sizeof(name), "net_ring_rig0_%u", p);
 		cr_assert_eq(rte_eth_dev_get_port_by_name(name, &id), 0, "no device %s", name);
 		cr_assert_not_null(rte_eth_add_tx_callback(id, 0, keep, &keeper[p]));
 	}

@@ -452,7 +452,7 @@ Test(ppe_trace, of_a_worker_that_stands_still, .timeout = 90)
 	int rc = -EBUSY;
 
 	open_stage(&stage);
-	cr_assert_eq(rte_eth_dev_get_port_by_name("net_ring_rig0", &id), 0);
+	cr_assert_eq(rte_eth_dev_get_port_by_name("net_ring_rig0_0", &id), 0);
 	cr_assert_not_null(rte_eth_add_rx_callback(id, 0, stand_still, &still));
 	__atomic_store_n(&still, 1, __ATOMIC_RELEASE);
 	for (unsigned int i = 0; i < 100 && rig_turns(&stage.rig, 2); i++)

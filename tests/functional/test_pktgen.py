@@ -109,10 +109,11 @@ def a_capture_goes_through_the_switch():
                 reference = Reference(frames, TYPES[dtype], told['window'])
                 check(len(reference.sums) == told['blocks'] == 256, '%s', told)
                 check_expected(bench, reference)
+                check(stats['dropped'] == 0, 'dropped: %s', stats['drops'])
                 results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
+                check(None not in results, '%d replies without a result', results.count(None))
                 check(sorted(results) == sorted((s, b) for s in range(sources)
                                                 for b in range(256)), 'results: %s', results[:9])
-                check(stats['dropped'] == 0, 'dropped: %s', stats['drops'])
 
 
 @case
