@@ -163,7 +163,7 @@ class Bench:
         with open(os.path.join(ROOT, 'configs', base)) as file:
             config = json.load(file)
         config['switch']['name'] = self.name()
-        config['workers'] = {'idle': 'sleep'}
+        config['workers'] = dict(config.get('workers', {}), idle='sleep')
         config['eal'] = ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf']
         config.update(changes)
         with open(self.path('switch.json'), 'w') as file:

@@ -158,9 +158,10 @@ def the_same_seed_hits_the_same_packets_after_a_restart():
             # Source 0 alone: of 64 blocks, those that are open are the ones that came through.
             for block in range(64):
                 first.send(block, [1])
-            wait_for(lambda: faults_of(api)['rules'][0]['matched'] == 64, 'all have come')
-            open_ = {b['block'] for b in api.get('/v1/blocks?limit=256')['blocks']}
-            missing.append(sorted(set(range(64)) - open_))
+            rule = lambda: faults_of(api)['rules'][0]
+            open_ = lambda: {b['block'] for b in api.get('/v1/blocks?limit=256')['blocks']}
+            wait_for(lambda: rule()['matched'] == 64 and len(open_()) == 64 - rule()['hit'], 'all have come')
+            missing.append(sorted(set(range(64)) - open_()))
     check(missing[0] == missing[1] and 5 < len(missing[0]) < 40, '%s', missing)
 
 
