@@ -135,20 +135,12 @@ struct weir_unexpected {
 	bool closed; /* an operation has failed: nothing is kept any more */
 };
 
-/* Where packets are received into: WEIR_BATCH buffers in one allocation. */
-struct weir_inbox {
-	uint8_t *bytes;
-	size_t stride; /* bytes per buffer: the largest result */
-	struct mmsghdr messages[WEIR_BATCH];
-	struct iovec vectors[WEIR_BATCH];
-	struct sockaddr_in from[WEIR_BATCH];
-};
-
 /* What a batch of packets is sent from: as many as there are vectors for their pieces. */
 #define WEIR_VECTORS 1024
+#define WEIR_SENDS   (WEIR_VECTORS / 2) /* a header and a payload each */
 struct weir_outbox {
-	struct mmsghdr messages[WEIR_BATCH];
-	struct sockaddr_in to[WEIR_BATCH];
+	struct weir_tx tx[WEIR_SENDS];
+	struct weir_slot *slots[WEIR_SENDS];
 	struct iovec vectors[WEIR_VECTORS];
 };
 static_assert(WEIR_VECTORS >= WEIR_SOURCES_MAX + 2, "header, slices, tag");
@@ -199,7 +191,7 @@ struct weir {
 
 	/* The protocol's. */
 	struct weir_ring ring;
-	struct weir_inbox inbox;
+	uint32_t longest; /* bytes of a datagram of the switch at most */
 	struct weir_outbox *outbox;
 	struct weir_unexpected unexpected;
 	uint64_t
@@ -301,13 +293,14 @@ bool weir_window_begin(struct weir *weir, struct weir_request *request);
 void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
 void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
 uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
-/* The message goes to the port of this block; a repetition to the form's own port, which every firewall passes. */
-void weir_address(
-	struct weir *weir, unsigned int message, bool extended, uint32_t block, bool repetition);
-/* The kernel refuses a message: a rule of this host may pass only the form's own port, so all use that from now on. */
+/* The UDP port for this block, network byte order; a repetition goes to the form's own port, which every firewall passes. */
+in_port_t weir_port(const struct weir *weir, bool extended, uint32_t block, bool repetition);
+/* The host refuses a datagram: a rule may pass only the form's own port, so all use that from now on. */
 void weir_address_refused(struct weir *weir, int error);
-/* Receive all that the socket has, up to a bound. multicast: fd is the group's. */
-void weir_receive(struct weir *weir, int fd, bool multicast, uint64_t now);
+/* Receive what has come, up to a bound. group: after WEIR_READY_GROUP. True: there may be more. */
+bool weir_receive(struct weir *weir, bool group, uint64_t now);
+/* Take the errors that the network has reported. */
+void weir_take_errors(struct weir *weir);
 /* Is the packet from the switch? *extended is its form. */
 bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended);
 /* Part of the nonce of a result's tag: rank + 1 where each receiver gets another result; else 0. */

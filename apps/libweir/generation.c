@@ -33,20 +33,23 @@ send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 			(h->base_form ? WEIR_FLAG_BASE_RESULTS : 0),
 	};
 	uint8_t packet[WEIR_EXT_BYTES + sizeof(struct weir_join_proof) + WEIR_TAG_BYTES];
+	struct iovec piece = {.iov_base = packet};
+	struct weir_tx tx = {.pieces = &piece, .count = 1, .port = h->switch_ext.sin_port};
 	size_t bytes = weir_header_write(&header, packet);
+	int code;
 
 	if (h->auth != NULL)
 		bytes = weir_auth_join(h->auth, &h->own, packet);
 	if (bytes == 0)
 		return weir_error_set(h, -ENOMEM, "out of memory");
 	h->spoke_at = weir_now();
-	if (sendto(h->fd, packet, bytes, 0, (const struct sockaddr *)&h->switch_ext,
-		    sizeof(h->switch_ext)) >= 0 ||
-		errno == EAGAIN || errno == ENOBUFS || errno == EINTR)
+	tx.bytes = (uint32_t)(piece.iov_len = bytes);
+	code = h->transport->ops->send(h->transport, &tx, 1);
+	if (code >= 0 || code == -EAGAIN || code == -ENOBUFS || code == -EINTR)
 		return 0;
-	if (!weir_socket_soft_error(errno))
-		return weir_error_set(h, -errno, "cannot send to the switch: %s", strerror(errno));
-	h->network_error = errno;
+	if (!weir_soft_error(-code))
+		return weir_error_set(h, code, "cannot send to the switch: %s", strerror(-code));
+	h->network_error = -code;
 	return 0;
 }
 
@@ -183,23 +186,24 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 	}
 }
 
+/* Bytes of a reply to a join at most; longer datagrams are results of an earlier generation. */
+#define REPLY_MOST 256
+
 static int
 receive_replies(struct weir *weir, uint32_t nonce)
 {
-	uint8_t packet[256];
-	struct sockaddr_in from;
+	struct weir_transport *t = weir->h.transport;
+	struct weir_rx rx[WEIR_BATCH];
+	unsigned int n;
 	int code = 0;
 
-	while (code == 0) {
-		socklen_t size = sizeof(from);
-		ssize_t bytes = recvfrom(weir->h.fd, packet, sizeof(packet),
-			MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&from, &size);
-
-		if (bytes < 0)
-			return 0;
-		if ((size_t)bytes <= sizeof(packet))
-			code = take_reply(weir, nonce, &from, packet, (size_t)bytes);
-	}
+	do {
+		n = t->ops->receive(t, false, rx, WEIR_BATCH);
+		for (unsigned int i = 0; i < n && code == 0; i++)
+			if (rx[i].length <= REPLY_MOST)
+				code = take_reply(
+					weir, nonce, rx[i].from, rx[i].bytes, rx[i].length);
+	} while (n == WEIR_BATCH && code == 0);
 	return code;
 }
 
@@ -269,7 +273,7 @@ weir_join_step(struct weir *weir, uint64_t *until)
 	uint64_t now = weir_now();
 	int code;
 
-	weir_socket_drain_errors(&weir->h);
+	weir_take_errors(weir);
 	code = receive_replies(weir, weir->join_nonce);
 	if (code == 0 && now >= j->deadline)
 		return weir_error_join(&weir->h, now - j->begin);
@@ -289,12 +293,12 @@ join_job(struct weir *weir, uint64_t deadline)
 	int code = weir_join_begin(weir, deadline);
 
 	while (code == 0) {
-		struct pollfd p = {.fd = weir->h.fd, .events = POLLIN};
+		struct weir_transport *t = weir->h.transport;
 		uint64_t until = 0;
 
 		code = weir_join_step(weir, &until);
 		if (code == 0)
-			weir_sleep(&p, 1, until);
+			(void)t->ops->wait(t, -1, false, 0, until);
 	}
 	return code < 0 ? code : 0;
 }
@@ -330,41 +334,52 @@ weir_keepalive(struct weir *weir, uint64_t now)
 
 /* What a handle has for one generation: joined, made as the switch tells the job to be, and given up. */
 
-static int
-create_inbox(struct weir_inbox *in, unsigned int elements)
+/* Make room in the transport for a window of the job's results; the window that there is room for. 0: no memory. */
+static uint32_t
+size_window(struct weir *weir)
 {
+	struct weir_handle *h = &weir->h;
+	struct weir_transport *t = h->transport;
 	/* No result is longer: 4 bytes an element (weir_elements), at least one of 8. */
-	size_t payload = elements > 1 ? elements * 4u : 8u;
+	size_t payload = h->elements > 1 ? h->elements * 4u : 8u;
+	uint32_t window = h->window_job, room;
+	uint64_t granted;
 
-	in->stride = WEIR_EXT_BYTES + payload + WEIR_BITMAP_BYTES + WEIR_TAG_BYTES;
-	in->bytes = malloc(WEIR_BATCH * in->stride);
-	if (in->bytes == NULL)
-		return -ENOMEM;
-	for (int i = 0; i < WEIR_BATCH; i++) {
-		in->vectors[i] = (struct iovec){in->bytes + (size_t)i * in->stride, in->stride};
-		in->messages[i].msg_hdr = (struct msghdr){
-			.msg_name = &in->from[i],
-			.msg_namelen = sizeof(in->from[i]),
-			.msg_iov = &in->vectors[i],
-			.msg_iovlen = 1,
-		};
-	}
-	return 0;
+	weir->longest = (uint32_t)(WEIR_EXT_BYTES + payload + WEIR_BITMAP_BYTES + WEIR_TAG_BYTES);
+	room = t->ops->size(t, weir->longest, window, &granted);
+	while (window > 1 && (window > room || (h->window_limit && window > h->window_limit)))
+		window /= 2;
+	WEIR_SET(h, window, window);
+	WEIR_SET(h, window_job, h->window_job);
+	WEIR_SET(h, receive_buffer, granted);
+	return room == 0 ? 0 : window;
+}
+
+/* Receive the job's multicast results, if it has them. */
+static int
+join_group(struct weir_handle *h)
+{
+	struct sockaddr_in group = h->base_form ? h->switch_base : h->switch_ext;
+	char text[256];
+	int code;
+
+	if (h->group.s_addr == 0)
+		return 0;
+	group.sin_addr = h->group;
+	code = h->transport->ops->join(h->transport, &group, text, sizeof(text));
+	return code < 0 ? weir_error_set(h, code, "%s", text) : 0;
 }
 
 int
 weir_joined(struct weir *weir)
 {
-	int code = 0;
+	int code = join_group(&weir->h);
+	uint32_t window;
 
-	if (weir->h.group.s_addr != 0)
-		code = weir_socket_join_group(&weir->h);
 	if (code < 0)
 		return code;
-	if (create_inbox(&weir->inbox, weir->h.elements) < 0)
-		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
-	weir->ring.window = weir_socket_size(&weir->h, weir->inbox.stride);
-	if (weir_ring_create(&weir->ring, weir->ring.window) < 0)
+	window = size_window(weir);
+	if (window == 0 || weir_ring_create(&weir->ring, window) < 0)
 		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
 	weir->outbox = calloc(1, sizeof(*weir->outbox));
 	if (weir->outbox == NULL || weir_unexpected_create(weir) < 0)
@@ -396,18 +411,15 @@ weir_end(struct weir *weir)
 	weir_loop_remove(weir);
 	weir_work_cancel(&weir->query_work);
 	weir->querying = false;
-	if (weir->h.group_fd >= 0)
-		close(weir->h.group_fd);
-	weir->h.group_fd = -1;
+	if (weir->h.transport != NULL)
+		weir->h.transport->ops->leave(weir->h.transport);
 	weir->h.group.s_addr = 0;
 	weir->h.tagged = false;
 	weir_ring_destroy(&weir->ring);
 	weir_unexpected_destroy(weir);
-	free(weir->inbox.bytes);
 	free(weir->outbox);
 	weir->outbox = NULL;
 	memset(&weir->ring, 0, sizeof(weir->ring));
-	memset(&weir->inbox, 0, sizeof(weir->inbox));
 	weir->next_block = 0;
 	weir->next_number = 0;
 	weir->h.generation = 0;
@@ -448,7 +460,7 @@ weir_rejoin(struct weir *weir)
 			"weir_iopen or an operation, another thread's perhaps, is under way on "
 			"this "
 			"handle, or its request was not waited for");
-	if (weir->h.fd >= 0) {
+	if (weir->h.transport != NULL) {
 		weir_end(weir);
 		code = begin_again(weir);
 		pthread_mutex_lock(&weir->lock);

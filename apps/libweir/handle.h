@@ -3,7 +3,7 @@
  * What every file of libweir knows of a handle and of an operation. The library has two layers:
  *
  *	helpers (this header; they never include engine.h)
- *	  socket.c        the sockets: open, size, multicast group, errors that the kernel queued
+ *	  transport.c     which transport a process uses (transport.h); udp.c is the one over sockets
  *	  auth.c          the source's key: proofs of joins, tags of an authenticated job
  *	  geometry.c      how an operation is cut into blocks
  *	  partial.c       partial results: who is missing, rescaling, error feedback
@@ -35,6 +35,7 @@
 
 #include "apps/libweir/auth.h"
 #include "apps/libweir/geometry.h"
+#include "apps/libweir/transport.h"
 #include "apps/libweir/weir.h"
 #include "pktbuf/wire/wire.h"
 
@@ -87,8 +88,7 @@ struct weir_handle {
 	struct weir_auth *auth; /* proves joins; NULL: they prove nothing */
 	bool tagged; /* the job is authenticated: its data packets have tags, too */
 
-	int fd; /* sends and receives */
-	int group_fd; /* receives multicast results; -1 without */
+	struct weir_transport *transport; /* NULL: not open */
 	int wake_fd; /* eventfd: wakes the thread that sleeps on the sockets */
 
 	/* What came last. */
@@ -225,17 +225,17 @@ uint64_t weir_warn_due(struct weir_handle *h, uint64_t since);
 bool weir_warn_is_due(struct weir_handle *h, uint64_t since);
 void weir_warn_waiting(struct weir_handle *h, const char *text);
 
-/* ---- socket.c; 0 or -errno with h->error set ---- */
-
-int weir_socket_open(struct weir_handle *h);
-int weir_socket_join_group(struct weir_handle *h);
-void weir_socket_close(struct weir_handle *h);
-/* Size the buffers for datagrams of so many bytes; returns the window that they have room for. */
-uint32_t weir_socket_size(struct weir_handle *h, size_t datagram);
-void weir_socket_drain_errors(struct weir_handle *h);
 /* Sleep on the descriptors until one is ready, or until `due` (ns), which returns no events. UINT64_MAX: without end. */
-void weir_sleep(struct pollfd *polls, nfds_t count, uint64_t due);
-bool weir_socket_soft_error(int error); /* repetition may repair it */
+static inline void
+weir_sleep(struct pollfd *polls, nfds_t count, uint64_t due)
+{
+	uint64_t now = due != UINT64_MAX ? weir_now() : 0, left = due > now ? due - now : 0;
+	const struct timespec wait = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
+
+	if (ppoll(polls, count, due != UINT64_MAX ? &wait : NULL, NULL) < 0)
+		for (nfds_t i = 0; i < count; i++)
+			polls[i].revents = 0;
+}
 
 /* Prove joins with this key (weir_auth_create), once the source is known. 0 or -errno with h->error set. */
 int weir_auth_use(struct weir_handle *h, const uint8_t key[WEIR_KEY_BYTES], bool of_job);

@@ -119,18 +119,19 @@ weir_loop_look(struct weir *weir, uint64_t at)
 bool
 weir_loop_watch(struct weir *weir)
 {
+	const struct weir_transport *t = weir->h.transport;
 	uint32_t events = EPOLLIN | (weir->ring.want_write ? EPOLLOUT : 0u);
 	struct epoll_event event = {.events = events, .data.u32 = (uint32_t)weir->place};
 	int operation = weir->watched != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
 	if (weir->watched == events)
 		return true;
-	if (epoll_ctl(loop.epoll_fd, operation, weir->h.fd, &event) < 0)
+	if (epoll_ctl(loop.epoll_fd, operation, t->fd, &event) < 0)
 		return false;
 	event.events = EPOLLIN;
-	if (weir->watched == 0 && weir->h.group_fd >= 0 &&
-		epoll_ctl(loop.epoll_fd, EPOLL_CTL_ADD, weir->h.group_fd, &event) < 0) {
-		(void)epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, weir->h.fd, NULL);
+	if (weir->watched == 0 && t->group_fd >= 0 &&
+		epoll_ctl(loop.epoll_fd, EPOLL_CTL_ADD, t->group_fd, &event) < 0) {
+		(void)epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
 		return false;
 	}
 	weir->watched = events;
@@ -140,13 +141,15 @@ weir_loop_watch(struct weir *weir)
 void
 weir_loop_unwatch(struct weir *weir, uint64_t at)
 {
+	const struct weir_transport *t = weir->h.transport;
+
 	if (weir->watched == 0)
 		return;
 	weir_loop_look(weir, at);
 	weir->watched = 0;
-	(void)epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, weir->h.fd, NULL);
-	if (weir->h.group_fd >= 0)
-		(void)epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, weir->h.group_fd, NULL);
+	(void)epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
+	if (t->group_fd >= 0)
+		(void)epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, t->group_fd, NULL);
 }
 
 /* ---- the thread ---- */

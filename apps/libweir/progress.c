@@ -7,7 +7,6 @@
 #include "apps/libweir/engine.h"
 #include "apps/libweir/control.h"
 
-#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
@@ -134,20 +133,6 @@ next_due(struct weir *weir)
 	return due;
 }
 
-/* Poll until a descriptor is ready, or until then (ns). */
-static bool
-spin(struct pollfd *polls, nfds_t count, uint64_t end)
-{
-	const struct timespec at_once = {0};
-
-	do {
-		if (ppoll(polls, count, &at_once, NULL) != 0)
-			return true;
-		sched_yield();
-	} while (weir_now() < end);
-	return false;
-}
-
 /* Handle timeouts and repetitions. */
 static void
 take_time(struct weir *weir, uint64_t now)
@@ -176,54 +161,60 @@ take_time(struct weir *weir, uint64_t now)
 void
 weir_drive(struct weir *weir, uint64_t until)
 {
-	struct pollfd polls[3] = {
-		{.fd = weir->h.wake_fd, .events = POLLIN}, {.fd = weir->h.fd, .events = POLLIN},
-		{.fd = weir->h.group_fd, .events = POLLIN}, /* -1 is ignored */
-	};
+	struct weir_transport *t = weir->h.transport;
 	uint64_t due = next_due(weir), wakes, polling = 0, since = 0, now;
+	unsigned int ready;
+	bool for_write;
 
 	due = due < until ? due : until;
 	weir->asleep_until = due;
-	weir->asleep_for_write = weir->ring.want_write;
-	if (weir->asleep_for_write)
-		polls[1].events |= POLLOUT;
+	weir->asleep_for_write = for_write = weir->ring.want_write;
 	if (weir->watched != 0)
 		weir_loop_unwatch(weir, weir_now() + WEIR_PARKED_NS);
 	if (weir->spin.most != 0) {
-		polling = weir_spin_next(&weir->spin);
 		since = weir_now();
+		polling = weir_spin_next(&weir->spin);
+		polling = polling == 0 ? 0 : since + polling < due ? since + polling : due;
 	}
 	pthread_mutex_unlock(&weir->lock);
-	if (polling == 0 || !spin(polls, 3, since + polling < due ? since + polling : due))
-		weir_sleep(polls, 3, due);
-	if (polls[0].revents != 0 && read(weir->h.wake_fd, &wakes, sizeof(wakes)) < 0)
-		polls[0].revents = 0; /* another thread has read it */
+	ready = t->ops->wait(t, weir->h.wake_fd, for_write, polling, due);
+	if (ready & WEIR_READY_WOKEN && read(weir->h.wake_fd, &wakes, sizeof(wakes)) < 0)
+		wakes = 0; /* another thread has read it */
 	pthread_mutex_lock(&weir->lock);
 	weir->asleep_until = 0;
 	now = weir_now();
 	if (since != 0)
 		weir_spin_sample(&weir->spin, now - since);
-	if (polls[1].revents & POLLERR)
-		weir_socket_drain_errors(&weir->h);
-	if (polls[1].revents & POLLOUT)
+	if (ready & WEIR_READY_ERROR)
+		weir_take_errors(weir);
+	if (ready & WEIR_READY_TX)
 		weir->ring.want_write = false;
-	if (polls[1].revents & POLLIN)
-		weir_receive(weir, weir->h.fd, false, now);
-	if (polls[2].revents & POLLIN)
-		weir_receive(weir, weir->h.group_fd, true, now);
+	if (ready & WEIR_READY_RX)
+		weir_receive(weir, false, now);
+	if (ready & WEIR_READY_GROUP)
+		weir_receive(weir, true, now);
 	take_time(weir, now);
+}
+
+/* One pass over the transport. True: more may have come. */
+static bool
+pass(struct weir *weir)
+{
+	uint64_t now = weir_now();
+	bool more;
+
+	weir->ring.want_write = false;
+	more = weir_receive(weir, false, now);
+	if (weir->h.transport->group_fd >= 0)
+		more |= weir_receive(weir, true, now);
+	take_time(weir, now);
+	return more;
 }
 
 void
 weir_drive_once(struct weir *weir)
 {
-	uint64_t now = weir_now();
-
-	weir->ring.want_write = false;
-	weir_receive(weir, weir->h.fd, false, now);
-	if (weir->h.group_fd >= 0)
-		weir_receive(weir, weir->h.group_fd, true, now);
-	take_time(weir, now);
+	(void)pass(weir);
 }
 
 static void
@@ -261,7 +252,8 @@ weir_serve(struct weir *weir, bool error)
 		return parked;
 	}
 	if (error)
-		weir_socket_drain_errors(&weir->h);
-	weir_drive_once(weir);
+		weir_take_errors(weir);
+	if (pass(weir))
+		return now;
 	return weir_loop_watch(weir) ? next_due(weir) : parked;
 }

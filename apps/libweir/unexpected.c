@@ -251,6 +251,7 @@ void
 weir_unexpected_flush(struct weir *weir, uint64_t now)
 {
 	uint8_t packets[WEIR_BATCH][WEIR_EXT_BYTES + WEIR_TAG_BYTES];
+	struct weir_transport *t = weir->h.transport;
 	struct weir_outbox *out = weir->outbox;
 	struct weir_unexpected *a = &weir->unexpected;
 
@@ -268,17 +269,19 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 				break;
 			out->vectors[n] =
 				(struct iovec){packets[n], write_packet(weir, r, packets[n])};
-			out->messages[n].msg_hdr = (struct msghdr){
-				.msg_iov = &out->vectors[n],
-				.msg_iovlen = 1,
+			out->tx[n] = (struct weir_tx){
+				.pieces = &out->vectors[n],
+				.count = 1,
+				.bytes = (uint32_t)out->vectors[n].iov_len,
+				.port = weir_port(
+					weir, true, expected(weir, r, &number), r->tries != 0),
 			};
-			weir_address(weir, n, true, expected(weir, r, &number), r->tries != 0);
 			n++;
 		}
-		sent = sendmmsg(weir->h.fd, out->messages, n, MSG_DONTWAIT);
-		if (sent <= 0) { /* ignore the error: it must not end the others' operation */
+		sent = t->ops->send(t, out->tx, n);
+		if (sent < 0) { /* ignore the error: it must not end the others' operation */
 			WEIR_COUNT(&weir->h, send_errors, 1);
-			weir_address_refused(weir, errno);
+			weir_address_refused(weir, -sent);
 			a->retry_at = now + RETRY_NS;
 			return;
 		}

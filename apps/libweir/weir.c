@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS       30000
@@ -174,6 +175,31 @@ prepare(struct weir *weir, const struct weir_config *config)
 	return code;
 }
 
+static int
+open_transport(struct weir *weir)
+{
+	struct weir_handle *h = &weir->h;
+	struct weir_transport_config config = {
+		.own = h->own,
+		.switch_address = h->switch_ext.sin_addr,
+		.spin_us = (unsigned int)(weir->spin.most / 1000),
+	};
+	const struct weir_transport_ops *ops;
+	char text[512];
+	int code;
+
+	h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (h->wake_fd < 0)
+		return weir_error_set(h, -errno, "eventfd: %s", strerror(errno));
+	ops = weir_transport_find(&code, text, sizeof(text));
+	if (ops != NULL)
+		code = ops->open(&config, &h->transport, text, sizeof(text));
+	if (code < 0)
+		return weir_error_set(h, code, "%s", text);
+	h->own = config.own;
+	return 0;
+}
+
 /* Have all that the join by UDP needs. It may wait for the control API, and for no host. again: as of
  * weir_control_join(). */
 static int
@@ -181,7 +207,7 @@ contact(struct weir *weir, uint64_t deadline, uint64_t *again)
 {
 	int code = weir->h.control != NULL ? weir_control_join(&weir->h, deadline, again) : 0;
 
-	return code != 0 ? code : weir_socket_open(&weir->h);
+	return code != 0 ? code : open_transport(weir);
 }
 
 /* Make a handle, and read its configuration. 0, or -errno: then *out has the reason, or is NULL without memory. */
@@ -201,7 +227,7 @@ create(const struct weir_config *config, struct weir **out)
 	weir->h.process = weir_process();
 	weir->place = -1;
 	weir->h.noun = "source";
-	weir->h.fd = weir->h.group_fd = weir->h.wake_fd = weir->ended_fd = -1;
+	weir->h.wake_fd = weir->ended_fd = -1;
 	pthread_mutex_init(&weir->h.warn_lock, NULL);
 	pthread_mutex_init(&weir->lock, NULL);
 	pthread_cond_init(&weir->ended, NULL);
@@ -282,7 +308,7 @@ go_on(struct weir *weir, uint64_t *until)
 		if (code != 0)
 			return code < 0 ? code : 0;
 		weir->contacted = true;
-		weir->open_work.fd = weir->h.fd;
+		weir->open_work.fd = weir->h.transport->fd;
 	}
 	return weir_join_step(weir, until);
 }
@@ -370,9 +396,14 @@ cancel(struct weir *weir)
 }
 
 static void
-close_descriptors(struct weir *weir)
+close_descriptors(struct weir *weir, bool in_child)
 {
-	weir_socket_close(&weir->h);
+	struct weir_transport *t = weir->h.transport;
+
+	if (t != NULL)
+		t->ops->close(t, in_child);
+	if (weir->h.wake_fd >= 0)
+		close(weir->h.wake_fd);
 	if (weir->ended_fd >= 0)
 		close(weir->ended_fd);
 }
@@ -384,7 +415,7 @@ destroy(struct weir *weir)
 	weir_end(weir);
 	weir_control_leave(weir->h.control);
 	weir_error_feedback_drop(&weir->h, NULL);
-	close_descriptors(weir);
+	close_descriptors(weir, false);
 	weir_auth_destroy(weir->h.auth);
 	free(weir->degraded);
 	pthread_cond_destroy(&weir->ended);
@@ -417,7 +448,7 @@ weir_close(struct weir *weir)
 		return;
 	if (weir_inherited(weir)) {
 		/* A thread of the parent may hold the lock, and the membership is the parent's. */
-		close_descriptors(weir);
+		close_descriptors(weir, true);
 		return;
 	}
 	if (abandon(weir))

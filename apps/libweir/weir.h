@@ -32,6 +32,8 @@
  *	WEIR_CA                          ca_file
  *	WEIR_SETTINGS                    settings
  *
+ * WEIR_TRANSPORT names the transport, with or without a control address (weir_use_transport).
+ *
  * The library reads these variables only when there is a control address, and never in a set-user-ID
  * program.
  *
@@ -62,7 +64,8 @@
  * undefined. (A call that could not begin, for -ENOMEM or an -EMSGSIZE of too many slices, has sent nothing and does
  * not change the handle; sources that could begin it wait for this one.)
  *
- * Cost: one system call for up to 64 packets in each direction; no copy to send, one to receive; see spin_us.
+ * Cost: one system call for up to 512 packets that leave, or 64 that come (several times as many where the kernel joins
+ * them); no copy to send, one to receive; see spin_us.
  */
 #ifndef APPS_LIBWEIR_WEIR_H
 #define APPS_LIBWEIR_WEIR_H
@@ -227,6 +230,14 @@ struct weir;
 WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
 
 /*
+ * How handles that are opened from now on reach the switch: "udp", the kernel's sockets, or "dpdk", devices of DPDK
+ * without the kernel, from libweir-dpdk (docs/libweir.md, "Transports"); or the path of a library with a transport.
+ * NULL: as WEIR_TRANSPORT says, or else "udp". weir_open fails if the transport cannot be loaded. 0, or -EINVAL: the name is too
+ * long. Any thread; not in a set-user-ID program.
+ */
+WEIR_API int weir_use_transport(const char *name);
+
+/*
  * Begin what weir_open does, and return without waiting for the switch or for another source: the library's control
  * thread does the rest. config is only read during the call; a token file too. 0: weir_open_test() says when it has
  * ended. Otherwise as weir_open: nothing was begun, and the caller closes *weir.
@@ -294,7 +305,7 @@ WEIR_API int weir_open_test(struct weir *weir, bool *done);
  *                than the job has sources, too few for slices: then no source has sent anything, and the
  *                handle is unchanged
  *   -ECANCELED   the handle was closed during the call
- *   others       from sendmmsg(2)
+ *   others       of the transport: from sendmmsg(2)
  *
  * With control the library asks the control API when the switch is silent for seconds, and when the
  * operation fails: so the operation fails before op_timeout_ms when the job is gone, and the text gives the
@@ -496,7 +507,7 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(foreign, "packets of another job, generation or source, or not from the switch")         \
 	X(forged, "packets without the right tag, where they need one; ignored")                   \
 	X(malformed, "packets from the switch that failed a check of length, type or range")       \
-	X(send_errors, "errors of sendmmsg(2) and ICMP errors, repaired by repetition")            \
+	X(send_errors, "errors of the transport and ICMP errors, repaired by repetition")          \
 	X(srtt_ns, "smoothed round-trip time of a block, stragglers' time included")               \
 	X(rto_ns, "retransmission timeout")                                                        \
 	X(window, "blocks in flight at most")                                                      \

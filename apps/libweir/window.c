@@ -76,7 +76,7 @@ gather(struct weir_slot *slot, struct iovec *vectors)
 	unsigned int n = 1;
 
 	vectors[0] = (struct iovec){slot->header, slot->header_bytes};
-	/* iovec has no const; sendmmsg only reads */
+	/* iovec has no const; what is sent is only read */
 	for (unsigned int i = 0; i < span->pieces; i++)
 		vectors[n++] = (struct iovec){
 			(void *)(uintptr_t)(slot->payload + span->offset + i * span->stride),
@@ -336,7 +336,7 @@ datagram_bytes(const struct weir_slot *slot)
 	return slot->header_bytes + slot->payload_bytes + slot->tag_bytes;
 }
 
-/* The kernel refused the first of the ready packets. */
+/* The transport refused the first packet. */
 static void
 send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_t now)
 {
@@ -347,10 +347,10 @@ send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_
 		r->want_write = true;
 	} else if (error == EINTR || error == ENOBUFS || error == ENOMEM) {
 		r->retry_at = now + RETRY_NS;
-	} else if (weir_socket_soft_error(error)) {
+	} else if (weir_soft_error(error)) {
 		weir->h.network_error = error;
 		weir_address_refused(weir, error);
-		weir_socket_drain_errors(&weir->h);
+		weir_take_errors(weir);
 		r->retry_at = now + RETRY_NS;
 	} else if (error == EMSGSIZE) {
 		weir_fail(
@@ -379,20 +379,15 @@ sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	WEIR_COUNT(&weir->h, wire_sent, weir_wire_bytes(datagram_bytes(slot)));
 }
 
-void
-weir_address(
-	struct weir *weir, unsigned int message, bool extended, uint32_t block, bool repetition)
+in_port_t
+weir_port(const struct weir *weir, bool extended, uint32_t block, bool repetition)
 {
 	const struct weir_handle *h = &weir->h;
-	struct sockaddr_in *to = &weir->outbox->to[message];
-	struct msghdr *header = &weir->outbox->messages[message].msg_hdr;
+	in_port_t own = extended ? h->switch_ext.sin_port : h->switch_base.sin_port;
 
-	*to = extended ? h->switch_ext : h->switch_base;
-	if (!repetition)
-		to->sin_port = htons(weir_block_port(
-			ntohs(to->sin_port), h->more_ports + 1u, h->job, h->window_job, block));
-	header->msg_name = to;
-	header->msg_namelen = sizeof(*to);
+	if (repetition || h->more_ports == 0)
+		return own;
+	return htons(weir_block_port(ntohs(own), h->more_ports + 1u, h->job, h->window_job, block));
 }
 
 void
@@ -402,53 +397,82 @@ weir_address_refused(struct weir *weir, int error)
 		weir->h.more_ports = 0;
 }
 
-/* Pack a batch of ready slots; returns their number. */
+/* Pack the ready slots that go to this port; 0: any. *used: vectors. Returns how many there are then. */
 static unsigned int
-pack(struct weir *weir)
+pack(struct weir *weir, in_port_t port, unsigned int n, unsigned int *used)
 {
 	struct weir_outbox *out = weir->outbox;
-	struct iovec *vectors = out->vectors;
 	struct weir_slot *slot;
-	unsigned int n = 0;
 
 	TAILQ_FOREACH (slot, &weir->ring.ready, link) {
-		if (n == WEIR_BATCH ||
-			vectors + slot->shape.send.pieces + 2 > out->vectors + WEIR_VECTORS)
+		in_port_t to = weir_port(weir, !weir->h.base_form, slot->block, slot->tries != 0);
+		struct weir_tx *tx = &out->tx[n];
+
+		if (n == WEIR_SENDS || *used + slot->shape.send.pieces + 2 > WEIR_VECTORS)
 			break;
-		out->messages[n].msg_hdr = (struct msghdr){
-			.msg_iov = vectors,
-			.msg_iovlen = gather(slot, vectors),
+		if (port != 0 && to != port)
+			continue;
+		*tx = (struct weir_tx){
+			.pieces = &out->vectors[*used],
+			.count = gather(slot, &out->vectors[*used]),
+			.lasting = slot->shape.send.pieces,
+			.bytes = (uint32_t)datagram_bytes(slot),
+			.port = to,
 		};
-		weir_address(weir, n, !weir->h.base_form, slot->block, slot->tries != 0);
-		vectors += out->messages[n++].msg_hdr.msg_iovlen;
+		out->slots[n++] = slot;
+		*used += tx->count;
 	}
+	return n;
+}
+
+/* Pack a batch of ready slots. Those to one port follow each other, so that a transport may send them as one. */
+static unsigned int
+pack_all(struct weir *weir)
+{
+	const struct weir_handle *h = &weir->h;
+	in_port_t own = h->base_form ? h->switch_base.sin_port : h->switch_ext.sin_port;
+	unsigned int used = 0, n = 0;
+
+	if (h->more_ports == 0)
+		return pack(weir, 0, 0, &used);
+	for (unsigned int i = 0; i <= h->more_ports; i++)
+		n = pack(weir, htons((uint16_t)(ntohs(own) + 2 * i)), n, &used);
 	return n;
 }
 
 void
 weir_window_flush(struct weir *weir, uint64_t now)
 {
+	struct weir_transport *t = weir->h.transport;
 	struct weir_ring *r = &weir->ring;
 
 	if (r->want_write || (r->retry_at != 0 && now < r->retry_at))
 		return;
 	r->retry_at = 0;
 	while (!TAILQ_EMPTY(&r->ready)) {
-		int done = sendmmsg(weir->h.fd, weir->outbox->messages, pack(weir), MSG_DONTWAIT);
+		int done = t->ops->send(t, weir->outbox->tx, pack_all(weir));
 
-		if (done <= 0) {
-			send_refused(weir, done < 0 ? errno : EAGAIN, TAILQ_FIRST(&r->ready), now);
+		if (done < 0) {
+			send_refused(weir, -done, weir->outbox->slots[0], now);
 			return;
 		}
 		weir->h.spoke_at = now;
-		while (done-- > 0)
-			sent(weir, TAILQ_FIRST(&r->ready), now);
+		for (int i = 0; i < done; i++)
+			sent(weir, weir->outbox->slots[i], now);
 	}
 }
 
 /* ---- receiving ---- */
 
 #define ROUNDS_MAX 16 /* batches before the timers are checked */
+
+void
+weir_take_errors(struct weir *weir)
+{
+	struct weir_transport *t = weir->h.transport;
+
+	WEIR_COUNT(&weir->h, send_errors, t->ops->errors(t, &weir->h.network_error));
+}
 
 bool
 weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended)
@@ -552,7 +576,7 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	if (!weir_from_switch(weir, from, &h.extended))
 		return &stats->foreign;
 	header = weir_header_bytes(h.extended);
-	if (bytes < header || bytes > weir->inbox.stride)
+	if (bytes < header || bytes > weir->longest)
 		return &stats->malformed;
 	weir_header_read(&h, packet);
 	/* A stale reply names the job's new generation. A refusal names any generation or none. Every other
@@ -582,31 +606,25 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	return NULL;
 }
 
-void
-weir_receive(struct weir *weir, int fd, bool multicast, uint64_t now)
+bool
+weir_receive(struct weir *weir, bool group, uint64_t now)
 {
-	struct weir_inbox *in = &weir->inbox;
+	struct weir_transport *t = weir->h.transport;
 
 	for (int round = 0; round < ROUNDS_MAX; round++) {
-		int n = recvmmsg(fd, in->messages, WEIR_BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
+		struct weir_rx rx[WEIR_BATCH];
+		unsigned int n = t->ops->receive(t, group, rx, WEIR_BATCH);
 
-		if (n <= 0) {
-			if (n < 0 && errno != EAGAIN && errno != EINTR)
-				weir_socket_drain_errors(&weir->h);
-			return;
-		}
+		if (n == 0)
+			return false;
 		if (round > 0)
 			now = weir_now();
-		for (int i = 0; i < n; i++) {
-			size_t bytes = in->messages[i].msg_len;
-			uint64_t *counter = take(weir, &in->from[i],
-				in->bytes + (size_t)i * in->stride, bytes, multicast, now);
+		for (unsigned int i = 0; i < n; i++) {
+			uint64_t *counter =
+				take(weir, rx[i].from, rx[i].bytes, rx[i].length, rx[i].group, now);
 
-			/* What the kernel has written. */
-			in->messages[i].msg_hdr.msg_namelen = sizeof(in->from[i]);
-			in->messages[i].msg_hdr.msg_flags = 0;
 			WEIR_COUNT(&weir->h, packets_received, 1);
-			WEIR_COUNT(&weir->h, wire_received, weir_wire_bytes(bytes));
+			WEIR_COUNT(&weir->h, wire_received, weir_wire_bytes(rx[i].length));
 			if (counter != NULL)
 				__atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
 		}
@@ -616,6 +634,7 @@ weir_receive(struct weir *weir, int fd, bool multicast, uint64_t now)
 		weir_unexpected_repeat(weir, now);
 		weir_unexpected_flush(weir, now);
 		if (n < WEIR_BATCH)
-			return;
+			return false;
 	}
+	return true;
 }

@@ -9,6 +9,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <string.h>
 #include <time.h>
@@ -237,11 +238,7 @@ datagram(uint8_t packet[DATAGRAM_MAX], struct sockaddr_in *from, bool joining)
 WRAP(int, clock_gettime, clockid_t clock, struct timespec *t);
 WRAP(ssize_t, getrandom, void *to, size_t size, unsigned int flags);
 WRAP(int, ppoll, struct pollfd *polls, nfds_t n, const struct timespec *wait, const sigset_t *mask);
-WRAP(ssize_t, sendto, int fd, const void *bytes, size_t size, int flags,
-	const struct sockaddr *address, socklen_t length);
 WRAP(int, sendmmsg, int fd, struct mmsghdr *messages, unsigned int n, int flags);
-WRAP(ssize_t, recvfrom, int fd, void *bytes, size_t size, int flags, struct sockaddr *address,
-	socklen_t *length);
 WRAP(ssize_t, recvmsg, int fd, struct msghdr *message, int flags);
 WRAP(int, recvmmsg, int fd, struct mmsghdr *messages, unsigned int n, int flags,
 	struct timespec *wait);
@@ -281,23 +278,24 @@ __wrap_ppoll(struct pollfd *polls, nfds_t n, const struct timespec *wait, const 
 	return 1;
 }
 
-ssize_t
-__wrap_sendto(int fd, const void *bytes, size_t size, int flags, const struct sockaddr *address,
-	socklen_t length)
-{
-	const uint8_t *packet = bytes;
+static volatile uint8_t read_bytes;
 
-	if (!play.on)
-		return __real_sendto(fd, bytes, size, flags, address, length);
-	/* A join. */
+/* Note what the switch needs to answer a join. */
+static void
+note_join(const struct msghdr *message)
+{
+	const struct sockaddr_in *to = message->msg_name;
+	const uint8_t *packet = message->msg_iov[0].iov_base;
+	size_t bytes = message->msg_iov[0].iov_len;
+
+	if (to->sin_port != play.weir->h.switch_ext.sin_port ||
+		packet[12] >> 4 != WEIR_COLLECTIVE_JOIN)
+		return;
 	play.nonce = weir_get32(packet + 1);
-	if (size == WEIR_EXT_BYTES + sizeof(struct weir_join_proof) + WEIR_TAG_BYTES)
+	if (bytes == WEIR_EXT_BYTES + sizeof(struct weir_join_proof) + WEIR_TAG_BYTES)
 		memcpy(play.answered, packet + WEIR_EXT_BYTES + WEIR_CHALLENGE_BYTES,
 			WEIR_TAG_BYTES);
-	return (ssize_t)size;
 }
-
-static volatile uint8_t read_bytes;
 
 /* Each packet is read, whole: sanitizers see what is no memory. */
 int
@@ -307,35 +305,16 @@ __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags)
 
 	if (!play.on)
 		return __real_sendmmsg(fd, messages, n, flags);
-	for (unsigned int i = 0; i < n; i++)
-		for (size_t v = 0; v < messages[i].msg_hdr.msg_iovlen; v++) {
-			const struct iovec *piece = &messages[i].msg_hdr.msg_iov[v];
+	for (unsigned int i = 0; i < n; i++) {
+		const struct msghdr *m = &messages[i].msg_hdr;
 
-			for (size_t b = 0; b < piece->iov_len; b++)
-				sum ^= ((const uint8_t *)piece->iov_base)[b];
-		}
+		note_join(m);
+		for (size_t v = 0; v < m->msg_iovlen; v++)
+			for (size_t b = 0; b < m->msg_iov[v].iov_len; b++)
+				sum ^= ((const uint8_t *)m->msg_iov[v].iov_base)[b];
+	}
 	read_bytes = sum;
 	return (int)n;
-}
-
-ssize_t
-__wrap_recvfrom(
-	int fd, void *bytes, size_t size, int flags, struct sockaddr *address, socklen_t *length)
-{
-	uint8_t packet[DATAGRAM_MAX];
-	struct sockaddr_in from;
-	size_t got;
-
-	if (!play.on)
-		return __real_recvfrom(fd, bytes, size, flags, address, length);
-	if (play.in.left == 0) {
-		errno = EAGAIN;
-		return -1;
-	}
-	got = datagram(packet, &from, true);
-	memcpy(bytes, packet, got < size ? got : size);
-	memcpy(address, &from, sizeof(from));
-	return (ssize_t)got;
 }
 
 ssize_t
@@ -347,9 +326,23 @@ __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 	return -1;
 }
 
+/* Say that the message is several datagrams of this size. */
+static void
+join_datagrams(struct msghdr *message, int size)
+{
+	struct cmsghdr *c = message->msg_control;
+
+	message->msg_controllen = CMSG_SPACE(sizeof(size));
+	*c = (struct cmsghdr){.cmsg_level = IPPROTO_UDP,
+		.cmsg_type = UDP_GRO,
+		.cmsg_len = CMSG_LEN(sizeof(size))};
+	memcpy(CMSG_DATA(c), &size, sizeof(size));
+}
+
 int
 __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags, struct timespec *wait)
 {
+	bool joining = play.on && weir_sources(play.weir) == 0;
 	unsigned int i = 0;
 
 	if (!play.on)
@@ -358,12 +351,16 @@ __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags, str
 		struct msghdr *m = &messages[i].msg_hdr;
 		uint8_t packet[DATAGRAM_MAX];
 		struct sockaddr_in from;
-		size_t got = datagram(packet, &from, false), room = m->msg_iov[0].iov_len;
+		size_t got = datagram(packet, &from, joining), room = m->msg_iov[0].iov_len;
+		uint8_t then = joining ? 0 : fuzz_8(&play.in);
 
 		memcpy(m->msg_iov[0].iov_base, packet, got < room ? got : room);
 		memcpy(m->msg_name, &from, sizeof(from));
 		messages[i].msg_len = (unsigned int)got;
-		if (fuzz_8(&play.in) % 4 == 0)
+		m->msg_controllen = 0;
+		if ((then & 0xc1) == 0xc1)
+			join_datagrams(m, then & 0x3e);
+		if (then % 4 == 0)
 			return (int)i + 1;
 	}
 	errno = EAGAIN;
@@ -428,7 +425,7 @@ operate(struct weir *weir, int kind, size_t count)
 			break;
 	} while (flights < FLIGHTS);
 	while (!last->request->finished && play.in.left > 0) {
-		weir_receive(weir, weir->h.fd, (fuzz_8(&play.in) & 1) != 0, play.now);
+		weir_receive(weir, (fuzz_8(&play.in) & 1) != 0, play.now);
 		play.now += fuzz_8(&play.in) * WEIR_NS_PER_MS;
 		if (last->request->finished)
 			break;

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which transport a process uses; loads those that are not part of the library. */
+#include "apps/libweir/transport.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/libweir/weir.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
+static char chosen[256]; /* by weir_use_transport(); "": by the environment */
+static const struct weir_transport_ops *loaded; /* the last one; it stays loaded */
+static char loaded_from[256];
+
+int
+weir_use_transport(const char *name)
+{
+	size_t length = name != NULL ? strlen(name) : 0;
+
+	if (length >= sizeof(chosen))
+		return -EINVAL;
+	pthread_mutex_lock(&lock);
+	memcpy(chosen, length != 0 ? name : "", length + 1);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+/* Load the transport of this name or path. Under the lock. 0 or -errno. */
+static int
+load(const char *name, char *text, size_t size)
+{
+	const struct weir_transport_ops *const *found;
+	char file[sizeof(chosen) + 32];
+	void *library;
+
+	snprintf(file, sizeof(file), strchr(name, '/') != NULL ? "%s" : "libweir-%s.so.0", name);
+	library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (library == NULL) {
+		snprintf(text, size,
+			"the transport \"%s\" (WEIR_TRANSPORT) cannot be loaded: %s; known are "
+			"\"udp\", and \"dpdk\" where libweir-dpdk is installed",
+			name, dlerror());
+		return -ENOENT;
+	}
+	found = dlsym(library, WEIR_TRANSPORT_SYMBOL);
+	if (found == NULL || (*found)->version != WEIR_TRANSPORT_VERSION) {
+		snprintf(text, size, "%s is not a transport of this version of libweir (%u)", file,
+			WEIR_TRANSPORT_VERSION);
+		dlclose(library);
+		return -ENOEXEC;
+	}
+	loaded = *found;
+	snprintf(loaded_from, sizeof(loaded_from), "%s", name);
+	return 0;
+}
+
+const struct weir_transport_ops *
+weir_transport_find(int *code, char *text, size_t size)
+{
+	const struct weir_transport_ops *ops = &weir_transport_udp;
+	const char *name;
+
+	*code = 0;
+	pthread_mutex_lock(&lock);
+	name = chosen[0] != '\0' ? chosen : secure_getenv("WEIR_TRANSPORT");
+	if (name != NULL && name[0] != '\0' && strcmp(name, "udp") != 0) {
+		if (loaded == NULL || strcmp(loaded_from, name) != 0)
+			*code = strlen(name) < sizeof(loaded_from) ? load(name, text, size)
+								   : -EINVAL;
+		ops = *code == 0 ? loaded : NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	return ops;
+}
