@@ -360,6 +360,25 @@ joined(struct msghdr *h, uint32_t bytes)
 	return size > 0 ? (uint32_t)size : bytes;
 }
 
+/* Take what the socket has, if all is handed out that it had before. True: there is something to hand out. */
+static bool
+fetch(struct udp *u, bool group, unsigned int most)
+{
+	struct inbox *in = &u->inbox;
+	int count;
+
+	if (in->next < in->count)
+		return true;
+	for (unsigned int i = 0; i < in->count; i++)
+		prepare(in, i);
+	count = recvmmsg(group ? u->transport.group_fd : u->transport.fd, in->header,
+		in->messages < most ? in->messages : most, MSG_DONTWAIT | MSG_TRUNC, NULL);
+	in->count = count > 0 ? (unsigned int)count : 0;
+	in->next = in->offset = 0;
+	in->group = group;
+	return count > 0;
+}
+
 static unsigned int
 udp_receive(struct weir_transport *t, bool group, struct weir_rx *rx, unsigned int n)
 {
@@ -367,17 +386,7 @@ udp_receive(struct weir_transport *t, bool group, struct weir_rx *rx, unsigned i
 	struct inbox *in = &u->inbox;
 	unsigned int got = 0;
 
-	if (in->next == in->count) {
-		int count;
-
-		for (unsigned int i = 0; i < in->count; i++)
-			prepare(in, i);
-		count = recvmmsg(group ? t->group_fd : t->fd, in->header,
-			in->messages < n ? in->messages : n, MSG_DONTWAIT | MSG_TRUNC, NULL);
-		in->count = count > 0 ? (unsigned int)count : 0;
-		in->next = in->offset = 0;
-		in->group = group;
-	}
+	(void)fetch(u, group, n);
 	while (in->next < in->count && got < n) {
 		uint32_t bytes = in->header[in->next].msg_len;
 		uint32_t each = joined(&in->header[in->next].msg_hdr, bytes);
@@ -425,29 +434,33 @@ udp_errors(struct weir_transport *t, int *soft)
 
 /* ---- waiting ---- */
 
+/* Poll until there is something to hand out, or until `end`: receiving at once saves a system call per batch. */
+static bool
+poll_until(struct udp *u, uint64_t end)
+{
+	do {
+		if (fetch(u, false, MESSAGES) ||
+			(u->transport.group_fd >= 0 && fetch(u, true, MESSAGES)))
+			return true;
+		sched_yield();
+	} while (weir_now() < end);
+	return false;
+}
+
 static unsigned int
 udp_wait(struct weir_transport *t, int wake_fd, bool tx, uint64_t spin, uint64_t due)
 {
-	const struct udp *u = udp_of(t);
+	struct udp *u = udp_of(t);
 	struct pollfd polls[3] = {
 		{.fd = t->fd, .events = (short)(POLLIN | (tx ? POLLOUT : 0))},
 		{.fd = t->group_fd, .events = POLLIN}, /* -1 is ignored */
 		{.fd = wake_fd, .events = POLLIN},
 	};
-	const struct timespec at_once = {0};
 	unsigned int ready = 0;
 
-	if (u->inbox.next < u->inbox.count)
+	if (u->inbox.next < u->inbox.count || (spin != 0 && !tx && poll_until(u, spin)))
 		return u->inbox.group ? WEIR_READY_GROUP : WEIR_READY_RX;
-	while (spin != 0) {
-		if (ppoll(polls, 3, &at_once, NULL) != 0)
-			break;
-		sched_yield();
-		if (weir_now() >= spin)
-			spin = 0;
-	}
-	if (spin == 0)
-		weir_sleep(polls, 3, due);
+	weir_sleep(polls, 3, due);
 	if (polls[0].revents & POLLIN)
 		ready |= WEIR_READY_RX;
 	if (polls[0].revents & POLLOUT)
