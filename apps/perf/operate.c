@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "apps/perf/perf.h"
@@ -282,18 +283,28 @@ operate_one(struct perf_run *run, struct perf_timing *timing)
 	return code < 0 ? failed(run, code) : keep_degraded(run, slot, timing, code);
 }
 
+/* CPU time from one reading to the next one, us. */
+static double
+cpu_us(const struct timeval *from, const struct timeval *to)
+{
+	return (double)(to->tv_sec - from->tv_sec) * 1e6 + (double)(to->tv_usec - from->tv_usec);
+}
+
 int
 perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts)
 {
 	unsigned int n = run->options->inflight;
 	struct weir_stats before, after;
+	struct rusage from, to;
 	uint64_t begin_ns, ns;
 	int code;
 
 	weir_stats(run->weir, &before);
+	getrusage(RUSAGE_SELF, &from);
 	begin_ns = perf_now_ns();
 	code = n > 1 ? operate_many(run, timing, counts) : operate_one(run, timing);
 	ns = perf_now_ns() - begin_ns;
+	getrusage(RUSAGE_SELF, &to);
 	if (code < 0)
 		return code;
 	weir_stats(run->weir, &after);
@@ -302,6 +313,8 @@ perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts)
 		timing->operations += n;
 		timing->sent += after.wire_sent - before.wire_sent;
 		timing->received += after.wire_received - before.wire_received;
+		timing->user_us += cpu_us(&from.ru_utime, &to.ru_utime);
+		timing->system_us += cpu_us(&from.ru_stime, &to.ru_stime);
 		if (n == 1)
 			add_sample(run, ns);
 	}

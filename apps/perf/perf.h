@@ -120,6 +120,7 @@ struct perf_timing {
 	uint64_t ns; /* of the measured operations so far */
 	unsigned int operations; /* so many; less than the iterations if this rank came later */
 	uint64_t sent, received; /* bytes on the wire in these, at this rank */
+	double user_us, system_us; /* CPU time in these, of all threads of this rank */
 	double us, min_us, median_us, p99_us; /* per operation */
 	double algbw, busbw; /* GB/s: bytes / time; times perf_bus_factor() */
 	/* Bytes on the wire per operation, at the rank that has most; this rank's, where the ranks

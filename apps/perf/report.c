@@ -151,6 +151,8 @@ put_timing(struct line *l, const struct perf_run *run, const struct perf_row *ro
 	number(l, "wire_received", NULL, NULL, 0, 0, t->wire_received * single);
 	number(l, "own_wire_sent", NULL, NULL, 0, 0, (double)t->sent / n * single);
 	number(l, "own_wire_received", NULL, NULL, 0, 0, (double)t->received / n * single);
+	number(l, "own_user_us", NULL, NULL, 0, 0, t->user_us / n * single);
+	number(l, "own_system_us", NULL, NULL, 0, 0, t->system_us / n * single);
 }
 
 /* The table of the present collective. Its columns are those of its first row. */
