@@ -15,7 +15,6 @@ something failed; an aim that is not met is printed.
 import argparse
 import json
 import os
-import re
 import statistics
 import sys
 
@@ -24,7 +23,7 @@ sys.path.insert(0, HERE)
 
 import racks  # noqa: E402 (the path comes first)
 import systems  # noqa: E402
-from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
+from experiment import Teller, add_outputs, keep, machine, play, size, size_text, table  # noqa: E402
 from plots import GLOO, LIGHT, OPEN_MPI, SHADES, WEIR, Panel, Plot  # noqa: E402
 from rack import RackError  # noqa: E402
 from systems import COLLECTIVES, FLAT, OTHERS, WITH_WEIR  # noqa: E402
@@ -49,14 +48,6 @@ TORCH_COST_LEAST = 4 << 20
 
 class Wrong(RackError):
     """A system's result is wrong."""
-
-
-def size(text):
-    found = re.fullmatch(r'(\d+)([KMG]?)', text.upper())
-    number = int(found.group(1)) << {'': 0, 'K': 10, 'M': 20, 'G': 30}[found.group(2)] if found else 0
-    if number == 0 or number % 4 or number > 1 << 30:
-        raise argparse.ArgumentTypeError('%s is not a size like 4, 64K or 1M, a multiple of 4 up to 1G' % text)
-    return number
 
 
 def options(words=None):
@@ -106,13 +97,6 @@ def options(words=None):
 
 # -- what points say. A point: {'hosts', 'collective', 'bytes' (of the larger of a host's two buffers), 'system',
 # 'algorithm', 'us' (the median), 'samples_us'}
-
-def size_text(bytes_):
-    for unit, name in ((1 << 30, 'GiB'), (MIB, 'MiB'), (1 << 10, 'KiB')):
-        if bytes_ >= unit and bytes_ % unit == 0:
-            return '%d %s' % (bytes_ // unit, name)
-    return '%d B' % bytes_
-
 
 def share(point, rate):
     """Of the link, one direction. rate: Mbit/s."""

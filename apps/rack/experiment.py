@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What measuring programs have in common: the machine, progress, tables, and the files they leave behind."""
+import argparse
 import json
 import os
 import platform
@@ -34,6 +35,21 @@ class Teller:
         if here['load_before'] > 0.5:
             self.say('other processes are busy on this machine (load %.1f): the figures will be worse'
                      % here['load_before'])
+
+
+def size(text):
+    found = re.fullmatch(r'(\d+)([KMG]?)', text.upper())
+    number = int(found.group(1)) << {'': 0, 'K': 10, 'M': 20, 'G': 30}[found.group(2)] if found else 0
+    if number == 0 or number % 4 or number > 1 << 30:
+        raise argparse.ArgumentTypeError('%s is not a size like 4, 64K or 1M, a multiple of 4 up to 1G' % text)
+    return number
+
+
+def size_text(bytes_):
+    for unit, name in ((1 << 30, 'GiB'), (1 << 20, 'MiB'), (1 << 10, 'KiB')):
+        if bytes_ >= unit and bytes_ % unit == 0:
+            return '%d %s' % (bytes_ // unit, name)
+    return '%d B' % bytes_
 
 
 def table(heads, groups, left=()):

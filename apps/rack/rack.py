@@ -393,10 +393,12 @@ class Rack:
 
     # -- the switch
 
-    def program(self, name):
-        path = os.path.join(self.build, 'apps', *name)
-        if not os.path.exists(path):
-            raise RackError('%s is not built' % path)
+    def program(self, name, build=None):
+        """build: instead of the rack's; a build directory or where Weir is installed."""
+        places = [os.path.join(build or self.build, *path) for path in (('apps', *name), ('bin', name[-1]))]
+        path = next(filter(os.path.exists, places), None)
+        if path is None:
+            raise RackError('%s is not built' % places[0])
         return path
 
     @property
@@ -582,15 +584,15 @@ class Rack:
             file.write(key.hex())
         return ['--source-key', '--key-file', path]
 
-    def perf(self, host, number, *options, source=None):
-        """Start weir-perf on a host for a job; its report is in the process's `json`."""
+    def perf(self, host, number, *options, source=None, build=None):
+        """Start weir-perf, of another build perhaps, on a host for a job; its report is in the process's `json`."""
         source = host if source is None else source
         sources = [j['tree']['ranks'] if 'tree' in j else j['sources']['count'] if isinstance(j['sources'], dict) else
                    len(j['sources']) for j in self.jobs if j['id'] == number]
         report = os.path.join(self.folder, 'perf-%d-%d-%d.json' % (number, source,
                                                                   len(self.processes)))
         process = self.spawn(host, [
-            self.program(('perf', 'weir-perf')), '--switch', self.switch_address, '--job', str(number),
+            self.program(('perf', 'weir-perf'), build), '--switch', self.switch_address, '--job', str(number),
             '--source', str(source), '--address', self.address(host), '--json', report]
             + ['--sources=%d' % n for n in sources] + self.key_options(number, source)
             + [str(o) for o in options],
