@@ -149,9 +149,19 @@ def of_ports(records):
                            'wire', 'wire_testpmd', 'Gbit/s', aim)
 
 
+def of_hosts(records):
+    """For information: they have no aim."""
+    for mtu in (1500, 9000):
+        row = figure('AllReduce per core of host, 2 hosts, 1 MiB, MTU %d' % mtu,
+                     pick(records, 'hosts', hosts=2, mtu=mtu, bytes=1 << 20), 'per_core', 'per_core_udp', 'Gbit/s', '-',
+                     lambda v, most: True)
+        row.met = '' if row.met == MET else row.met
+        yield row
+
+
 def figures(records, benches):
     """The rows of these benches, those that were not measured too."""
-    groups = {'engine': of_engine, 'hash': of_hash, 'ports': of_ports, 'latency': of_latency}
+    groups = {'engine': of_engine, 'hash': of_hash, 'ports': of_ports, 'latency': of_latency, 'hosts': of_hosts}
     return [found for bench, of in groups.items() if bench in benches for found in of(records)]
 
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weir-bench: chooses the bench, reads its options, prints its rows, writes its records. */
+#include <libgen.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -31,8 +33,15 @@ static const struct option_row common_options[] = {
 	{0},
 };
 
+static const struct bench bench_hosts = {
+	.name = "hosts",
+	.help = "AllReduce end to end, over hosts, links and switch, beside iperf3",
+	.script = "hosts.py",
+};
+
 static const struct bench *const benches[] = {&bench_engine, &bench_ports, &bench_latency,
-	&bench_rfc2544, &bench_hash, &bench_kernels, &bench_pair, &bench_plan, &bench_tree, NULL};
+	&bench_rfc2544, &bench_hash, &bench_kernels, &bench_pair, &bench_plan, &bench_tree,
+	&bench_hosts, NULL};
 
 static struct {
 	const char *bench;
@@ -307,6 +316,27 @@ about(void)
 	return text;
 }
 
+/* Become a script, which finds the programs of this build or installation in WEIR_BUILD. An exit status after a line. */
+static int
+become(const char *script, char **argv)
+{
+	char own[PATH_MAX], path[2 * PATH_MAX], build[PATH_MAX + 8];
+	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+
+	own[n > 0 ? n : 0] = '\0';
+	dirname(own);
+	snprintf(path, sizeof(path), "%s/../share/weir/bench/%s", own, script);
+	snprintf(build, sizeof(build), "%s/..", own);
+	if (access(path, X_OK) != 0) { /* not installed */
+		snprintf(path, sizeof(path), BENCH_SOURCES "/%s", script);
+		snprintf(build, sizeof(build), "%s/../..", own);
+	}
+	if (setenv("WEIR_BUILD", build, 1) == 0)
+		execv(path, argv);
+	warn("%s", path);
+	return 2;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -322,6 +352,8 @@ main(int argc, char **argv)
 
 		if (strcmp(argv[first], bench->name) != 0)
 			continue;
+		if (bench->script != NULL)
+			return become(bench->script, argv + first);
 		report.bench = bench->name;
 		report.records = json_array();
 		if (asprintf(&program, "weir-bench %s", report.bench) < 0)

@@ -27,6 +27,7 @@ def installed_programs_and_configurations():
             call([switch, '--check', '-c', stage.path('share/weir/configs', name + '.json')])
         for name in ('perf', 'capture', 'bench'):
             call([stage.path('bin', 'weir-' + name), '--help'])
+        call([stage.path('bin', 'weir-bench'), 'hosts', '--help'])
         scenarios = stage.path('share', 'weir', 'faults', 'scenarios')
         told = call([stage.path('bin', 'weir-faults'), 'check'] + glob.glob(os.path.join(scenarios, '*')))
         check(told.count(': fine') >= 25, 'scenarios: %s', told)

@@ -59,7 +59,7 @@ if do == 'fail':
 '''
 
 
-BENCHES = ['engine', 'tree', 'hash', 'kernels', 'ports', 'latency', 'rfc2544']
+BENCHES = ['engine', 'tree', 'hash', 'kernels', 'ports', 'latency', 'rfc2544', 'hosts']
 
 
 class Made:
