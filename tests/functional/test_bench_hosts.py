@@ -94,6 +94,34 @@ def figures_are_those_of_all_hosts():
         check(False, 'an old build is taken')
 
 
+class Bare:
+    hosts = 2
+
+
+@case
+def ratios_are_those_of_neighbours():
+    """The machine gets slower and slower: of the medians the ratio is 2, of the pairs 1 to 3. Each build is first in turn."""
+    limits = {'tcp': {'goodput': 8, 'per_core': 8, 'lost': 0}, 'udp': {'goodput': 4, 'per_core': 5, 'lost': 0}}
+    one = hosts.Bench(hosts.options(['--repeat', '3', '--phase-ms', '10', '--against', 'old']), Bare(), 1500, 364, limits)
+    speeds, order = {'old': [10, 6, 2], None: [10, 12, 6]}, []
+
+    def once(build, _bytes, operations):
+        order.append((build, operations))
+        speed = speeds[build].pop(0)
+        return {'time_us': 1, 'user_us': 1, 'system_us': 1, 'switch_cpus': 1, 'goodput': speed, 'per_core': 2 * speed}
+
+    one.once = once
+    record = one.measure(1 << 20)
+    check([build for build, _ in order] == ['old', None, None, 'old', 'old', None], '%s', order)
+    check({operations for _, operations in order} == {9}, '10 ms at 8 Gbit/s: %s', order)
+    check((record['goodput'], record['goodput_old'], record['ratio_goodput'], record['ratio_per_core']) == (10, 6, 2, 2), '%s',
+          record)
+    check(hosts.limits_of(record) == ['tcp', 'udp'], '%s', record)
+    row = hosts.lines([record], 'iperf3')[-1].split()
+    check(row == ['1', 'MiB', '1.000', '10.00', '1.000', '1.000', '20.00', '1.000', '2.500', '4.000', '12.00', '2.000', '2.000'],
+          '%s', row)
+
+
 @case
 def hosts_that_fail_leave_nothing():
     with tempfile.TemporaryDirectory(prefix='weir-hosts-') as folder:
