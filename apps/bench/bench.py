@@ -73,7 +73,7 @@ SELECTION = [
                             '--repeat', '3'], 5),
     ('latency', 'load', ['--elements', '1024', '--loads', '0,50,80,95', '--repeat', '3'], 15),
     ('rfc2544', 'frames', ['--frames', '64,256,512,1024,1518', '--resolution', '5'], 25),
-    ('hosts', 'end to end', ['--hosts', '2', '--sizes', '4,64K,1M', '--repeat', '1'], 20),
+    ('hosts', 'end to end', ['--hosts', '2', '--sizes', '4,64K,1M', '--repeat', '1'], 25),
 ]
 
 
