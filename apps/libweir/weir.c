@@ -510,11 +510,22 @@ weir_degraded(const struct weir *weir, const struct weir_degraded **blocks)
 }
 
 void
-weir_stats(const struct weir *weir, struct weir_stats *stats)
+weir_stats_sized(const struct weir *weir, struct weir_stats *stats, size_t size)
 {
-#define X(name, help) stats->name = __atomic_load_n(&weir->h.stats.name, __ATOMIC_RELAXED);
+	struct weir_stats own;
+
+#define X(name, help) own.name = __atomic_load_n(&weir->h.stats.name, __ATOMIC_RELAXED);
 	WEIR_STATS_LIST(X)
 #undef X
+	memset(stats, 0, size);
+	memcpy(stats, &own, size < sizeof(own) ? size : sizeof(own));
+}
+
+/* The structure ended with `receive_buffer` when programs were compiled that call this one. */
+void(weir_stats)(const struct weir *weir, struct weir_stats *stats)
+{
+	weir_stats_sized(weir, stats,
+		offsetof(struct weir_stats, receive_buffer) + sizeof(stats->receive_buffer));
 }
 
 /* Values that are fixed for a generation. */

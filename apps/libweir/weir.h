@@ -520,8 +520,16 @@ struct weir_stats {
 #undef WEIR_X
 };
 
-/* Copy the counters. Any thread, at any time between weir_open and weir_close. */
+/*
+ * Copy the counters. Any thread, at any time between weir_open and weir_close. weir_stats_sized copies as many as fit `size`
+ * bytes, and writes 0 into those that this library does not know: new counters come at the end of the structure.
+ * weir_stats is this function with the size that the program was compiled with; a program from before there was
+ * weir_stats_sized gets what its structure had.
+ */
 WEIR_API void weir_stats(const struct weir *weir, struct weir_stats *stats);
+WEIR_API void weir_stats_sized(const struct weir *weir, struct weir_stats *stats, size_t size);
+
+#define weir_stats(weir, stats) weir_stats_sized(weir, stats, sizeof(struct weir_stats))
 
 /* This rank's source id, and the job's id: [0, 256), from the configuration or the switch; 0 until known. */
 WEIR_API unsigned int weir_source(const struct weir *weir);

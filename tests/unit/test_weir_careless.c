@@ -2,6 +2,7 @@
 /* What careless programs hand to libweir is refused before anything is sent, and the handle is as before. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <stddef.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -100,6 +101,30 @@ Test(weir_careless, buffers_overlap_only_in_place, .init = open_all, .fini = clo
 	refused(weir, weir_gather(weir, m, m, COUNT, type, 1), "send == recv + rank * count");
 	weir_stats(weir, &stats);
 	cr_expect_eq(stats.payload_sent, 0u, "something was sent");
+}
+
+/* A program may have another structure of counters than the library: older, or newer. */
+Test(weir_careless, counters_are_written_as_far_as_there_is_room, .init = open_all,
+	.fini = close_all, .timeout = 90)
+{
+	struct {
+		struct weir_stats known;
+		uint64_t newer[2];
+	} s;
+	const size_t first = offsetof(struct weir_stats, receive_buffer) + sizeof(uint64_t);
+
+	memset(&s, 0xff, sizeof(s));
+	weir_stats_sized(handles[1], &s.known, sizeof(s));
+	cr_expect_gt(s.known.receive_buffer, 0u);
+	cr_expect(s.newer[0] == 0 && s.newer[1] == 0);
+	memset(&s, 0xff, sizeof(s));
+	weir_stats_sized(handles[1], &s.known, sizeof(uint64_t));
+	cr_expect_eq(((uint64_t *)&s)[1], UINT64_MAX, "it writes more than there is room for");
+	memset(&s, 0xff, sizeof(s));
+	(weir_stats)(handles[1], &s.known);
+	cr_expect_gt(s.known.receive_buffer, 0u);
+	cr_expect_eq(*(uint64_t *)(void *)((char *)&s + first), UINT64_MAX,
+		"an older program's structure ends here");
 }
 
 /* Beside each other; and where one of them is not used at all. */

@@ -178,6 +178,7 @@ class Stats(Structure):
 # Of each function the type of its result, and those of its arguments.
 FUNCTIONS = {
     'weir_open': (c_int, [POINTER(Config), POINTER(c_void_p)]),
+    'weir_use_transport': (c_int, [c_char_p]),
     'weir_iopen': (c_int, [POINTER(Config), POINTER(c_void_p)]),
     'weir_open_test': (c_int, [c_void_p, POINTER(c_bool)]),
     'weir_allreduce': (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int]),
@@ -212,6 +213,7 @@ FUNCTIONS = {
     'weir_last_result': (None, [c_void_p, POINTER(Result)]),
     'weir_degraded': (c_size_t, [c_void_p, POINTER(POINTER(Degraded))]),
     'weir_stats': (None, [c_void_p, POINTER(Stats)]),
+    'weir_stats_sized': (None, [c_void_p, POINTER(Stats), c_size_t]),
     'weir_source': (c_uint, [c_void_p]),
     'weir_job': (c_uint, [c_void_p]),
     'weir_rank': (c_uint, [c_void_p]),

@@ -3,7 +3,7 @@
 import threading
 import time
 import weakref
-from ctypes import byref, c_bool, c_void_p
+from ctypes import byref, c_bool, c_void_p, sizeof
 from threading import RLock
 from typing import Any, Dict, List, Optional, Tuple, Union
 
@@ -343,7 +343,7 @@ class Communicator:
     def stats(self) -> Dict[str, int]:
         """What happened since open(): the counters of struct weir_stats (man 3 weir_stats), by name."""
         stats = _abi.Stats()
-        self._handle.call(self._lib.weir_stats, byref(stats))
+        self._handle.call(self._lib.weir_stats_sized, byref(stats), sizeof(stats))
         return {name: getattr(stats, name) for name, _ in stats._fields_}
 
     def elements(self, dtype: str) -> int:
