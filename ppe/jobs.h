@@ -43,6 +43,12 @@ ppe_policy_sends_partial(enum ppe_policy policy)
 			;
 }
 
+/* The buffers of AlltoAll's blocks. */
+enum ppe_alltoall {
+	PPE_ALLTOALL_SHORT, /* those of the other blocks: all rows of a block share `elements` */
+	PPE_ALLTOALL_FULL, /* others, in which each row has `elements`. Not in a tree */
+};
+
 #define PPE_PARENTS_MAX 8
 
 /* A parent of a job: a switch to which this one contributes as a source. docs/tree.md */
@@ -73,6 +79,7 @@ struct ppe_job {
 	bool revoke; /* a join of a source of the running generation ends it at once; otherwise it runs
 			until all have joined */
 	bool deterministic; /* floating-point contributions are added in the order of source ids */
+	uint8_t alltoall; /* enum ppe_alltoall */
 	bool proved; /* joins need a proof; not with a fixed generation */
 	bool authenticated; /* every packet has a tag; implies `proved`. With a fixed generation only to measure: tags
 			       repeat when the switch is started again */
@@ -195,6 +202,23 @@ ppe_job_payload_bytes(const struct ppe_job *job)
 	return job->elements > 1 ? job->elements * 4u : 8u;
 }
 
+/* The elements that all rows of an AlltoAll's block have together. */
+static inline uint32_t
+ppe_job_row_room(const struct ppe_job *job)
+{
+	return job->alltoall == PPE_ALLTOALL_FULL ? row_room(job->elements, ppe_job_ranks(job))
+						  : job->elements;
+}
+
+/* Bytes of all these rows. */
+static inline uint32_t
+ppe_job_row_bytes(const struct ppe_job *job)
+{
+	uint32_t room = ppe_job_row_room(job);
+
+	return room > 1 ? room * 4u : 8u;
+}
+
 /*
  * Contributions of an open block that may have to wait for their turn: all but one in a deterministic job.
  * The job reserves ppe_job_payload_bytes for each of them, for each block of its window.
@@ -205,7 +229,8 @@ ppe_job_kept(const struct ppe_job *job)
 	return job->deterministic ? job->nb_sources - 1u : 0;
 }
 
-/* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag. */
+/* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag. A job with full AlltoAll blocks has
+ * as many more of ppe_job_row_bytes(): what ends its results differs by receiver, and is not in the buffer. */
 static inline uint32_t
 ppe_job_buffer_bytes(const struct ppe_job *job)
 {

@@ -58,14 +58,17 @@ static int
 take_settings(struct weir_handle *h, const struct weir_header *reply, const uint8_t *payload)
 {
 	struct weir_join_reply r;
-	uint32_t window;
+	uint32_t window, must;
 
 	memcpy(&r, payload, sizeof(r));
 	window = weir_get16(r.window);
+	must = weir_get16(r.elements) >> WEIR_JOIN_MUST_SHIFT;
 	h->generation = reply->gen_id;
 	h->window_job = (uint16_t)window;
-	h->elements = weir_get16(r.elements);
+	h->elements = weir_get16(r.elements) & WEIR_ELEMENTS_MAX;
 	h->sources = weir_get16(r.sources);
+	h->row_room = (must & WEIR_JOIN_MUST_ALLTOALL) != 0 ? row_room(h->elements, h->sources)
+							    : h->elements;
 	h->rank = reply->root;
 	h->job_dtype = r.dtype_op >> 4;
 	h->job_op = r.dtype_op & 0xf;
@@ -74,8 +77,7 @@ take_settings(struct weir_handle *h, const struct weir_header *reply, const uint
 	if (r.flags & WEIR_JOIN_MULTICAST)
 		memcpy(&h->group, r.group, sizeof(h->group));
 	if (h->generation == WEIR_GEN_JOIN || window == 0 || window > WEIR_WINDOW_MAX ||
-		(window & (window - 1)) != 0 || h->elements == 0 ||
-		h->elements > WEIR_ELEMENTS_MAX || h->sources == 0 ||
+		(window & (window - 1)) != 0 || h->elements == 0 || h->sources == 0 ||
 		h->sources > WEIR_SOURCES_MAX || h->rank >= h->sources ||
 		!weir_dtype_has_op(h->job_dtype, h->job_op) ||
 		((r.flags & WEIR_JOIN_MULTICAST) && !IN_MULTICAST(ntohl(h->group.s_addr))))
@@ -84,6 +86,11 @@ take_settings(struct weir_handle *h, const struct weir_header *reply, const uint
 			"%u, %u elements, %u sources): do switch and library have the same "
 			"version?",
 			h->job_text, h->generation, window, h->elements, h->sources);
+	if ((must & ~WEIR_JOIN_MUST_KNOWN) != 0)
+		return weir_error_set(h, -EPROTO,
+			"%s has settings that this library does not know (options %#x): take a "
+			"newer libweir",
+			h->job_text, must);
 	if (h->expected != 0 && h->expected != h->sources)
 		return weir_error_set(h, -EPROTO,
 			"%s has %u %ss at the switch, but %u were expected here: one of the two "

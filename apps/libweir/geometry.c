@@ -60,8 +60,8 @@ weir_geometry_cut(struct weir_geometry *g)
 	if (slices == 0 || room < slices)
 		return -EMSGSIZE;
 	/* Each source has a row of slices in it; where that is too much, rows go one after the other. */
-	if (rows && room >= slices * slices)
-		room /= slices;
+	if (rows && g->row_room >= slices * slices)
+		room = g->row_room / slices < room ? g->row_room / slices : room;
 	else if (rows)
 		g->per_root = 1;
 	g->per_block = (unsigned int)(room / slices);

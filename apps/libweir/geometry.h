@@ -35,6 +35,7 @@ struct weir_geometry {
 	uint8_t collective;
 	unsigned int sources, rank, root; /* [1, 256], [0, sources) */
 	unsigned int limit; /* elements of a block at most, [1, WEIR_ELEMENTS_MAX] */
+	unsigned int row_room; /* of all rows of an alltoall's block, at least `limit` */
 	size_t count,
 		element_bytes; /* of the buffer that is no slices, or of a slice; both not 0 but
 					for a barrier */

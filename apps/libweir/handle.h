@@ -80,6 +80,8 @@ struct weir_handle {
 	/* Fixed for a generation. */
 	uint16_t generation;
 	uint16_t window_job, elements, sources;
+	uint32_t
+		row_room; /* elements of 4 bytes that all rows of an alltoall's block have together */
 	uint8_t rank; /* position among the sources */
 	uint8_t job_dtype, job_op;
 	uint8_t more_ports; /* UDP ports of each form besides its own */

@@ -618,6 +618,9 @@ cut(const struct weir *weir, struct weir_request *o)
 	int code;
 
 	g->limit = weir_elements(weir, o->dtype);
+	g->row_room = g->element_bytes > 4 ? weir->h.row_room / 2 : weir->h.row_room;
+	if (g->row_room < g->limit) /* one element of 8 bytes */
+		g->row_room = g->limit;
 	code = weir_geometry_cut(g);
 	if (code == -EMSGSIZE)
 		return weir_error_return(&weir->h, code,

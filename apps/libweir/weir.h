@@ -269,8 +269,8 @@ WEIR_API int weir_open_test(struct weir *weir, bool *done);
  *   allgather      count                 n * count             send == recv + rank * count
  *   alltoall       n * count             n * count             send == recv
  *
- * Any other overlap is refused (-EINVAL). (An alltoall in place copies `send` if the job's blocks have fewer elements
- * than pairs of sources.) Buffers of allreduce, reduce and reducescatter are aligned as the type; the data of the
+ * Any other overlap is refused (-EINVAL). (An alltoall in place copies `send` if a block has no room for a slice of
+ * each pair of sources.) Buffers of allreduce, reduce and reducescatter are aligned as the type; the data of the
  * others is only moved, and needs no alignment. Buffers stay the caller's, and are used only until the
  * operation ends; send is not written to, except in place. `send` of sources other than the root in broadcast and
  * scatter, and `recv` of others in reduce and gather, are not touched and may be NULL. count 0 sends nothing; like

@@ -522,7 +522,7 @@ say_rest(struct found *found, const struct ctrl_job *of)
 	}
 	/* While all sources live and contribute, half of the buffers are enough. */
 	if (membership->state == CTRL_JOB_RUNNING && ppe_policy_sends_partial(of->job->policy) &&
-		stats->blocks_in_flight == 0 && 2 * stats->buffers_used > stats->buffers_reserved)
+		stats->blocks_in_flight == 0 && stats->buffers_used > of->job->window)
 		say_unacknowledged(found, of);
 }
 

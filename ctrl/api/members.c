@@ -150,6 +150,8 @@ check_same(struct api_call *call, const struct ctrl_job *job)
 		other = "id";
 	if (asked.shape.elements == 0)
 		asked.shape.elements = is.shape.elements;
+	if (asked.shape.alltoall == CTRL_ALLTOALL_FIT)
+		asked.shape.alltoall = is.shape.alltoall;
 	for (size_t i = 0; other == NULL && i < ctrl_settings_count; i++)
 		if (json_object_get(create, ctrl_settings[i].key.path) != NULL &&
 			!ctrl_setting_same(&ctrl_settings[i], &is, &asked))

@@ -535,6 +535,10 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 		rc = ctrl_refuse(reading->error, ctrl_path("jobs[%u].elements", index),
 			"0 is for jobs of the control API: what fits the ports is known when the "
 			"switch runs");
+	if (rc == 0 && job->alltoall == CTRL_ALLTOALL_FIT)
+		rc = ctrl_refuse(reading->error, ctrl_path("jobs[%u].alltoall", index),
+			"\"fit\" is for jobs of the control API: what memory is left is known when "
+			"the switch runs");
 	if (rc == 0)
 		rc = read_sources(reading, &tree, index, object);
 	if (rc == 0)

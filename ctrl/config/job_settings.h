@@ -66,6 +66,10 @@
 	X(narrow, BOTH, NO, BOOLEAN, shape.narrow, "", "false", 0, 0, NULL, \
 		"In a tree of switches, elements of types narrower than 4 bytes go from switch to switch as they are, and are " \
 		"rounded on each. Otherwise they take 4 bytes there, and are rounded once. Equal on all switches of the tree.") \
+	X(alltoall, BOTH, NO, WORD, shape.alltoall, "", "short", 0, 0, "short|full|fit", \
+		"Blocks of AlltoAll. `short`: the rows of all sources share a buffer, and a packet carries `elements` / n. `full`: " \
+		"a packet carries `elements`; the job reserves as many more buffers, n times as large (512 KiB at most). Not in " \
+		"a tree. `fit`, over the control API alone: full, if the job takes at most half of the memory that is free.") \
 	X(generation, FILE, NO, INTEGER, shape.fixed_generation, "", "0", 0, 65535, NULL, \
 		"0: sources join, and a generation begins when all have joined. Otherwise the number of the only " \
 		"generation, which needs no joins: for packet generators.") \
@@ -77,6 +81,8 @@
 		"`expire_s` after its creation. The job does not survive a restart of the switch.") \
 	X(authenticate, API, NO, BOOLEAN, shape.authenticated, "", "false", 0, 0, NULL, \
 		"Every packet carries a keyed tag. The switch makes the key.")
+
+#define CTRL_ALLTOALL_FIT (PPE_ALLTOALL_FULL + 1) /* `fit`: ctrl_jobs_create() chooses */
 
 #define CTRL_TEMPORARY_EXPIRE_S 30 /* a temporary job's default of expire_s */
 #define CTRL_FIT_STEP           64u /* what elements: 0 stands for is a multiple of it, */

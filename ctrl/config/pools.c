@@ -120,6 +120,12 @@ ctrl_memory_print(const struct ctrl_config *config, FILE *out)
 			job->id, job->name, job->nb_sources, job->window, job->elements, buffers,
 			ppe_job_buffer_bytes(job),
 			(double)(buffers * ppe_job_buffer_bytes(job)) / (1 << 20));
+		if (job->alltoall == PPE_ALLTOALL_FULL)
+			fprintf(out,
+				"job %-5u full rows of AlltoAll; reserves %" PRIu64
+				" more of %u B, %.2f MiB\n",
+				job->id, buffers, ppe_job_row_bytes(job),
+				mib(buffers * ppe_job_row_bytes(job)));
 		if (ppe_job_kept(job) > 0)
 			fprintf(out,
 				"job %-5u deterministic; reserves %" PRIu64

@@ -259,6 +259,10 @@ ctrl_tree_check(const struct ctrl_tree_reading *reading, const struct ppe_job *j
 		return REFUSE(reading, ctrl_path("rejoin"),
 			"it must be \"revoke\" in a tree, where the end of a generation reaches "
 			"all switches");
+	if (job->alltoall == PPE_ALLTOALL_FULL)
+		return REFUSE(reading, ctrl_path("alltoall"),
+			"it must be \"short\" in a tree, where a packet carries the rows of all "
+			"hosts of a switch");
 	if (job->block_shift > 0)
 		return REFUSE(reading, ctrl_path("block_bits"),
 			"it must be 32 in a tree, whose switches number blocks alike");

@@ -353,6 +353,30 @@ check_children(const struct ctrl_job_spec *spec, struct ctrl_refusal *why)
 	return 0;
 }
 
+static int
+check_use(const struct ctrl_running *running, const struct ctrl_job_spec *spec,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
+{
+	return spec->open ? ctrl_open_check(running, &spec->shape, why)
+			  : ctrl_tenant_check(running, tenant, &spec->shape, why);
+}
+
+/* Full blocks of AlltoAll, if the job may have them and takes at most half of what is left. */
+static void
+fit_alltoall(const struct ctrl_running *running, struct ctrl_job_spec *spec,
+	const struct ctrl_tenant *tenant)
+{
+	struct ctrl_refusal ignored;
+	struct ppe_room room;
+
+	spec->shape.alltoall = PPE_ALLTOALL_FULL;
+	running->engine->room(running->ppe, &spec->shape, &room);
+	if (ctrl_job_in_tree(&spec->shape) || room.memory_needed > room.memory_free ||
+		2 * room.memory_needed > room.memory_left ||
+		check_use(running, spec, tenant, &ignored) < 0)
+		spec->shape.alltoall = PPE_ALLTOALL_SHORT;
+}
+
 #define EXPIRES "members of a temporary job have to expire: give it 1 or more"
 
 /* May a tenant (NULL: everything) have this job? 0, with its number of elements set, or refused. */
@@ -388,8 +412,9 @@ check_spec(struct ctrl_running *running, struct ctrl_job_spec *spec,
 		!ctrl_check_links(running->config, shape, &reason) ||
 		!ctrl_check_buffers(running->config, shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "elements", "%s", reason.text);
-	return spec->open ? ctrl_open_check(running, shape, why)
-			  : ctrl_tenant_check(running, tenant, shape, why);
+	if (shape->alltoall == CTRL_ALLTOALL_FIT)
+		fit_alltoall(running, spec, tenant);
+	return check_use(running, spec, tenant, why);
 }
 
 static struct ctrl_job *

@@ -60,7 +60,8 @@ struct ctrl_job_spec ctrl_job_settings(const struct ctrl_job *job);
 /*
  * All of these: who: for the log. 0; or -EINVAL and *why: refused, nothing has changed.
  *
- * Create a job for a tenant (NULL: for none); *job is it. 0 elements become as many as fit (ctrl_fit_elements).
+ * Create a job for a tenant (NULL: for none); *job is it. 0 elements become as many as fit (ctrl_fit_elements),
+ * and CTRL_ALLTOALL_FIT becomes one of the others.
  */
 int ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,

@@ -148,6 +148,18 @@ row_extent(const struct collective_row *row, uint32_t elements, unsigned int n, 
 	return columns > count * elements ? columns : count * elements;
 }
 
+/*
+ * The elements of 4 bytes that the buffer of an alltoall's block holds in a job whose blocks have at most `elements`, and
+ * which reserves room for full rows. n: [1, 256]. Pieces of 512 KiB keep to the pages that devices see.
+ */
+#define WEIR_ROWS_MAX (UINT32_C(1) << 17)
+
+static inline uint32_t
+row_room(uint32_t elements, unsigned int n)
+{
+	return n * elements < WEIR_ROWS_MAX ? n * elements : WEIR_ROWS_MAX;
+}
+
 /* The place of the slice for `receiver`, [0, n), in the row-th of so many rows that lie side by side. */
 static inline uint32_t
 row_cell(uint32_t elements, unsigned int n, unsigned int rows, unsigned int row,

@@ -92,7 +92,7 @@ static_assert(sizeof(struct weir_extension) == WEIR_EXT_BYTES - WEIR_BASE_BYTES,
 /* The payload of an accepted join's reply: the job's settings. */
 struct weir_join_reply {
 	uint8_t window[2]; /* blocks in flight at most, a power of two */
-	uint8_t elements[2]; /* elements per block at most, [1, 4095] */
+	uint8_t elements[2]; /* WEIR_JOIN_MUST_ bits:4, elements per block at most:12, [1, 4095] */
 	uint8_t sources[2]; /* sources of the job, [1, 256] */
 	uint8_t dtype_op; /* dtype:4 op:4 that the base form means in this job */
 	uint8_t flags; /* UDP ports of each form besides its own:4, WEIR_JOIN_ bits:4 */
@@ -113,6 +113,11 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 #define WEIR_JOIN_AUTHENTICATED    0x2 /* all packets of the job have tags */
 #define WEIR_JOIN_NARROW           0x4 /* narrow types travel upward as they are */
 #define WEIR_JOIN_PORTS_SHIFT      4
+
+/* What a host must understand to take part: it refuses a job with other bits. */
+#define WEIR_JOIN_MUST_SHIFT    12
+#define WEIR_JOIN_MUST_ALLTOALL 0x1 /* blocks of alltoall have room for full rows: row_room() */
+#define WEIR_JOIN_MUST_KNOWN    WEIR_JOIN_MUST_ALLTOALL /* all of them */
 
 /*
  * Proved joins and authentication: docs/protocol.md, "Proved joins". Keys are derived with HMAC-SHA256 under

@@ -33,7 +33,10 @@ join_reply(const struct ppe_worker *worker, const struct ppe_job *j)
 	};
 
 	weir_put16(reply.window, j->window);
-	weir_put16(reply.elements, j->elements);
+	weir_put16(reply.elements,
+		(uint16_t)(j->elements |
+			(j->alltoall == PPE_ALLTOALL_FULL ? WEIR_JOIN_MUST_ALLTOALL : 0)
+				<< WEIR_JOIN_MUST_SHIFT));
 	weir_put16(reply.sources, ppe_job_tree_ranks(j));
 	weir_put32(reply.timeout_ms, j->timeout_ms);
 	if (!j->children) {

@@ -143,6 +143,15 @@ fill(const struct collective *state, struct block *b, const struct weir_header *
 	b->progress = now;
 }
 
+static inline struct rmw_buffer *
+buffer_for(struct job_shard *job, const struct weir_header *h, int *error)
+{
+	if (unlikely(collective_table[h->collective].contribution == CONTRIBUTION_ROW) &&
+		job->row_pool != NULL)
+		return rmw_alloc(job->row_pool, &job->row_quota, error);
+	return rmw_alloc(job->pool, &job->quota, error);
+}
+
 enum ppe_drop
 block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
 	const struct weir_header *header, uint64_t agreement, struct hash_probe *probe,
@@ -153,7 +162,7 @@ block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
 	int error;
 
 	if (header->grad_cnt > 0) {
-		buffer = rmw_alloc(job->pool, &job->quota, &error);
+		buffer = buffer_for(job, header, &error);
 		if (unlikely(buffer == NULL)) /* a released one is still in an output queue */
 			return error == -EDQUOT ? PPE_DROP_HELD_BACK : PPE_DROP_NO_MEMORY;
 		buffer->user = state->worker;

@@ -229,6 +229,8 @@ struct job_shard {
 	bool has_left; /* some bit is set */
 	struct destinations to; /* of results for all sources */
 	struct own_keys *own; /* not NULL when joins are proved */
+	struct rmw_pool *row_pool; /* as `pool`, for full rows of AlltoAll; NULL: there are none */
+	struct rmw_quota row_quota;
 };
 
 /* A source's joins; times as heard_now(). Home shard: rw, control: ro. */

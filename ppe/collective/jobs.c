@@ -235,6 +235,9 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 	if (residues > 0)
 		memory->data_memory +=
 			rmw_pool_bytes(ppe_job_buffer_bytes(job), 2 * residues, DEVICE_PAGE);
+	if (residues > 0 && job->alltoall == PPE_ALLTOALL_FULL)
+		memory->data_memory +=
+			rmw_pool_bytes(ppe_job_row_bytes(job), 2 * residues, DEVICE_PAGE);
 	if (residues > 0 && ppe_job_kept(job) > 0) {
 		memory->block_tables += order_bytes(job);
 		memory->data_memory += order_pool_bytes(job, residues);
@@ -242,7 +245,8 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 }
 
 static int
-create_pool(struct job_shard *js, const struct ppe_setup *setup, uint32_t bytes, uint32_t count)
+create_pool(struct rmw_pool **pool, struct rmw_quota *quota, const struct ppe_setup *setup,
+	uint32_t bytes, uint32_t count)
 {
 	struct rmw_pool_config config = {
 		.shard = (uint16_t)setup->worker_id,
@@ -257,12 +261,23 @@ create_pool(struct job_shard *js, const struct ppe_setup *setup, uint32_t bytes,
 		rte_malloc_socket("weir_data", config.length, RTE_CACHE_LINE_SIZE, setup->socket);
 	if (config.memory == NULL)
 		return -ENOMEM;
-	js->pool = rmw_pool_create(&config);
-	if (js->pool == NULL) {
+	*pool = rmw_pool_create(&config);
+	if (*pool == NULL) {
 		rte_free(config.memory);
 		return -EINVAL;
 	}
-	return rmw_pool_reserve(js->pool, &js->quota, count);
+	return rmw_pool_reserve(*pool, quota, count);
+}
+
+static void
+destroy_pool(struct rmw_pool *pool, struct ppe_program_leaks *leaks)
+{
+	if (pool == NULL)
+		return;
+	leaks->buffers += rmw_pool_used(pool);
+	leaks->faults += rmw_pool_faults(pool);
+	rmw_pool_destroy(pool);
+	rte_free(pool); /* it lies at the beginning of its memory */
 }
 
 static int
@@ -355,7 +370,11 @@ collective_job_create(
 		rc = js->up == NULL ? -ENOMEM : 0;
 	}
 	if (rc == 0 && residues > 0)
-		rc = create_pool(js, setup, ppe_job_buffer_bytes(job), 2 * residues);
+		rc = create_pool(
+			&js->pool, &js->quota, setup, ppe_job_buffer_bytes(job), 2 * residues);
+	if (rc == 0 && residues > 0 && job->alltoall == PPE_ALLTOALL_FULL)
+		rc = create_pool(
+			&js->row_pool, &js->row_quota, setup, ppe_job_row_bytes(job), 2 * residues);
 	if (rc == 0 && residues > 0 && ppe_job_kept(job) > 0)
 		rc = order_create(js, job, residues, (uint16_t)setup->worker_id, setup->socket);
 	if (rc == 0) {
@@ -535,7 +554,7 @@ collective_job_idle(const void *shard)
 {
 	const struct job_shard *js = shard;
 
-	return rmw_pool_used(js->pool) == 0;
+	return rmw_pool_used(js->pool) == 0 && rmw_pool_used(js->row_pool) == 0;
 }
 
 void
@@ -545,12 +564,8 @@ collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
 
 	if (js == NULL)
 		return;
-	if (js->pool != NULL) {
-		leaks->buffers += rmw_pool_used(js->pool);
-		leaks->faults += rmw_pool_faults(js->pool);
-		rmw_pool_destroy(js->pool);
-		rte_free(js->pool); /* it lies at the beginning of its memory */
-	}
+	destroy_pool(js->pool, leaks);
+	destroy_pool(js->row_pool, leaks);
 	order_destroy(js->order, leaks);
 	if (js->budget != NULL)
 		js->budget->reserved -= js->records;

@@ -42,6 +42,20 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const st
 /* Payloads that are copied: the root's, a slice, a row of slices. The buffer has each receiver's result in one
  * piece (pktbuf/wire/collectives.h), so a row is split here. */
 
+/* Do a row, a column and the buffer of a block with full rows have room for its elements? */
+static bool
+row_fits(const struct job_shard *js, const struct ppe_job *j, const struct weir_header *h,
+	uint32_t size)
+{
+	const struct collective_row *row = &collective_table[h->collective];
+	uint32_t column = row_part(row, h->grad_cnt, js->nb_ranks, 0, 1, 0).count;
+	uint32_t most = RTE_MAX(column, (uint32_t)h->grad_cnt);
+	uint32_t all = js->nb_ranks * h->grad_cnt;
+
+	return most <= j->elements && most * size <= ppe_job_payload_bytes(j) &&
+		all <= ppe_job_row_room(j) && all * size <= ppe_job_row_bytes(j);
+}
+
 bool
 part_fits(const struct job_shard *js, const struct ppe_job *j, const struct contribution *c,
 	uint32_t size)
@@ -52,9 +66,12 @@ part_fits(const struct job_shard *js, const struct ppe_job *j, const struct cont
 	uint32_t own = row_contributed(row, h->grad_cnt, js->nb_ranks, js->rank[h->src_id],
 		js->covers[h->src_id], h->root);
 
-	return c->bytes == own * size && extent <= j->elements &&
-		extent * size <= ppe_job_payload_bytes(j) &&
-		(row->contribution != CONTRIBUTION_NOTHING || h->grad_cnt == 0);
+	if (c->bytes != own * size ||
+		(row->contribution == CONTRIBUTION_NOTHING && h->grad_cnt != 0))
+		return false;
+	if (js->row_pool != NULL && row->contribution == CONTRIBUTION_ROW)
+		return row_fits(js, j, h, size);
+	return extent <= j->elements && extent * size <= ppe_job_payload_bytes(j);
 }
 
 /* Ranks that get elements: the first ones, if there are fewer elements than ranks. */

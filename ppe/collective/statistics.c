@@ -76,8 +76,8 @@ collective_job_stats(const void *shard, struct ppe_job_stats *stats)
 	stats->generation = js->generation;
 	if (js->home != NULL)
 		read_membership(js->home, js->source_end, stats);
-	stats->buffers_used += js->quota.used;
-	stats->buffers_reserved += js->quota.limit;
+	stats->buffers_used += js->quota.used + js->row_quota.used;
+	stats->buffers_reserved += js->quota.limit + js->row_quota.limit;
 	for (unsigned int r = 0; r < js->window; r++) {
 		const struct block *current =
 			__atomic_load_n(&js->slot[r].current, __ATOMIC_RELAXED);

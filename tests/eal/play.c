@@ -59,7 +59,8 @@ any_collective(const struct play *p, unsigned int j, uint64_t n, struct weir_hea
 	if (weir_dtype_bytes(h->dtype) == 8)
 		most = RTE_MAX(most / 2, 1u);
 	if (h->collective == WEIR_COLLECTIVE_ALLTOALL)
-		most /= sources;
+		most = job(p, j)->alltoall == PPE_ALLTOALL_FULL ? most - most % sources
+								: most / sources;
 	h->grad_cnt = (uint16_t)(most == 0 ? 0 : 1 + (h->grad_cnt - 1u) % most);
 }
 

@@ -21,6 +21,7 @@ struct shape {
 	unsigned int workers, n;
 	uint8_t ids[8];
 	bool segmented, multicast;
+	bool full; /* blocks of AlltoAll */
 };
 
 static unsigned int
@@ -56,7 +57,7 @@ some_plan(uint64_t *random, const struct shape *shape)
 		p.dtype = WEIR_DTYPE_INT32;
 	most = weir_dtype_bytes(p.dtype) == 8 ? ELEMENTS / 2 : ELEMENTS;
 	if (p.collective == WEIR_COLLECTIVE_ALLTOALL)
-		most /= p.n;
+		most = shape->full ? most - most % p.n : most / p.n;
 	p.elements = p.collective == WEIR_COLLECTIVE_BARRIER ? 0 : some_elements(random, p.n, most);
 	if (p.collective == WEIR_COLLECTIVE_REDUCE || p.collective == WEIR_COLLECTIVE_BROADCAST ||
 		p.collective == WEIR_COLLECTIVE_SCATTER || p.collective == WEIR_COLLECTIVE_GATHER)
@@ -131,6 +132,7 @@ start(const struct shape *shape)
 
 	config.job[0].timeout_ms = 60000;
 	config.job[0].group = shape->multicast ? 0xef4d0001 : 0;
+	config.job[0].alltoall = shape->full ? PPE_ALLTOALL_FULL : PPE_ALLTOALL_SHORT;
 	rig_start(&rig, &config);
 }
 
@@ -186,3 +188,53 @@ SHAPE(eight_sources, .workers = 2, .n = 8, .ids = {0, 1, 2, 3, 4, 5, 6, 7})
 SHAPE(any_eight_sources_segmented, .workers = 2, .n = 8, .ids = {0, 1, 2, 3, 4, 5, 6, 255},
 	.segmented = true)
 SHAPE(multicast, .workers = 1, .n = 5, .ids = {0, 1, 2, 3, 4}, .multicast = true)
+SHAPE(full_alltoall, .workers = 2, .n = 8, .ids = {0, 1, 2, 3, 4, 5, 6, 7}, .full = true)
+SHAPE(full_alltoall_segmented, .workers = 1, .n = 3, .ids = {3, 7, 200}, .segmented = true,
+	.full = true)
+
+/* With slices that don't divide evenly, a column may be longer than a row. */
+Test(ppe_collectives, rows_and_columns_must_fit_a_packet, .timeout = 90)
+{
+	const struct shape shape = {.workers = 1, .n = 3, .ids = {0, 1, 2}, .full = true};
+	const struct {
+		unsigned int elements;
+		enum weir_dtype dtype;
+		bool fits;
+	} tries[] = {
+		{ELEMENTS - 1, WEIR_DTYPE_INT32, true},
+		{ELEMENTS, WEIR_DTYPE_INT32, false},
+		{ELEMENTS / 2 - 2, WEIR_DTYPE_FP64, true},
+		{ELEMENTS / 2, WEIR_DTYPE_FP64, false},
+		{ELEMENTS / 2 + 1, WEIR_DTYPE_FP64, false},
+	};
+	uint64_t dropped = 0;
+	struct ppe_stats stats;
+	const char *error;
+	uint32_t block = 0;
+	uint16_t generation;
+
+	start(&shape);
+	generation = rig_join(&rig, 0, false);
+	for (unsigned int i = 0; i < RTE_DIM(tries); i++) {
+		struct block_plan p = {.job = 5,
+			.generation = generation,
+			.n = shape.n,
+			.ids = shape.ids,
+			.collective = WEIR_COLLECTIVE_ALLTOALL,
+			.dtype = tries[i].dtype,
+			.elements = tries[i].elements,
+			.block = block};
+
+		for (unsigned int rank = 0; rank < shape.n; rank++)
+			block_offer(&rig, &p, rank);
+		for (unsigned int rank = 0; tries[i].fits && rank < shape.n; rank++)
+			expect_part(&p, rank, false);
+		block += tries[i].fits;
+		dropped += tries[i].fits ? 0 : shape.n;
+		rig_settle(&rig, &stats);
+		cr_assert_eq(stats.drops[PPE_DROP_LENGTH], dropped, "%u elements: %" PRIu64,
+			tries[i].elements, stats.drops[PPE_DROP_LENGTH]);
+	}
+	error = rig_stop(&rig);
+	cr_expect_null(error, "%s", error);
+}

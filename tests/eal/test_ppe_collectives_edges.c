@@ -25,7 +25,7 @@ rooted(enum weir_collective c)
 }
 
 static uint16_t
-start(enum ppe_policy policy)
+start(enum ppe_policy policy, enum ppe_alltoall alltoall)
 {
 	struct rig_config config = {.workers = 2,
 		.threads = 8,
@@ -35,6 +35,7 @@ start(enum ppe_policy policy)
 
 	config.job[0].timeout_ms = TIMEOUT_MS;
 	config.job[0].policy = (uint8_t)policy;
+	config.job[0].alltoall = (uint8_t)alltoall;
 	rig_start(&rig, &config);
 	return rig_join(&rig, 0, false);
 }
@@ -90,10 +91,11 @@ expect_partial(const struct block_plan *p, unsigned int rank)
 }
 
 /* Buffers are used again: what was in them before must not come out in place of what is missing. */
-Test(ppe_collectives_edges, partial_results_have_zeros_for_who_is_missing, .timeout = 90)
+static void
+expect_zeros(enum ppe_alltoall alltoall)
 {
 	uint64_t random = rig_seed();
-	uint16_t generation = start(PPE_POLICY_PARTIAL);
+	uint16_t generation = start(PPE_POLICY_PARTIAL, alltoall);
 	uint32_t block = 0;
 
 	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
@@ -111,6 +113,8 @@ Test(ppe_collectives_edges, partial_results_have_zeros_for_who_is_missing, .time
 
 			if (rooted(p.collective))
 				p.root = (unsigned int)(rig_random(&random) % SOURCES);
+			if (c == WEIR_COLLECTIVE_ALLTOALL && alltoall == PPE_ALLTOALL_FULL)
+				p.elements *= SOURCES;
 			for (unsigned int rank = 0; rank < SOURCES; rank++)
 				if ((p.absent >> rank & 1) == 0)
 					block_offer(&rig, &p, rank);
@@ -124,6 +128,16 @@ Test(ppe_collectives_edges, partial_results_have_zeros_for_who_is_missing, .time
 				}
 		}
 	stop();
+}
+
+Test(ppe_collectives_edges, partial_results_have_zeros_for_who_is_missing, .timeout = 90)
+{
+	expect_zeros(PPE_ALLTOALL_SHORT);
+}
+
+Test(ppe_collectives_edges, partial_results_of_full_rows_have_zeros, .timeout = 90)
+{
+	expect_zeros(PPE_ALLTOALL_FULL);
 }
 
 /* Ranks 0 and 3 send what differs in one field; everybody is told which, and who. */
@@ -155,7 +169,7 @@ disagree(struct block_plan p, const struct block_plan *other, enum weir_field fi
 
 Test(ppe_collectives_edges, disagreements_name_the_field_and_both_sources, .timeout = 90)
 {
-	uint16_t generation = start(PPE_POLICY_WAIT);
+	uint16_t generation = start(PPE_POLICY_WAIT, PPE_ALLTOALL_SHORT);
 	/* Rank 1 is the root: what 0 and 3 send is a header. */
 	struct block_plan p = {.job = 5,
 		.generation = generation,

@@ -368,6 +368,7 @@ start(struct play *p, unsigned int workers, unsigned int threads)
 		*job = rig_job(ids[j], (uint16_t)(2 + below(p, most - 1)),
 			(uint16_t)(1u << below(p, 6)), (uint16_t)(2 + below(p, 300)));
 		job->timeout_ms = SHORT_MS;
+		job->alltoall = (uint8_t)below(p, 2);
 		for (unsigned int s = 0; s < job->nb_sources; s++)
 			job->address[s] += j << 8; /* a source's address belongs to its port */
 	}

@@ -347,6 +347,7 @@ model_of(const struct ppe_job *job, uint16_t first_generation)
 		.sources = job->nb_sources,
 		.window = job->window,
 		.elements = job->elements,
+		.full_rows = job->alltoall == PPE_ALLTOALL_FULL,
 		.dtype = (enum weir_dtype)job->dtype,
 		.op = (enum weir_op)job->op,
 		.policy = (enum model_policy)job->policy,

@@ -50,5 +50,15 @@ def eight_ranks():
     all_of_them(8)
 
 
+@case
+def three_ranks_whose_alltoall_has_full_blocks():
+    all_of_them(3, alltoall='full')
+
+
+@case
+def eight_ranks_whose_alltoall_has_full_blocks():
+    all_of_them(8, alltoall='full')
+
+
 if __name__ == '__main__':
     main()

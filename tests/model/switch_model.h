@@ -27,6 +27,7 @@ struct model_config {
 	unsigned int sources; /* [1, 256]; their ids are [0, sources) */
 	unsigned int window; /* a power of two */
 	unsigned int elements; /* per block at most */
+	bool full_rows; /* of alltoall */
 	enum weir_dtype dtype; /* what the base form means */
 	enum weir_op op;
 	enum model_policy policy;

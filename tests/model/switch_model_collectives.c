@@ -61,6 +61,16 @@ model_contributed(const struct model *m, const struct weir_header *h)
 	}
 }
 
+/* Rows of which each may be as long as a block: a row and a column fit a packet, and all rows a buffer. */
+static bool
+rows_fit(const struct model *m, unsigned int row, unsigned int most, bool wide)
+{
+	unsigned int n = m->c.sources, longest = (row + n - 1) / n;
+
+	return row <= most && n * longest <= most && n * row <= (wide ? 65536u : 131072u) &&
+		n * row <= (wide ? n * m->c.elements / 2 : n * m->c.elements);
+}
+
 bool
 model_fits(const struct model *m, const struct weir_header *h, size_t payload)
 {
@@ -68,10 +78,12 @@ model_fits(const struct model *m, const struct weir_header *h, size_t payload)
 	unsigned int most = size == 8 ? m->c.elements / 2 : m->c.elements;
 	unsigned int all = h->grad_cnt;
 
-	if (h->collective == WEIR_COLLECTIVE_ALLTOALL)
-		all *= m->c.sources;
 	if (h->collective >= WEIR_COLLECTIVE_BARRIER && h->grad_cnt != 0)
 		return false;
+	if (h->collective == WEIR_COLLECTIVE_ALLTOALL && m->c.full_rows)
+		return payload == (size_t)all * size && rows_fit(m, all, most, size == 8);
+	if (h->collective == WEIR_COLLECTIVE_ALLTOALL)
+		all *= m->c.sources;
 	return payload == (size_t)model_contributed(m, h) * size && all <= (most == 0 ? 1 : most);
 }
 

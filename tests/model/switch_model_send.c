@@ -139,7 +139,7 @@ model_accept_join(struct model *m, uint8_t source)
 	};
 
 	weir_put16(r.window, (uint16_t)m->c.window);
-	weir_put16(r.elements, (uint16_t)m->c.elements);
+	weir_put16(r.elements, (uint16_t)(m->c.elements | (m->c.full_rows ? 0x1000u : 0)));
 	weir_put16(r.sources, (uint16_t)m->c.sources);
 	r.dtype_op = (uint8_t)((unsigned int)m->c.dtype << 4 | (unsigned int)m->c.op);
 	r.flags = m->c.group != 0 ? WEIR_JOIN_MULTICAST : 0;

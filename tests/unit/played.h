@@ -42,7 +42,7 @@ static struct {
 	uint16_t generation[WEIR_JOBS_MAX];
 	double silent[WEIR_SOURCES_MAX];
 	struct ppe_parent_stats parent[PPE_PARENTS_MAX];
-	uint64_t left; /* memory, all pieces together */
+	uint64_t piece, left; /* memory: the largest piece; all together */
 	uint32_t records; /* free ones */
 } played;
 
@@ -65,7 +65,7 @@ room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *r)
 {
 	(void)ppe;
 	*r = (struct ppe_room){.memory_needed = 1000u * job->window,
-		.memory_free = 77,
+		.memory_free = played.piece != 0 ? played.piece : 77,
 		.memory_left = played.left,
 		.records_needed = 2u * job->window,
 		.records_free = played.records};

@@ -94,6 +94,9 @@ Test(ctrl_config_refused, ranges_are_refused, .timeout = 90)
 	refuse(16, "      \"elements\": 0",
 		"x.json:16:19: jobs[0].elements: 0 is for jobs of the control API: what fits the "
 		"ports is known when the switch runs");
+	refuse(16, "      \"alltoall\": \"fit\"",
+		"x.json:16:19: jobs[0].alltoall: \"fit\" is for jobs of the control API: what "
+		"memory is left is known when the switch runs");
 	refuse(16, "      \"policy\": \"hope\"",
 		"x.json:16:17: jobs[0].policy: \"hope\" is not one of wait, partial, error");
 	refuse(16, "      \"policy\": \"\"",

@@ -196,6 +196,8 @@ Test(ctrl_config_tree, wrong_settings)
 {
 	refuse_job(HOSTS TREE(6, SPINE), "jobs[0].rejoin: it must be \"revoke\" in a tree");
 	refuse_job("\"sources\": [" CHILDREN "]", "jobs[0].rejoin: it must be \"revoke\"");
+	refuse_job(HOSTS TREE(6, SPINE) REVOKE ", \"alltoall\": \"full\"",
+		"jobs[0].alltoall: it must be \"short\" in a tree");
 	refuse_job("\"sources\": [" CHILDREN "], \"generation\": 7, \"block_bits\": 16",
 		"jobs[0].block_bits: it must be 32 in a tree");
 	refuse_job(HOSTS TREE(6, SPINE) ", \"generation\": 7, \"block_bits\": 16",

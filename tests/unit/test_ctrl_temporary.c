@@ -70,6 +70,29 @@ Test(ctrl_temporary, as_many_elements_as_fit)
 	}
 }
 
+/* Full blocks of AlltoAll, if the job takes at most half of what is left, and there is a piece of that size. */
+Test(ctrl_temporary, full_alltoall_if_it_fits)
+{
+	static const struct {
+		uint64_t piece, left;
+		bool tree, full;
+	} fits[] = {{64000, 128000, false, true}, {63999, 128000, false, false},
+		{64000, 127999, false, false}, {64000, 128000, true, false}};
+
+	for (unsigned int i = 0; i < RTE_DIM(fits); i++) {
+		struct ctrl_job_spec spec = temporary("t");
+
+		played.piece = fits[i].piece;
+		played.left = fits[i].left;
+		spec.shape.alltoall = CTRL_ALLTOALL_FIT;
+		spec.shape.nb_parents = fits[i].tree;
+		spec.shape.tree_ranks = spec.shape.nb_sources;
+		delete (make(&spec));
+		cr_expect_eq(spec.shape.alltoall,
+			fits[i].full ? PPE_ALLTOALL_FULL : PPE_ALLTOALL_SHORT, "%u", i);
+	}
+}
+
 Test(ctrl_temporary, ends_with_its_last_member)
 {
 	struct ctrl_job_spec spec = temporary("t");

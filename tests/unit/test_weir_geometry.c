@@ -142,7 +142,8 @@ play_block(uint32_t nth, unsigned int limit)
 				s->root == first->root,
 			"rank %u has another block %u", r, nth);
 		cr_assert(s->elements > 0 && s->elements <= limit);
-		cr_assert(s->collective != WEIR_COLLECTIVE_ALLTOALL || s->elements * n <= limit);
+		cr_assert(s->collective != WEIR_COLLECTIVE_ALLTOALL ||
+			s->elements * n <= ranks[r].geometry.row_room);
 		ranks[r].sent = move(&s->send, ranks[r].send, ranks[r].packet, true);
 	}
 	for (unsigned int r = 0; r < n; r++) {
@@ -158,7 +159,7 @@ play_block(uint32_t nth, unsigned int limit)
 }
 
 static void
-play(unsigned int collective, size_t count, unsigned int limit)
+play(unsigned int collective, size_t count, unsigned int limit, unsigned int room)
 {
 	for (unsigned int r = 0; r < n; r++) {
 		ranks[r].geometry = (struct weir_geometry){.collective = (uint8_t)collective,
@@ -166,6 +167,7 @@ play(unsigned int collective, size_t count, unsigned int limit)
 			.rank = r,
 			.root = root,
 			.limit = limit,
+			.row_room = room,
 			.count = count,
 			.element_bytes = 4};
 		for (size_t i = 0; i < MOST; i++) {
@@ -201,7 +203,10 @@ Test(weir_geometry, each_collective_is_what_it_is, .timeout = 90)
 				for (unsigned int k = 0; k < WEIR_COLLECTIVE_BARRIER; k++) {
 					n = sizes[s];
 					root = (s + l + c) % n;
-					play(k, counts[c], limits[l]);
+					play(k, counts[c], limits[l], limits[l]);
+					if (k == WEIR_COLLECTIVE_ALLTOALL)
+						play(k, counts[c], limits[l],
+							row_room(limits[l], n));
 				}
 }
 
@@ -212,6 +217,7 @@ cut(unsigned int collective, unsigned int sources, unsigned int limit, size_t co
 	struct weir_geometry g = {.collective = (uint8_t)collective,
 		.sources = sources,
 		.limit = limit,
+		.row_room = limit,
 		.count = count,
 		.element_bytes = bytes};
 	int code = weir_geometry_cut(&g);
@@ -238,6 +244,31 @@ Test(weir_geometry, what_can_t_be_cut_is_refused)
 	cr_expect_eq(cut(WEIR_COLLECTIVE_ALLTOALL, 8, 8, INT32_MAX / 8 + 1, 1, &blocks), -EINVAL);
 	cr_expect_eq(cut(WEIR_COLLECTIVE_BARRIER, 8, 1, 0, 0, &blocks), 0);
 	cr_expect_eq(blocks, 1u);
+}
+
+Test(weir_geometry, an_alltoall_with_room_for_full_rows_fills_its_packets)
+{
+	struct weir_geometry g = {.collective = WEIR_COLLECTIVE_ALLTOALL,
+		.sources = 8,
+		.limit = 1024,
+		.row_room = row_room(1024, 8),
+		.count = 4096,
+		.element_bytes = 4};
+	struct weir_shape shape;
+
+	cr_assert_eq(weir_geometry_cut(&g), 0);
+	cr_expect_eq(g.blocks, 32u);
+	weir_geometry_block(&g, 0, &shape);
+	cr_expect_eq(weir_span_bytes(&shape.send), 4096u);
+	cr_expect_eq(weir_span_bytes(&shape.recv), 4096u);
+	/* Very many rows share what the largest buffer holds. */
+	g.sources = 256;
+	g.limit = 4095;
+	g.row_room = row_room(4095, 256);
+	cr_expect_eq(g.row_room, WEIR_ROWS_MAX);
+	cr_assert_eq(weir_geometry_cut(&g), 0);
+	cr_expect_eq(g.per_block, 2u);
+	cr_expect_eq(row_room(1024, 1), 1024u);
 }
 
 Test(weir_geometry, results_of_what_does_not_exist_have_no_length)
