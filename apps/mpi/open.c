@@ -195,6 +195,7 @@ invite(struct invitation *to, bool world)
 {
 	struct offload_settings own;
 	const char *jobs;
+	int length;
 
 	pthread_mutex_lock(&adopting);
 	own = settings;
@@ -208,14 +209,15 @@ invite(struct invitation *to, bool world)
 	to->timeout_s = least(own.timeout_s, TIMEOUT_MAX_S);
 	to->contact_ms = least(own.contact_ms, TIMEOUT_MAX_S * 1000);
 	name_job(to, own.namespace, world ? own.job : NULL);
-	snprintf(to->job_settings, sizeof(to->job_settings), "%s", jobs);
+	/* A program may call MPI_Alltoall. The later one of equal settings counts. */
+	length = snprintf(to->job_settings, sizeof(to->job_settings), "alltoall=fit %s", jobs);
 	if (to->why_not[0] != '\0')
 		return;
 	if (!has_switch(&own))
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is not set");
 	else if (now_s() < atomic_load(&no_switch_until))
 		snprintf(to->why_not, sizeof(to->why_not), NO_ANSWER);
-	else if (strlen(jobs) >= sizeof(to->job_settings))
+	else if ((size_t)length >= sizeof(to->job_settings))
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SETTINGS is too long");
 	else if (strlen(own.switch_address) >= sizeof(to->switch_address))
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is too long");

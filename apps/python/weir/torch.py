@@ -518,7 +518,8 @@ def _limits(timeout: float) -> Dict[str, int]:
 def _join(invitation: Dict[str, str], rank: int, size: int, **config: Any) -> Communicator:
     if 'exists' in invitation:
         return _open_communicator(invitation['job'], os.environ.get('WEIR_SWITCH') or invitation['switch'], rank, size, **config)
-    made = {'settings': invitation['settings'], 'create': True, 'temporary': True, **config}
+    # The later one of equal settings counts.
+    made = {'settings': 'alltoall=fit ' + invitation['settings'], 'create': True, 'temporary': True, **config}
     return _open_communicator(invitation['job'], invitation['switch'], rank, size, **made)
 
 
