@@ -91,6 +91,20 @@ pktbuf_supply_refill(struct pktbuf_supply *supply)
 	return supply->n == 0 ? NULL : supply->mbuf[--supply->n];
 }
 
+bool
+pktbuf_result_add(
+	struct pktbuf_results *results, struct rte_mbuf *result, const struct pktbuf_payload *more)
+{
+	struct rte_mbuf *attach = pktbuf_supply_take(&results->attaches);
+
+	if (attach == NULL)
+		return false;
+	pktbuf_refer(result->next, attach, more);
+	result->nb_segs++;
+	result->pkt_len += more->bytes;
+	return true;
+}
+
 int
 pktbuf_result_end(
 	const struct pktbuf_pools *pools, struct rte_mbuf *result, const void *end, uint32_t bytes)
@@ -102,7 +116,7 @@ pktbuf_result_end(
 		if (take(pools->headers, &last, 1) == 0)
 			return -ENOMEM;
 		pktbuf_mbuf_init(last, RTE_PKTMBUF_HEADROOM, 1, 0, 0);
-		result->next->next = last;
+		rte_pktmbuf_lastseg(result)->next = last;
 		result->nb_segs++;
 	}
 	memcpy(rte_pktmbuf_mtod_offset(last, void *, last->data_len), end, bytes);

@@ -55,7 +55,8 @@ struct pktbuf_endpoint {
 	uint32_t ip;
 	uint16_t udp;
 	uint8_t extended; /* the header form */
-	uint8_t valid;
+	uint8_t valid : 1;
+	uint8_t skips_own : 1; /* its own slices are left out: pktbuf/wire/collectives.h */
 };
 static_assert(sizeof(struct pktbuf_endpoint) == 16, "a quarter of a cache line");
 
@@ -125,6 +126,11 @@ struct pktbuf_results {
 
 /* Take more mbufs; returns the next. NULL: the pool is empty. */
 struct rte_mbuf *pktbuf_supply_refill(struct pktbuf_supply *supply);
+
+/* Append another payload, by reference, to a result that was just built with a referred one, and whose shared header
+ * includes it already. false: the pool is empty, and the result unchanged. Worker. */
+bool pktbuf_result_add(
+	struct pktbuf_results *results, struct rte_mbuf *result, const struct pktbuf_payload *more);
 
 /*
  * Append at most 64 bytes, copied, to a result that was just built; its shared header includes them already.

@@ -76,22 +76,22 @@ pktbuf_tag_make(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
 	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes,
 	uint8_t tag[WEIR_TAG_BYTES])
 {
-	pktbuf_tag_make_pieces(key, nonce, header, payload, bytes, NULL, 0, tag);
+	pktbuf_tag_make_pieces(key, nonce, header, &(struct pktbuf_piece){payload, bytes}, 1, tag);
 }
 
 void
 pktbuf_tag_make_pieces(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
-	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes, const void *more,
-	uint32_t more_bytes, uint8_t tag[WEIR_TAG_BYTES])
+	const uint8_t header[WEIR_EXT_BYTES], const struct pktbuf_piece *pieces, unsigned int n,
+	uint8_t tag[WEIR_TAG_BYTES])
 {
 	struct gcm_context_data context;
 
 	begin(&context, key, nonce);
 	IMB_AES256_GMAC_UPDATE(gmac, expanded(key), &context, header, WEIR_EXT_BYTES);
-	if (bytes > 0)
-		IMB_AES256_GMAC_UPDATE(gmac, expanded(key), &context, payload, bytes);
-	if (more_bytes > 0)
-		IMB_AES256_GMAC_UPDATE(gmac, expanded(key), &context, more, more_bytes);
+	for (unsigned int i = 0; i < n; i++)
+		if (pieces[i].bytes > 0)
+			IMB_AES256_GMAC_UPDATE(
+				gmac, expanded(key), &context, pieces[i].data, pieces[i].bytes);
 	IMB_AES256_GMAC_FINALIZE(gmac, expanded(key), &context, tag, WEIR_TAG_BYTES);
 }
 

@@ -48,10 +48,14 @@ void pktbuf_tag_make(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce
 	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes,
 	uint8_t tag[WEIR_TAG_BYTES]);
 
-/* The same for a payload in two pieces. */
+/* The same for a payload in n pieces. */
+struct pktbuf_piece {
+	const void *data;
+	uint32_t bytes;
+};
 void pktbuf_tag_make_pieces(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
-	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes, const void *more,
-	uint32_t more_bytes, uint8_t tag[WEIR_TAG_BYTES]);
+	const uint8_t header[WEIR_EXT_BYTES], const struct pktbuf_piece *pieces, unsigned int n,
+	uint8_t tag[WEIR_TAG_BYTES]);
 
 /*
  * Returns whether the tag behind a message is right. The message is bytes [offset, offset + length) of the packet,

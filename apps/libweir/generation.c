@@ -30,7 +30,7 @@ send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 		.gen_id = generation,
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.flags = (h->auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0) |
-			(h->base_form ? WEIR_FLAG_BASE_RESULTS : 0),
+			(h->base_form ? WEIR_FLAG_BASE_RESULTS : WEIR_FLAG_SKIPS_OWN),
 	};
 	uint8_t packet[WEIR_EXT_BYTES + sizeof(struct weir_join_proof) + WEIR_TAG_BYTES];
 	struct iovec piece = {.iov_base = packet};
@@ -72,6 +72,7 @@ take_settings(struct weir_handle *h, const struct weir_header *reply, const uint
 	h->rank = reply->root;
 	h->job_dtype = r.dtype_op >> 4;
 	h->job_op = r.dtype_op & 0xf;
+	h->skips_own = (r.flags & WEIR_JOIN_SKIPS_OWN) != 0;
 	h->more_ports = r.flags >> WEIR_JOIN_PORTS_SHIFT;
 	h->timeout_ms = weir_get32(r.timeout_ms);
 	if (r.flags & WEIR_JOIN_MULTICAST)

@@ -90,11 +90,48 @@ span(const struct weir_geometry *g, enum part part, size_t first, size_t count)
 				       : g->sources,
 	};
 
-	if (s.pieces > 1 && s.bytes == s.stride) { /* they are one */
-		s.bytes *= s.pieces;
-		s.pieces = 1;
-	}
+	s.skipped = s.pieces;
 	return s;
+}
+
+/* Leave out the own slice: it is one of the pieces, or the only one. */
+static void
+leave_out(const struct weir_geometry *g, struct weir_span *span)
+{
+	if (span->pieces == g->sources)
+		span->skipped = g->rank;
+	else
+		span->pieces = span->skipped = 0;
+}
+
+static size_t
+own_offset(const struct weir_geometry *g, const struct weir_span *span)
+{
+	return span->offset + (span->pieces == g->sources ? g->rank * span->stride : 0);
+}
+
+static void
+keep_own(const struct weir_geometry *g, const struct collective_row *row, struct weir_shape *shape)
+{
+	unsigned int n = g->sources;
+
+	if (row_own_received(row, shape->elements, n, g->rank, shape->root).count == 0)
+		return;
+	shape->own = (struct weir_own){
+		own_offset(g, &shape->send), own_offset(g, &shape->recv), shape->send.bytes};
+	leave_out(g, &shape->recv);
+	if (row_own_sent(row, shape->elements, n, g->rank, shape->root).count > 0)
+		leave_out(g, &shape->send);
+}
+
+/* Are the pieces one? */
+static void
+merge(struct weir_span *span)
+{
+	if (span->pieces > 1 && span->skipped == span->pieces && span->bytes == span->stride) {
+		span->bytes *= span->pieces;
+		span->pieces = span->skipped = 1;
+	}
 }
 
 void
@@ -117,6 +154,10 @@ weir_geometry_block(const struct weir_geometry *g, uint32_t nth, struct weir_sha
 		.first = to,
 		.count = count,
 	};
+	if (g->skips_own)
+		keep_own(g, row, shape);
+	merge(&shape->send);
+	merge(&shape->recv);
 }
 
 static size_t
@@ -138,11 +179,13 @@ weir_geometry_received(const struct weir_geometry *g)
 }
 
 int32_t
-weir_geometry_result(const struct weir_header *h, unsigned int sources, unsigned int rank)
+weir_geometry_result(
+	const struct weir_header *h, unsigned int sources, unsigned int rank, bool skips_own)
 {
 	const struct collective_row *row = weir_collective_row(h->collective);
 
 	if (!row->served || h->root >= sources)
 		return -1;
-	return (int32_t)row_part(row, h->grad_cnt, sources, rank, 1, h->root).count;
+	return (int32_t)(row_part(row, h->grad_cnt, sources, rank, 1, h->root).count -
+		(skips_own ? row_own_received(row, h->grad_cnt, sources, rank, h->root).count : 0));
 }

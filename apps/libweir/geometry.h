@@ -16,10 +16,23 @@
 
 #include "pktbuf/wire/wire.h"
 
-/* Bytes of a buffer: `pieces` times `bytes`, `stride` apart, from `offset` on. None: pieces is 0. */
+/* Bytes of a buffer: `pieces` times `bytes`, `stride` apart, from `offset` on, without the piece number `skipped` if there is
+ * one. None: pieces is 0. */
 struct weir_span {
 	size_t offset, bytes, stride;
-	unsigned int pieces;
+	unsigned int pieces, skipped;
+};
+
+/* Does the piece belong to the span? */
+static inline bool
+weir_span_has(const struct weir_span *span, unsigned int piece)
+{
+	return piece < span->pieces && piece != span->skipped;
+}
+
+/* The host's own slice, which stays here: bytes of the one buffer that come into the other. */
+struct weir_own {
+	size_t from, to, bytes;
 };
 
 /* A block of an operation, as this source has it. */
@@ -27,6 +40,7 @@ struct weir_shape {
 	uint16_t elements; /* of the block: its grad_cnt, at every source */
 	uint8_t collective, root; /* in its header */
 	struct weir_span send, recv; /* what goes out of the one buffer, and comes into the other */
+	struct weir_own own;
 	size_t first, count; /* elements of recv (of each slice, where it is made of slices) */
 };
 
@@ -36,6 +50,7 @@ struct weir_geometry {
 	unsigned int sources, rank, root; /* [1, 256], [0, sources) */
 	unsigned int limit; /* elements of a block at most, [1, WEIR_ELEMENTS_MAX] */
 	unsigned int row_room; /* of all rows of an alltoall's block, at least `limit` */
+	bool skips_own; /* own slices are left out: pktbuf/wire/collectives.h */
 	size_t count,
 		element_bytes; /* of the buffer that is no slices, or of a slice; both not 0 but
 					for a barrier */
@@ -68,7 +83,7 @@ bool weir_geometry_always_whole(const struct weir_geometry *geometry);
  * or it has no such root. elements: the block's.
  */
 int32_t weir_geometry_result(
-	const struct weir_header *header, unsigned int sources, unsigned int rank);
+	const struct weir_header *header, unsigned int sources, unsigned int rank, bool skips_own);
 
 /* The row of a collective whose number is from outside. */
 static inline const struct collective_row *
@@ -80,7 +95,7 @@ weir_collective_row(unsigned int collective)
 static inline size_t
 weir_span_bytes(const struct weir_span *span)
 {
-	return span->pieces * span->bytes;
+	return (span->pieces - (span->skipped < span->pieces)) * span->bytes;
 }
 
 #endif

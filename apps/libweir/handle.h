@@ -84,6 +84,7 @@ struct weir_handle {
 		row_room; /* elements of 4 bytes that all rows of an alltoall's block have together */
 	uint8_t rank; /* position among the sources */
 	uint8_t job_dtype, job_op;
+	bool skips_own; /* own slices are left out of contributions and results */
 	uint8_t more_ports; /* UDP ports of each form besides its own */
 	uint32_t timeout_ms;
 	struct in_addr group; /* 0: unicast results */

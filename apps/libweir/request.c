@@ -662,6 +662,7 @@ prepare(struct weir_request *o, const struct call *c)
 			.sources = weir->h.sources,
 			.rank = weir->h.rank,
 			.root = c->root,
+			.skips_own = weir->h.skips_own,
 			.count = c->count,
 			.element_bytes = typed ? weir_dtype_bytes(c->dtype) : 0},
 	};

@@ -316,7 +316,8 @@ makes_sense(
 	const struct weir *weir, const struct weir_header *h, const uint8_t *payload, size_t bytes)
 {
 	unsigned int element = weir_dtype_bytes(h->dtype);
-	int32_t elements = weir_geometry_result(h, weir->h.sources, weir->h.rank);
+	int32_t elements =
+		weir_geometry_result(h, weir->h.sources, weir->h.rank, weir->h.skips_own);
 
 	return h->degraded && element != 0 && elements >= 0 &&
 		bytes == (size_t)elements * element + WEIR_BITMAP_BYTES &&

@@ -78,9 +78,10 @@ gather(struct weir_slot *slot, struct iovec *vectors)
 	vectors[0] = (struct iovec){slot->header, slot->header_bytes};
 	/* iovec has no const; what is sent is only read */
 	for (unsigned int i = 0; i < span->pieces; i++)
-		vectors[n++] = (struct iovec){
-			(void *)(uintptr_t)(slot->payload + span->offset + i * span->stride),
-			span->bytes};
+		if (weir_span_has(span, i))
+			vectors[n++] = (struct iovec){(void *)(uintptr_t)(slot->payload +
+							      span->offset + i * span->stride),
+				span->bytes};
 	if (slot->tag_bytes != 0)
 		vectors[n++] = (struct iovec){slot->tag, slot->tag_bytes};
 	return n;
@@ -126,12 +127,20 @@ result_fits(const struct weir *weir, const struct weir_slot *slot, const struct 
 	return partial || h->src_cnt == (uint8_t)weir->h.sources;
 }
 
-/* Copy the result into the application's buffer. */
+/* Copy the result into the application's buffer, and the own slice, which did not come. */
 static void
-spread(uint8_t *to, const struct weir_span *span, const uint8_t *payload)
+spread(const struct weir_request *o, const struct weir_shape *shape, const uint8_t *payload)
 {
-	for (unsigned int i = 0; i < span->pieces; i++, payload += span->bytes)
-		memcpy(to + span->offset + i * span->stride, payload, span->bytes);
+	const struct weir_span *span = &shape->recv;
+	const struct weir_own *own = &shape->own;
+
+	for (unsigned int i = 0; i < span->pieces; i++)
+		if (weir_span_has(span, i)) {
+			memcpy(o->recv + span->offset + i * span->stride, payload, span->bytes);
+			payload += span->bytes;
+		}
+	if (own->bytes != 0 && o->recv + own->to != o->send + own->from)
+		memcpy(o->recv + own->to, o->send + own->from, own->bytes);
 }
 
 static bool
@@ -151,7 +160,7 @@ result_deliver(struct weir *weir, const struct weir_slot *slot, const struct wei
 				"block"));
 		return false;
 	}
-	spread(o->recv, &slot->shape.recv, payload);
+	spread(o, &slot->shape, payload);
 	WEIR_COUNT(&weir->h, payload_received, bytes);
 	o->result.completed++;
 	if (h->status == WEIR_STATUS_PARTIAL) {
@@ -512,7 +521,7 @@ weir_result_slice(const struct weir *weir, const struct weir_header *h)
 	const struct collective_row *row = weir_collective_row(h->collective);
 	bool data = h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL;
 
-	return data && row->served && row->to != TO_ALL ? weir->h.rank + 1u : 0;
+	return data && row->served && row_differs(row, weir->h.skips_own) ? weir->h.rank + 1u : 0;
 }
 
 /* Verify the tag. Results, also failed ones, have tags of the results' key; other replies answer the contribution in

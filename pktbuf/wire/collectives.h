@@ -186,4 +186,49 @@ row_part(const struct collective_row *row, uint32_t elements, unsigned int n, un
 	return (struct weir_slice){0, 0};
 }
 
+/*
+ * Own slices. What a host sends to itself need not cross its link: the slice that it contributes and gets back. A host may
+ * agree with the switch to leave it out on each way where no other host needs it. Sums need it, and so do the other
+ * receivers of a result. A broadcast comes back whole, so that all receivers get the same packet.
+ */
+
+/* What the host of this rank leaves out of its contribution: elements of that, none or one piece. */
+static inline struct weir_slice
+row_own_sent(const struct collective_row *row, uint32_t elements, unsigned int n, unsigned int rank,
+	unsigned int root)
+{
+	struct weir_slice own = weir_slice(elements, n, rank);
+
+	if (row->contribution == CONTRIBUTION_ROW)
+		return own;
+	if (row->contribution == CONTRIBUTION_ROOT && row->result == RESULT_SLICE && rank == root)
+		return own;
+	if (row->contribution == CONTRIBUTION_SLICE && row->to == TO_ROOT && rank == root)
+		return (struct weir_slice){0, own.count};
+	return (struct weir_slice){0, 0};
+}
+
+/* What is left out of its result: elements of row_part(). */
+static inline struct weir_slice
+row_own_received(const struct collective_row *row, uint32_t elements, unsigned int n,
+	unsigned int rank, unsigned int root)
+{
+	struct weir_slice own = weir_slice(elements, n, rank);
+
+	if (row->result == RESULT_COLUMN)
+		return (struct weir_slice){rank * own.count, own.count};
+	if (row->contribution == CONTRIBUTION_SLICE && (row->to == TO_ALL || rank == root))
+		return own;
+	if (row->contribution == CONTRIBUTION_ROOT && row->result == RESULT_SLICE && rank == root)
+		return (struct weir_slice){0, own.count};
+	return (struct weir_slice){0, 0};
+}
+
+/* Do receivers get different payloads? skips_own: some host's own slices are left out. */
+static inline bool
+row_differs(const struct collective_row *row, bool skips_own)
+{
+	return row->to != TO_ALL || (skips_own && row->contribution == CONTRIBUTION_SLICE);
+}
+
 #endif

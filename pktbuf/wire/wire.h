@@ -63,6 +63,7 @@ enum weir_status {
 #define WEIR_FLAG_BASE_RESULTS  0x1 /* in a join: results in the base form are wanted */
 #define WEIR_FLAG_AUTHENTICATED 0x2 /* a tag ends the packet */
 #define WEIR_FLAG_UP            0x4 /* from a switch to its parent: docs/tree.md */
+#define WEIR_FLAG_SKIPS_OWN     0x8 /* in a host's join: it would leave out its own slices */
 
 /* The base header. All multi-byte fields big-endian. */
 struct weir_base {
@@ -112,6 +113,7 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 #define WEIR_JOIN_MULTICAST        0x1 /* results come by multicast */
 #define WEIR_JOIN_AUTHENTICATED    0x2 /* all packets of the job have tags */
 #define WEIR_JOIN_NARROW           0x4 /* narrow types travel upward as they are */
+#define WEIR_JOIN_SKIPS_OWN        0x8 /* to this host: its own slices are left out, both ways */
 #define WEIR_JOIN_PORTS_SHIFT      4
 
 /* What a host must understand to take part: it refuses a job with other bits. */

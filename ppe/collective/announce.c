@@ -60,6 +60,8 @@ send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_s
 	uint8_t payload[sizeof(a->reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES + WEIR_TAG_BYTES];
 	uint8_t bytes = sizeof(a->reply);
 
+	a->reply.flags &= (uint8_t)~WEIR_JOIN_SKIPS_OWN;
+	a->reply.flags |= to->skips_own ? WEIR_JOIN_SKIPS_OWN : 0;
 	memcpy(payload, &a->reply, bytes);
 	if (js->own != NULL) {
 		memcpy(payload + bytes,

@@ -339,10 +339,11 @@ authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_
 
 uint32_t
 tag_result(const struct job_shard *js, const struct weir_header *result, uint64_t number,
-	unsigned int slice, const void *payload, uint32_t bytes, void *end, uint32_t end_bytes)
+	unsigned int slice, const struct pktbuf_piece part[2], void *end, uint32_t end_bytes)
 {
 	const struct pktbuf_nonce nonce = {
 		.number = number, .status = result->status, .slice = slice};
+	const struct pktbuf_piece pieces[] = {part[0], part[1], {end, end_bytes}};
 	struct weir_header h = *result;
 	uint8_t header[WEIR_EXT_BYTES], *tag = (uint8_t *)end + end_bytes;
 
@@ -350,7 +351,7 @@ tag_result(const struct job_shard *js, const struct weir_header *result, uint64_
 	weir_header_write(&h, header);
 	if (likely(js->keys->results_derived))
 		pktbuf_tag_make_pieces(
-			&js->keys->results, nonce, header, payload, bytes, end, end_bytes, tag);
+			&js->keys->results, nonce, header, pieces, RTE_DIM(pieces), tag);
 	else
 		memset(tag, 0, WEIR_TAG_BYTES); /* no receiver accepts it */
 	return WEIR_TAG_BYTES;
@@ -460,8 +461,9 @@ up_tag(const struct job_shard *js, const struct parent *parent, const struct wei
 	if (parent->keys == NULL)
 		return 0;
 	weir_header_write(header, covered);
-	pktbuf_tag_make_pieces(&parent->keys->contributions, nonce, covered, payload, bytes, end,
-		end_bytes, (uint8_t *)end + end_bytes);
+	pktbuf_tag_make_pieces(&parent->keys->contributions, nonce, covered,
+		(const struct pktbuf_piece[]){{payload, bytes}, {end, end_bytes}}, 2,
+		(uint8_t *)end + end_bytes);
 	return WEIR_TAG_BYTES;
 }
 

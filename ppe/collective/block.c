@@ -132,7 +132,7 @@ fill(const struct collective *state, struct block *b, const struct weir_header *
 	b->job = job->job;
 	b->buffer = buffer;
 	b->copied = row->contribution != CONTRIBUTION_REDUCE;
-	b->per_receiver = row->to != TO_ALL;
+	b->per_receiver = row_differs(row, job->skips_own);
 	if (likely(buffer != NULL && !b->copied))
 		b->reduction = state->reduction[h->dtype][h->op];
 	b->on_arrival = b->reduction != NULL;
@@ -230,7 +230,8 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 		struct weir_header header = result_header(block, job);
 
 		block->payload_bytes += result_end(job, &header, block_number(job, block->block_id),
-			0, block->in, data, block->payload_bytes, data + block->payload_bytes);
+			0, block->in, (const struct pktbuf_piece[2]){{data, block->payload_bytes}},
+			data + block->payload_bytes);
 	}
 	if (state->sums)
 		block->payload_sum = pktbuf_sum_bytes(data, block->payload_bytes);
@@ -402,6 +403,7 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 	job->version++;
 	job->pinned = true;
 	job->target = job->nb_sources;
+	job->skips_own = false;
 	rank_sources(job, home->pending);
 	memcpy(job->in, home->pending, sizeof(job->in));
 	memset(job->expelled, 0, sizeof(job->expelled));
@@ -411,6 +413,7 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 		bool member = pending && joined->ip == job->address[s];
 
 		source_is_at(state->worker, job, (uint8_t)s, member ? joined : &nowhere);
+		job->skips_own |= member && joined->skips_own;
 		all = all && member == pending;
 	}
 	return all;

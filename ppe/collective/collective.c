@@ -279,11 +279,9 @@ static __rte_noinline void
 put_payload(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
 	struct block *b)
 {
-	if (c->bytes == 0)
-		return;
-	if (b->copied)
+	if (b->copied && b->buffer != NULL)
 		copy_payload(js, packet, c, b);
-	else
+	else if (c->bytes > 0)
 		add_in_turn(js, packet, c, b);
 }
 

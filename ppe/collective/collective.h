@@ -132,7 +132,7 @@ void job_shard_revoke(struct collective *state, struct job_shard *job);
 void add_pieces(const struct rte_mbuf *packet, const struct contribution *contribution,
 	const struct block *block, bool first);
 
-/* Copy a payload that is not reduced to its place. */
+/* Copy a payload that is not reduced to its place, in a block that has elements. */
 void copy_payload(const struct job_shard *job, const struct rte_mbuf *packet,
 	const struct contribution *contribution, struct block *block);
 
@@ -176,10 +176,10 @@ struct weir_header result_header(const struct block *block, const struct job_sha
 /*
  * Write the end of a result: the bitmap, if some sources are missing, then the tag, if the job is authenticated.
  * Returns its bytes, at most WEIR_BITMAP_BYTES + WEIR_TAG_BYTES. number: of the block in its generation. slice:
- * 1 + the rank of the receiver, or 0 if all get the same. payload: the bytes before the end.
+ * 1 + the rank of the receiver, or 0 if all get the same. part: the payload before the end.
  */
 uint32_t result_end(const struct job_shard *js, const struct weir_header *result, uint64_t number,
-	unsigned int slice, const void *bitmap, const void *payload, uint32_t bytes, void *end);
+	unsigned int slice, const void *bitmap, const struct pktbuf_piece part[2], void *end);
 
 /* The packet's source endpoint. Any worker. */
 void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);
@@ -300,9 +300,9 @@ bool authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_
 	const uint8_t *next);
 bool authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
-/* Write the tag of a result, which is payload, then end, behind the end; returns the tag's bytes. */
+/* Write the tag of a result, which is part, then end, behind the end; returns the tag's bytes. */
 uint32_t tag_result(const struct job_shard *js, const struct weir_header *result, uint64_t number,
-	unsigned int slice, const void *payload, uint32_t bytes, void *end, uint32_t end_bytes);
+	unsigned int slice, const struct pktbuf_piece part[2], void *end, uint32_t end_bytes);
 
 /* The block's number in its generation, without wrapping. */
 uint64_t block_number(const struct job_shard *job, uint32_t block);

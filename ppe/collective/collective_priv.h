@@ -190,6 +190,7 @@ struct job_shard {
 	bool pinned; /* endpoints come from joins; otherwise from the last contribution */
 	bool ordered; /* contributions are added in order: `order` is there */
 	bool special; /* the end of a block is not block_finish() alone: ordered, or of a tree */
+	bool skips_own; /* some source's own slices are left out */
 	bool more_checks; /* of contributions than admit() makes: admit_more() */
 	bool revoked; /* the generation is over and its packets are stale, until the next one begins */
 	struct rmw_pool *pool; /* 2 buffers per residue; NULL: no residue is here */

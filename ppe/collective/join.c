@@ -340,7 +340,8 @@ strayed(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 static struct joining
-joining_of(const struct job_shard *js, struct ppe_thread *thread, const struct weir_header *h)
+joining_of(const struct job_shard *js, const struct ppe_job *j, struct ppe_thread *thread,
+	const struct weir_header *h)
 {
 	const struct contribution *c = &lmem(thread)->c;
 	struct joining join = {.source = h->src_id, .proved = js->own != NULL};
@@ -358,6 +359,9 @@ joining_of(const struct job_shard *js, struct ppe_thread *thread, const struct w
 	join.claim.nonce = h->block_id;
 	join.claim.parents = h->root;
 	endpoint_of(thread, (h->flags & WEIR_FLAG_BASE_RESULTS) == 0, &join.claim.at);
+	/* All get the same multicast results, and a switch has the slices of several hosts. */
+	join.claim.at.skips_own =
+		(h->flags & WEIR_FLAG_SKIPS_OWN) != 0 && j->group == 0 && !j->children;
 	return join;
 }
 
@@ -411,6 +415,7 @@ join_again(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	if (unlikely(moved && js->home->announcing))
 		return hold_back(worker, thread, js);
 	joined->at = join->claim.at;
+	joined->at.skips_own = js->endpoint[join->source].skips_own; /* as agreed */
 	joined->count = join->claim.count;
 	js->home->request[join->source].accepted = now;
 	if (likely(!moved))
@@ -494,7 +499,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
 	if (unlikely(!covers_its_ranks(j, &h)))
 		return refuse_ranks(worker, thread, j);
-	join = joining_of(js, thread, &h);
+	join = joining_of(js, j, thread, &h);
 	js->count.joins++;
 	if (accepted(js, &h, &join))
 		return join_again(worker, thread, js, &join, now);

@@ -42,6 +42,16 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const st
 /* Payloads that are copied: the root's, a slice, a row of slices. The buffer has each receiver's result in one
  * piece (pktbuf/wire/collectives.h), so a row is split here. */
 
+/* What the contribution leaves out. */
+static inline struct weir_slice
+left_out(const struct job_shard *js, const struct weir_header *h)
+{
+	return js->endpoint[h->src_id].skips_own
+		? row_own_sent(&collective_table[h->collective], h->grad_cnt, js->nb_ranks,
+			  js->rank[h->src_id], h->root)
+		: (struct weir_slice){0, 0};
+}
+
 /* Do a row, a column and the buffer of a block with full rows have room for its elements? */
 static bool
 row_fits(const struct job_shard *js, const struct ppe_job *j, const struct weir_header *h,
@@ -66,6 +76,7 @@ part_fits(const struct job_shard *js, const struct ppe_job *j, const struct cont
 	uint32_t own = row_contributed(row, h->grad_cnt, js->nb_ranks, js->rank[h->src_id],
 		js->covers[h->src_id], h->root);
 
+	own -= left_out(js, h).count;
 	if (c->bytes != own * size ||
 		(row->contribution == CONTRIBUTION_NOTHING && h->grad_cnt != 0))
 		return false;
@@ -88,6 +99,18 @@ cell(const struct job_shard *js, const struct block *b, unsigned int rank, unsig
 	return row_cell(b->grad_cnt, js->nb_ranks, js->own_ranks, rank - js->first_rank, receiver);
 }
 
+/* Copy so many elements of the contribution, and zeros in place of those that it leaves out: nobody here gets them, but
+ * they go to a parent. */
+static void
+copy_around(struct pktbuf_cursor *cursor, uint8_t *to, uint32_t size, uint32_t count,
+	struct weir_slice out)
+{
+	pktbuf_cursor_copy(cursor, to, size * out.first);
+	memset(to + size * out.first, 0, size * out.count);
+	out.first += out.count;
+	pktbuf_cursor_copy(cursor, to + size * out.first, size * (count - out.first));
+}
+
 void
 copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 	const struct contribution *c, struct block *b)
@@ -95,7 +118,8 @@ copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 	const struct collective_row *row = &collective_table[b->collective];
 	unsigned int n = js->nb_ranks, rank = js->rank[c->header.src_id];
 	unsigned int rows = js->covers[c->header.src_id];
-	uint32_t size = weir_dtype_bytes(b->dtype);
+	const struct weir_slice none = {0, 0}, out = left_out(js, &c->header);
+	uint32_t size = weir_dtype_bytes(b->dtype), count = c->bytes / size + out.count;
 	uint8_t *to = rmw_buffer_data(b->buffer);
 	struct pktbuf_cursor cursor;
 
@@ -103,12 +127,14 @@ copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 	if (row->contribution == CONTRIBUTION_SLICE)
 		to += size * weir_slice(b->grad_cnt, n, rank).first;
 	if (row->contribution != CONTRIBUTION_ROW) {
-		pktbuf_cursor_copy(&cursor, to, c->bytes);
+		copy_around(&cursor, to, size, count, out);
 		return;
 	}
-	for (unsigned int receiver = 0; receiver < receivers(b, n); receiver++)
-		pktbuf_cursor_copy(&cursor, to + size * cell(js, b, rank, receiver),
-			size * rows * weir_slice(b->grad_cnt, n, receiver).count);
+	for (unsigned int receiver = 0; receiver < receivers(b, n); receiver++) {
+		count = rows * weir_slice(b->grad_cnt, n, receiver).count;
+		copy_around(&cursor, to + size * cell(js, b, rank, receiver), size, count,
+			out.count > 0 && receiver == rank ? (struct weir_slice){0, count} : none);
+	}
 }
 
 static void

@@ -23,6 +23,7 @@ endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoi
 	endpoint->udp = thread->head.udp_src;
 	endpoint->extended = extended;
 	endpoint->valid = 1;
+	endpoint->skips_own = 0;
 }
 
 void
@@ -172,7 +173,7 @@ result_header(const struct block *b, const struct job_shard *js)
 
 uint32_t
 result_end(const struct job_shard *js, const struct weir_header *result, uint64_t number,
-	unsigned int slice, const void *bitmap, const void *payload, uint32_t bytes, void *end)
+	unsigned int slice, const void *bitmap, const struct pktbuf_piece part[2], void *end)
 {
 	uint32_t n = 0;
 
@@ -181,7 +182,7 @@ result_end(const struct job_shard *js, const struct weir_header *result, uint64_
 		n = WEIR_BITMAP_BYTES;
 	}
 	if (js->keys != NULL)
-		n += tag_result(js, result, number, slice, payload, bytes, end, n);
+		n += tag_result(js, result, number, slice, part, end, n);
 	return n;
 }
 
@@ -213,8 +214,8 @@ payload_of(const struct job_shard *js, const struct block *block, const struct w
 		bytes = sizeof(block->mismatch);
 		memcpy(small, &block->mismatch, bytes);
 	}
-	bytes += result_end(js, header, block_number(js, block->block_id), 0, block->in, small,
-		bytes, small + bytes);
+	bytes += result_end(js, header, block_number(js, block->block_id), 0, block->in,
+		(const struct pktbuf_piece[2]){{small, bytes}}, small + bytes);
 	return (struct pktbuf_payload){.data = small,
 		.bytes = bytes,
 		.sum = bytes == 0 ? 0 : pktbuf_sum_bytes(small, bytes)};
@@ -384,7 +385,7 @@ emit_to_one(struct ppe_worker *worker, struct job_shard *js, const struct block 
 }
 
 /* ---- results that differ by receiver: each has its part of the buffer, by reference, or none, its own lengths and
- * checksum, bitmap and tag ---- */
+ * checksum, bitmap and tag. A part is one piece, or two around the receiver's own slice ---- */
 
 static void
 set_parts(struct emission *e, const struct job_shard *js, struct block *block)
@@ -407,73 +408,124 @@ set_parts(struct emission *e, const struct job_shard *js, struct block *block)
 }
 
 static struct pktbuf_payload
-part_of(const struct emission *e, const struct job_shard *js, uint8_t source)
+piece_of(const struct emission *e, uint32_t first, uint32_t count)
 {
-	const struct collective_row *row = &collective_table[e->header.collective];
-	uint32_t elements = e->header.grad_cnt;
-	struct weir_slice part = row_part(
-		row, elements, js->nb_ranks, js->rank[source], js->covers[source], e->header.root);
 	uint32_t size = weir_dtype_bytes(e->header.dtype);
-	struct pktbuf_payload payload = e->payload;
+	struct pktbuf_payload piece = e->payload;
 
-	/* In a job with parents the buffer has the own ranks' columns only. */
-	if (unlikely(js->first_rank != 0) && row->result == RESULT_COLUMN)
-		part.first -=
-			js->nb_ranks * weir_slice(elements, js->nb_ranks, js->first_rank).first;
-	payload.data = (uint8_t *)payload.data + size * part.first;
-	payload.iova += size * part.first;
-	payload.bytes = size * part.count;
-	return payload;
+	piece.data = (uint8_t *)piece.data + size * first;
+	piece.iova += size * first;
+	piece.bytes = size * count;
+	return piece;
 }
 
-/* The checksum of part and end. After an odd number of bytes the end's byte pairs are swapped. */
-static uint32_t
-sum_of(const struct pktbuf_payload *part, const uint8_t *end, uint32_t bytes)
+/* The receiver's part; the second piece is empty if there is one. */
+static void
+part_of(const struct emission *e, const struct job_shard *js, uint8_t source,
+	struct pktbuf_payload piece[2])
 {
-	uint16_t sum = pktbuf_sum_bytes(end, bytes);
+	const struct collective_row *row = &collective_table[e->header.collective];
+	uint32_t elements = e->header.grad_cnt, n = js->nb_ranks, rank = js->rank[source];
+	struct weir_slice part =
+		row_part(row, elements, n, rank, js->covers[source], e->header.root);
+	struct weir_slice out = {part.count, 0};
 
-	if (part->bytes % 2 != 0)
-		sum = rte_bswap16(sum);
-	return (uint32_t)sum + pktbuf_sum_bytes(part->data, part->bytes);
+	if (js->endpoint[source].skips_own)
+		out = row_own_received(row, elements, n, rank, e->header.root);
+	/* In a job with parents the buffer has the own ranks' columns only. */
+	if (unlikely(js->first_rank != 0) && row->result == RESULT_COLUMN)
+		part.first -= n * weir_slice(elements, n, js->first_rank).first;
+	piece[0] = piece_of(e, part.first, out.first);
+	out.first += out.count;
+	piece[1] = piece_of(e, part.first + out.first, part.count - out.first);
+	if (piece[0].bytes == 0) {
+		piece[0] = piece[1];
+		piece[1].bytes = 0;
+	}
+}
+
+/* The checksum of n pieces. After an odd number of bytes the byte pairs are swapped. */
+static uint32_t
+sum_of(const struct pktbuf_piece *piece, unsigned int n)
+{
+	uint32_t sum = 0, before = 0;
+
+	for (unsigned int i = 0; i < n; before += piece[i++].bytes) {
+		uint16_t one =
+			piece[i].bytes == 0 ? 0 : pktbuf_sum_bytes(piece[i].data, piece[i].bytes);
+
+		sum += before % 2 == 0 ? one : rte_bswap16(one);
+	}
+	return sum;
+}
+
+/* Build the packet of both pieces: copied, if they are small, as one payload would be. NULL: a pool is empty. */
+static struct rte_mbuf *
+build_part(struct pktbuf_results *results, const struct pktbuf_shared_header shared[2],
+	const struct pktbuf_payload piece[2], const struct pktbuf_header_template *to,
+	struct rmw_buffer *buffer)
+{
+	bool referred = piece[0].bytes + piece[1].bytes > PKTBUF_COPY_BYTES;
+	struct rte_mbuf *packet = pktbuf_result_build_as(results, shared, &piece[0], to, referred);
+
+	if (unlikely(packet == NULL))
+		return NULL;
+	if (referred)
+		rmw_hold(buffer, 1);
+	if (piece[1].bytes == 0)
+		return packet;
+	if (!referred) {
+		memcpy(rte_pktmbuf_append(packet, (uint16_t)piece[1].bytes), piece[1].data,
+			piece[1].bytes);
+	} else if (likely(pktbuf_result_add(results, packet, &piece[1]))) {
+		rmw_hold(buffer, 1);
+	} else {
+		rte_pktmbuf_free(packet);
+		return NULL;
+	}
+	return packet;
 }
 
 static void
 send_part(struct ppe_worker *worker, const struct collective *state, struct emission *e,
 	struct job_shard *js, uint8_t source)
 {
-	unsigned int rank = js->rank[source];
 	const struct pktbuf_header_template *to = &js->header_template[source];
+	/* Whole results of all that get the same have the same tag. */
+	bool same = !row_differs(
+		&collective_table[e->header.collective], js->endpoint[source].skips_own);
 	uint8_t end[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
-	uint32_t end_bytes;
-	struct pktbuf_payload part, all;
+	struct pktbuf_payload piece[2], all;
+	struct pktbuf_piece part[3];
 	struct pktbuf_shared_header shared[2];
 	struct pktbuf_results results;
 	struct rte_mbuf *packet;
 
 	if (unlikely(js->generation != e->header.gen_id))
 		return;
-	part = part_of(e, js, source);
-	end_bytes =
-		result_end(js, &e->header, e->number, rank + 1, e->in, part.data, part.bytes, end);
-	all = part;
-	all.bytes += end_bytes;
+	part_of(e, js, source, piece);
+	for (unsigned int i = 0; i < 2; i++)
+		part[i] = (struct pktbuf_piece){piece[i].data, piece[i].bytes};
+	part[2] = (struct pktbuf_piece){end,
+		result_end(js, &e->header, e->number, same ? 0 : js->rank[source] + 1u, e->in, part,
+			end)};
+	all = piece[0];
+	all.bytes += piece[1].bytes + part[2].bytes;
 	if (state->sums)
-		all.sum = sum_of(&part, end, end_bytes);
+		all.sum = sum_of(part, 3);
 	e->header.extended = to->extended;
 	pktbuf_shared_header_write(&shared[to->extended], &e->header, &all);
 	js->count.results++;
 	worker->count.created++;
 	pktbuf_results_begin(&results, worker->pools, worker->port, 1);
-	packet = pktbuf_result_build(&results, shared, &part, to);
+	packet = build_part(&results, shared, piece, to, e->buffer);
 	pktbuf_results_end(&results);
 	if (unlikely(packet == NULL)) {
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 		return;
 	}
-	if (pktbuf_payload_referred(&part))
-		rmw_hold(e->buffer, 1);
-	if (end_bytes > 0 &&
-		unlikely(pktbuf_result_end(worker->pools, packet, end, end_bytes) < 0)) {
+	if (part[2].bytes > 0 &&
+		unlikely(pktbuf_result_end(worker->pools, packet, end, part[2].bytes) < 0)) {
 		rte_pktmbuf_free(packet);
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 		return;

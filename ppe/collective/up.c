@@ -522,7 +522,7 @@ adopt(struct collective *state, struct job_shard *js, struct block *b, const str
 		b->buffer->user = state->worker;
 	}
 	b->agreement = agreement_of(h, h->final);
-	b->per_receiver = row->to != TO_ALL;
+	b->per_receiver = row_differs(row, js->skips_own);
 	return true;
 }
 

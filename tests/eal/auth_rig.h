@@ -83,6 +83,8 @@ take(unsigned int source, const uint8_t **payload, unsigned int *bytes)
 }
 
 /* Is the answer's tag that of a reply to what bore these bytes? */
+static uint64_t skipping; /* bit: a source that asks that its own slices be left out */
+
 static inline bool
 reply_holds(unsigned int source, const uint8_t answered[16], unsigned int bytes)
 {
@@ -113,7 +115,8 @@ join_frame(unsigned int source, const uint8_t challenge[16], const uint8_t nonce
 		.src_id = (uint8_t)source,
 		.block_id = weir_get32(nonce),
 		.collective = WEIR_COLLECTIVE_JOIN,
-		.flags = WEIR_FLAG_AUTHENTICATED,
+		.flags = WEIR_FLAG_AUTHENTICATED |
+			((skipping >> source & 1) ? WEIR_FLAG_SKIPS_OWN : 0),
 		.extended = true};
 	uint8_t payload[sizeof(struct weir_join_proof) + TAG] = {0};
 	unsigned int n;
@@ -164,7 +167,9 @@ take_accepted(unsigned int s, const uint8_t nonce[16])
 
 	cr_assert_eq(h.status, WEIR_STATUS_OK);
 	cr_assert_eq(bytes, job_plain ? 32 : 64);
-	cr_assert_eq(payload[7], job_plain ? 0 : WEIR_JOIN_AUTHENTICATED);
+	cr_assert_eq(payload[7],
+		(job_plain ? 0 : WEIR_JOIN_AUTHENTICATED) |
+			((skipping >> s & 1) ? WEIR_JOIN_SKIPS_OWN : 0));
 	cr_assert(reply_holds(s, nonce, bytes));
 	now.generation = h.gen_id;
 	memcpy(now.challenge, payload + 16, 16);

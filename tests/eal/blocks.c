@@ -43,19 +43,48 @@ put(const struct block_plan *plan, unsigned int rank, unsigned int first, unsign
 	return count * size;
 }
 
+static bool
+skips(const struct block_plan *plan, unsigned int rank)
+{
+	return rank < 64 && (plan->skips_own >> rank & 1) != 0;
+}
+
+static unsigned int
+slices_before(const struct block_plan *plan, unsigned int rank)
+{
+	return rank == 0 ? 0 : slices_before(plan, rank - 1) + block_slice(plan, rank - 1);
+}
+
+/* A row, without the own slice if the rank leaves it out. */
+static unsigned int
+put_row(const struct block_plan *plan, unsigned int rank, uint8_t *to)
+{
+	unsigned int before = slices_before(plan, rank), own = block_slice(plan, rank), at;
+
+	if (!skips(plan, rank))
+		return put(plan, rank, 0, plan->elements, to);
+	at = put(plan, rank, 0, before, to);
+	return at + put(plan, rank, before + own, plan->elements - before - own, to + at);
+}
+
 unsigned int
 block_contribution(
 	const struct block_plan *plan, unsigned int rank, uint8_t payload[BLOCK_BYTES_MAX])
 {
+	bool root = rank == plan->root;
+
 	switch (plan->collective) {
 	case WEIR_COLLECTIVE_ALLREDUCE:
 	case WEIR_COLLECTIVE_REDUCE:
-	case WEIR_COLLECTIVE_REDUCESCATTER:
-	case WEIR_COLLECTIVE_ALLTOALL: return put(plan, rank, 0, plan->elements, payload);
+	case WEIR_COLLECTIVE_REDUCESCATTER: return put(plan, rank, 0, plan->elements, payload);
+	case WEIR_COLLECTIVE_ALLTOALL: return put_row(plan, rank, payload);
 	case WEIR_COLLECTIVE_BROADCAST:
-	case WEIR_COLLECTIVE_SCATTER:
-		return rank == plan->root ? put(plan, rank, 0, plan->elements, payload) : 0;
+		return root ? put(plan, rank, 0, plan->elements, payload) : 0;
+	case WEIR_COLLECTIVE_SCATTER: return root ? put_row(plan, rank, payload) : 0;
 	case WEIR_COLLECTIVE_GATHER:
+		return root && skips(plan, rank)
+			? 0
+			: put(plan, rank, 0, block_slice(plan, rank), payload);
 	case WEIR_COLLECTIVE_ALLGATHER: return put(plan, rank, 0, block_slice(plan, rank), payload);
 	case WEIR_COLLECTIVE_BARRIER:
 	case WEIR_COLLECTIVE_ACKNOWLEDGE:
@@ -79,24 +108,23 @@ put_sum(const struct block_plan *plan, unsigned int first, unsigned int count, u
 	return count * 4;
 }
 
-/* All slices one after the other. */
+/* All slices one after the other, for this rank. */
 static unsigned int
-put_slices(const struct block_plan *plan, uint8_t *to)
+put_slices(const struct block_plan *plan, unsigned int to_rank, uint8_t *to)
 {
 	unsigned int at = 0;
 
 	for (unsigned int rank = 0; rank < plan->n; rank++)
-		at += put(plan, rank, 0, block_slice(plan, rank), to + at);
+		if (rank != to_rank || !skips(plan, rank))
+			at += put(plan, rank, 0, block_slice(plan, rank), to + at);
 	return at;
 }
 
 unsigned int
 block_result(const struct block_plan *plan, unsigned int rank, uint8_t payload[BLOCK_BYTES_MAX])
 {
-	unsigned int first = 0, at = 0;
+	unsigned int first = slices_before(plan, rank), at = 0;
 
-	for (unsigned int before = 0; before < rank; before++)
-		first += block_slice(plan, before);
 	switch (plan->collective) {
 	case WEIR_COLLECTIVE_ALLREDUCE: return put_sum(plan, 0, plan->elements, payload);
 	case WEIR_COLLECTIVE_REDUCE:
@@ -105,12 +133,16 @@ block_result(const struct block_plan *plan, unsigned int rank, uint8_t payload[B
 		return put_sum(plan, first, block_slice(plan, rank), payload);
 	case WEIR_COLLECTIVE_BROADCAST: return put(plan, plan->root, 0, plan->elements, payload);
 	case WEIR_COLLECTIVE_SCATTER:
-		return put(plan, plan->root, first, block_slice(plan, rank), payload);
-	case WEIR_COLLECTIVE_GATHER: return rank == plan->root ? put_slices(plan, payload) : 0;
-	case WEIR_COLLECTIVE_ALLGATHER: return put_slices(plan, payload);
+		return rank == plan->root && skips(plan, rank)
+			? 0
+			: put(plan, plan->root, first, block_slice(plan, rank), payload);
+	case WEIR_COLLECTIVE_GATHER:
+		return rank == plan->root ? put_slices(plan, rank, payload) : 0;
+	case WEIR_COLLECTIVE_ALLGATHER: return put_slices(plan, rank, payload);
 	case WEIR_COLLECTIVE_ALLTOALL:
 		for (unsigned int from = 0; from < plan->n; from++)
-			at += put(plan, from, first, block_slice(plan, rank), payload + at);
+			if (from != rank || !skips(plan, rank))
+				at += put(plan, from, first, block_slice(plan, rank), payload + at);
 		return at;
 	case WEIR_COLLECTIVE_BARRIER:
 	case WEIR_COLLECTIVE_ACKNOWLEDGE:
@@ -120,11 +152,11 @@ block_result(const struct block_plan *plan, unsigned int rank, uint8_t payload[B
 }
 
 bool
-block_to_all(const struct block_plan *plan)
+block_to_all(const struct block_plan *plan, unsigned int rank)
 {
 	return plan->collective == WEIR_COLLECTIVE_ALLREDUCE ||
 		plan->collective == WEIR_COLLECTIVE_BROADCAST ||
-		plan->collective == WEIR_COLLECTIVE_ALLGATHER ||
+		(plan->collective == WEIR_COLLECTIVE_ALLGATHER && !skips(plan, rank)) ||
 		plan->collective == WEIR_COLLECTIVE_BARRIER;
 }
 

@@ -20,6 +20,7 @@ struct block_plan {
 	uint32_t block;
 	bool final;
 	uint64_t seed; /* of the data */
+	uint64_t skips_own; /* bit: a rank whose own slices are left out */
 	uint64_t absent; /* bit: a rank that is not in it, at most 64 of them */
 };
 
@@ -39,8 +40,8 @@ unsigned int block_contribution(
 unsigned int block_result(
 	const struct block_plan *plan, unsigned int rank, uint8_t payload[BLOCK_BYTES_MAX]);
 
-/* Do all receive the same? */
-bool block_to_all(const struct block_plan *plan);
+/* Does the rank receive what all do that leave out nothing? */
+bool block_to_all(const struct block_plan *plan, unsigned int rank);
 
 /* The header of the rank's contribution. */
 struct weir_header block_header(const struct block_plan *plan, unsigned int rank);

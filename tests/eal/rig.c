@@ -412,6 +412,12 @@ rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], un
 	return bytes;
 }
 
+static bool
+skips_own(const struct rig *rig, unsigned int source)
+{
+	return (rig->skips_own[source / 64] >> (source % 64) & 1) != 0;
+}
+
 uint16_t
 rig_join(struct rig *rig, unsigned int job, bool base_form)
 {
@@ -426,7 +432,8 @@ rig_join(struct rig *rig, unsigned int job, bool base_form)
 			.block_id = nonce + s,
 			.src_id = (uint8_t)s,
 			.collective = WEIR_COLLECTIVE_JOIN,
-			.flags = base_form ? WEIR_FLAG_BASE_RESULTS : 0,
+			.flags = (uint8_t)((base_form ? WEIR_FLAG_BASE_RESULTS : 0) |
+				(skips_own(rig, s) ? WEIR_FLAG_SKIPS_OWN : 0)),
 			.extended = true};
 
 		if (ppe_job_has(j, (uint8_t)s))
@@ -446,6 +453,9 @@ rig_join(struct rig *rig, unsigned int job, bool base_form)
 		}
 		if (h.status != WEIR_STATUS_OK || bytes != sizeof(struct weir_join_reply))
 			FAIL("join reply: status %s, %u bytes", weir_status_text(h.status), bytes);
+		if (((payload[7] & WEIR_JOIN_SKIPS_OWN) != 0) !=
+			(skips_own(rig, s) && j->group == 0))
+			FAIL("source %u is told flags %#x", s, payload[7]);
 		if (h.root != rank++)
 			FAIL("source %u is told rank %u", s, h.root);
 		generation = h.gen_id;

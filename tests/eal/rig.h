@@ -66,6 +66,7 @@ struct rig {
 	/* The device: the receive queue of a frame, [0, queues). NULL: 0 */
 	unsigned int (*queue_of)(struct rig *rig, unsigned int port, const uint8_t *frame);
 	unsigned int udp_ports; /* of each form, as the reply to the last join says */
+	uint64_t skips_own[WEIR_SOURCES_MAX / 64]; /* bit: a source whose joins ask for that */
 	uint64_t seed; /* splits frames over segments when not 0 */
 };
 

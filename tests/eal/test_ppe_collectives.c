@@ -22,6 +22,7 @@ struct shape {
 	uint8_t ids[8];
 	bool segmented, multicast;
 	bool full; /* blocks of AlltoAll */
+	uint64_t skip; /* bit: a rank that asks that its own slices be left out */
 };
 
 static unsigned int
@@ -47,6 +48,7 @@ some_plan(uint64_t *random, const struct shape *shape)
 {
 	struct block_plan p = {.n = shape->n,
 		.ids = shape->ids,
+		.skips_own = shape->multicast ? 0 : shape->skip,
 		.collective = (enum weir_collective)below(random, WEIR_COLLECTIVE_BARRIER + 1),
 		.dtype = (enum weir_dtype)below(random, WEIR_DTYPES),
 		.final = below(random, 2) != 0,
@@ -134,6 +136,10 @@ start(const struct shape *shape)
 	config.job[0].group = shape->multicast ? 0xef4d0001 : 0;
 	config.job[0].alltoall = shape->full ? PPE_ALLTOALL_FULL : PPE_ALLTOALL_SHORT;
 	rig_start(&rig, &config);
+	for (unsigned int rank = 0; rank < shape->n; rank++)
+		if ((shape->skip >> rank & 1) != 0)
+			rig.skips_own[shape->ids[rank] / 64] |= UINT64_C(1)
+				<< shape->ids[rank] % 64;
 }
 
 /* Each gets its part, in a switch and job of this shape. */
@@ -149,7 +155,7 @@ run(const struct shape *shape)
 	rig.seed = shape->segmented ? random : 0;
 	for (uint32_t block = 0; block < BLOCKS; block++) {
 		struct block_plan p = some_plan(&random, shape);
-		bool multicast = shape->multicast && block_to_all(&p);
+		bool multicast = shape->multicast && block_to_all(&p, 0);
 
 		p.job = 5;
 		p.generation = generation;
@@ -188,6 +194,14 @@ SHAPE(eight_sources, .workers = 2, .n = 8, .ids = {0, 1, 2, 3, 4, 5, 6, 7})
 SHAPE(any_eight_sources_segmented, .workers = 2, .n = 8, .ids = {0, 1, 2, 3, 4, 5, 6, 255},
 	.segmented = true)
 SHAPE(multicast, .workers = 1, .n = 5, .ids = {0, 1, 2, 3, 4}, .multicast = true)
+SHAPE(one_that_skips_its_own, .workers = 1, .n = 1, .skip = 1)
+SHAPE(all_skip_their_own, .workers = 2, .n = 8, .ids = {0, 1, 2, 3, 4, 5, 6, 7}, .skip = 0xff)
+SHAPE(some_skip_their_own, .workers = 1, .n = 5, .ids = {0, 1, 9, 77, 200}, .skip = 0x15,
+	.segmented = true)
+SHAPE(full_alltoall_skips_its_own, .workers = 2, .n = 5, .ids = {0, 1, 2, 3, 4}, .skip = 0x1b,
+	.full = true)
+SHAPE(multicast_skips_nothing, .workers = 1, .n = 5, .ids = {0, 1, 2, 3, 4}, .skip = 0x1f,
+	.multicast = true)
 SHAPE(full_alltoall, .workers = 2, .n = 8, .ids = {0, 1, 2, 3, 4, 5, 6, 7}, .full = true)
 SHAPE(full_alltoall_segmented, .workers = 1, .n = 3, .ids = {3, 7, 200}, .segmented = true,
 	.full = true)

@@ -30,6 +30,7 @@ plan_of(enum weir_collective collective, enum weir_dtype dtype, unsigned int ele
 			? block % SOURCES
 			: 0,
 		.block = block,
+		.skips_own = skipping,
 		.seed = random_state ^ block};
 }
 
@@ -63,8 +64,8 @@ expect_tagged(const struct block_plan *p, unsigned int rank, enum weir_status st
 		rank, bytes, right);
 	memcpy(bare, answer + HEADER, 16);
 	bare[6] = 0;
-	tags_gmac_slice(now.results, block_to_all(p) ? 0 : rank + 1, h.status, h.block_id, bare,
-		got, bytes, tag);
+	tags_gmac_slice(now.results, block_to_all(p, rank) ? 0 : rank + 1, h.status, h.block_id,
+		bare, got, bytes, tag);
 	cr_assert_eq(memcmp(tag, got + bytes, 16), 0, "%s of %u elements: rank %u's tag", what,
 		p->elements, rank);
 }
@@ -106,11 +107,25 @@ all_of_them(unsigned int workers, bool segmented)
 CASE(ppe_collectives_auth, one_worker, all_of_them(1, false))
 CASE(ppe_collectives_auth, two_workers_segments, all_of_them(2, true))
 
-Test(ppe_collectives_auth, partial_parts, .timeout = 90)
+static void
+skip_own(unsigned int workers, bool segmented)
+{
+	skipping = 5; /* the results of rank 1 are whole */
+	all_of_them(workers, segmented);
+	skipping = 0;
+}
+
+CASE(ppe_collectives_auth, without_own_slices, skip_own(1, false))
+CASE(ppe_collectives_auth, without_own_slices_segments, skip_own(2, true))
+
+static void
+partial_parts(uint64_t skip)
 {
 	static const enum weir_collective collectives[] = {WEIR_COLLECTIVE_REDUCESCATTER,
-		WEIR_COLLECTIVE_GATHER, WEIR_COLLECTIVE_ALLTOALL, WEIR_COLLECTIVE_REDUCE};
+		WEIR_COLLECTIVE_GATHER, WEIR_COLLECTIVE_ALLTOALL, WEIR_COLLECTIVE_REDUCE,
+		WEIR_COLLECTIVE_ALLGATHER};
 
+	skipping = skip;
 	start(2, ELEMENTS, PPE_POLICY_PARTIAL, 300);
 	enter();
 	for (uint32_t block = 0; block < RTE_DIM(collectives); block++) {
@@ -126,3 +141,6 @@ Test(ppe_collectives_auth, partial_parts, .timeout = 90)
 	}
 	stop();
 }
+
+CASE(ppe_collectives_auth, parts_of_partial_results, partial_parts(0))
+CASE(ppe_collectives_auth, parts_of_partial_results_without_own_slices, partial_parts(6))

@@ -25,7 +25,7 @@ rooted(enum weir_collective c)
 }
 
 static uint16_t
-start(enum ppe_policy policy, enum ppe_alltoall alltoall)
+start(enum ppe_policy policy, enum ppe_alltoall alltoall, uint64_t skip)
 {
 	struct rig_config config = {.workers = 2,
 		.threads = 8,
@@ -37,6 +37,9 @@ start(enum ppe_policy policy, enum ppe_alltoall alltoall)
 	config.job[0].policy = (uint8_t)policy;
 	config.job[0].alltoall = (uint8_t)alltoall;
 	rig_start(&rig, &config);
+	for (unsigned int rank = 0; rank < SOURCES; rank++)
+		if ((skip >> rank & 1) != 0)
+			rig.skips_own[ids[rank] / 64] |= UINT64_C(1) << ids[rank] % 64;
 	return rig_join(&rig, 0, false);
 }
 
@@ -92,10 +95,10 @@ expect_partial(const struct block_plan *p, unsigned int rank)
 
 /* Buffers are used again: what was in them before must not come out in place of what is missing. */
 static void
-expect_zeros(enum ppe_alltoall alltoall)
+expect_zeros(enum ppe_alltoall alltoall, uint64_t skip)
 {
 	uint64_t random = rig_seed();
-	uint16_t generation = start(PPE_POLICY_PARTIAL, alltoall);
+	uint16_t generation = start(PPE_POLICY_PARTIAL, alltoall, skip);
 	uint32_t block = 0;
 
 	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
@@ -107,6 +110,7 @@ expect_zeros(enum ppe_alltoall alltoall)
 				.collective = (enum weir_collective)c,
 				.dtype = WEIR_DTYPE_INT32,
 				.elements = c == WEIR_COLLECTIVE_BARRIER ? 0 : 51 + times,
+				.skips_own = skip,
 				.block = block++,
 				.seed = rig_random(&random),
 				.absent = 1 + rig_random(&random) % ((1u << SOURCES) - 2)};
@@ -132,12 +136,17 @@ expect_zeros(enum ppe_alltoall alltoall)
 
 Test(ppe_collectives_edges, partial_results_have_zeros_for_who_is_missing, .timeout = 90)
 {
-	expect_zeros(PPE_ALLTOALL_SHORT);
+	expect_zeros(PPE_ALLTOALL_SHORT, 0);
 }
 
 Test(ppe_collectives_edges, partial_results_of_full_rows_have_zeros, .timeout = 90)
 {
-	expect_zeros(PPE_ALLTOALL_FULL);
+	expect_zeros(PPE_ALLTOALL_FULL, 0);
+}
+
+Test(ppe_collectives_edges, partial_results_without_own_slices_have_zeros, .timeout = 90)
+{
+	expect_zeros(PPE_ALLTOALL_FULL, 0x1d);
 }
 
 /* Ranks 0 and 3 send what differs in one field; everybody is told which, and who. */
@@ -169,7 +178,7 @@ disagree(struct block_plan p, const struct block_plan *other, enum weir_field fi
 
 Test(ppe_collectives_edges, disagreements_name_the_field_and_both_sources, .timeout = 90)
 {
-	uint16_t generation = start(PPE_POLICY_WAIT, PPE_ALLTOALL_SHORT);
+	uint16_t generation = start(PPE_POLICY_WAIT, PPE_ALLTOALL_SHORT, 0);
 	/* Rank 1 is the root: what 0 and 3 send is a header. */
 	struct block_plan p = {.job = 5,
 		.generation = generation,
@@ -226,7 +235,7 @@ expect_whole(const struct block_plan *p, unsigned int rank)
 static void
 ask_again(const struct block_plan *p, unsigned int right)
 {
-	bool to_all = block_to_all(p);
+	bool to_all = block_to_all(p, 0);
 
 	for (unsigned int rank = 0; rank < 2; rank++) {
 		const uint8_t *payload;

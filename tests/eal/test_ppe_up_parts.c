@@ -142,7 +142,7 @@ whole_result(const struct block_plan *plan)
 {
 	unsigned int n = 0;
 
-	if (block_to_all(plan))
+	if (block_to_all(plan, 0))
 		return block_result(plan, FIRST, bytes_down);
 	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++)
 		n += block_result(plan, rank, bytes_down + n);

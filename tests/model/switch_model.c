@@ -217,6 +217,7 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 		.valid = true,
 		.nonce = h->block_id,
 		.base_results = (h->flags & WEIR_FLAG_BASE_RESULTS) != 0,
+		.skips_own = (h->flags & WEIR_FLAG_SKIPS_OWN) != 0 && m->c.group == 0,
 		.peer = *from,
 		.order = repeat ? former.order : ++m->joins,
 	};

@@ -48,14 +48,25 @@ model_served(const struct model *m, const struct weir_header *h)
 	return h->op == 0 && weir_dtype_bytes(h->dtype) != 0;
 }
 
+/* Does the source keep its own slice to itself? */
+static bool
+skips(const struct model *m, unsigned int source)
+{
+	return m->running[source].skips_own;
+}
+
 unsigned int
 model_contributed(const struct model *m, const struct weir_header *h)
 {
+	unsigned int own = skips(m, h->src_id) ? slice(m, h, h->src_id) : 0;
+
 	switch (h->collective) {
-	case WEIR_COLLECTIVE_BROADCAST:
-	case WEIR_COLLECTIVE_SCATTER: return h->src_id == h->root ? h->grad_cnt : 0;
+	case WEIR_COLLECTIVE_BROADCAST: return h->src_id == h->root ? h->grad_cnt : 0;
+	case WEIR_COLLECTIVE_SCATTER: return h->src_id == h->root ? h->grad_cnt - own : 0;
 	case WEIR_COLLECTIVE_GATHER:
+		return slice(m, h, h->src_id) - (h->src_id == h->root ? own : 0);
 	case WEIR_COLLECTIVE_ALLGATHER: return slice(m, h, h->src_id);
+	case WEIR_COLLECTIVE_ALLTOALL: return h->grad_cnt - own;
 	case WEIR_COLLECTIVE_BARRIER: return 0;
 	default: return h->grad_cnt;
 	}
@@ -81,19 +92,24 @@ model_fits(const struct model *m, const struct weir_header *h, size_t payload)
 	if (h->collective >= WEIR_COLLECTIVE_BARRIER && h->grad_cnt != 0)
 		return false;
 	if (h->collective == WEIR_COLLECTIVE_ALLTOALL && m->c.full_rows)
-		return payload == (size_t)all * size && rows_fit(m, all, most, size == 8);
+		return payload == (size_t)model_contributed(m, h) * size &&
+			rows_fit(m, all, most, size == 8);
 	if (h->collective == WEIR_COLLECTIVE_ALLTOALL)
 		all *= m->c.sources;
 	return payload == (size_t)model_contributed(m, h) * size && all <= (most == 0 ? 1 : most);
 }
 
 bool
-model_same_for_all(const struct block *b)
+model_same_for_all(const struct model *m, const struct block *b)
 {
+	bool whole = true;
+
+	for (unsigned int i = 0; i < m->c.sources; i++)
+		whole = whole && !skips(m, i);
 	return (b->status != WEIR_STATUS_OK && b->status != WEIR_STATUS_PARTIAL) ||
 		b->first.collective == WEIR_COLLECTIVE_ALLREDUCE ||
 		b->first.collective == WEIR_COLLECTIVE_BROADCAST ||
-		b->first.collective == WEIR_COLLECTIVE_ALLGATHER ||
+		(b->first.collective == WEIR_COLLECTIVE_ALLGATHER && whole) ||
 		b->first.collective == WEIR_COLLECTIVE_BARRIER;
 }
 
@@ -155,6 +171,27 @@ put(const struct block *b, unsigned int source, unsigned int first, unsigned int
 	return count * size;
 }
 
+/* The slices of all others, and of the source itself unless it keeps its own. */
+static size_t
+put_slices(const struct model *m, const struct block *b, unsigned int source, uint8_t *to)
+{
+	size_t at = 0;
+
+	for (unsigned int s = 0; s < m->c.sources; s++)
+		if (s != source || !skips(m, s))
+			at += put(b, s, 0, slice(m, &b->first, s), to + at);
+	return at;
+}
+
+/* Where the slice for the receiver begins in what the source gave. */
+static unsigned int
+cell(const struct model *m, const struct weir_header *h, unsigned int source, unsigned int receiver)
+{
+	unsigned int kept = skips(m, source) && receiver > source ? slice(m, h, source) : 0;
+
+	return slices_before(m, h, receiver) - kept;
+}
+
 size_t
 model_payload(const struct model *m, const struct block *b, unsigned int source, uint8_t *to)
 {
@@ -167,20 +204,16 @@ model_payload(const struct model *m, const struct block *b, unsigned int source,
 	case WEIR_COLLECTIVE_REDUCE: return source == h->root ? put_sum(b, 0, h->grad_cnt, to) : 0;
 	case WEIR_COLLECTIVE_REDUCESCATTER: return put_sum(b, before, own, to);
 	case WEIR_COLLECTIVE_BROADCAST: return put(b, h->root, 0, h->grad_cnt, to);
-	case WEIR_COLLECTIVE_SCATTER: return put(b, h->root, before, own, to);
-	case WEIR_COLLECTIVE_GATHER:
-		if (source != h->root)
+	case WEIR_COLLECTIVE_SCATTER:
+		if (source == h->root && skips(m, source))
 			return 0;
-		for (unsigned int s = 0; s < m->c.sources; s++)
-			at += put(b, s, 0, slice(m, h, s), to + at);
-		return at;
-	case WEIR_COLLECTIVE_ALLGATHER:
-		for (unsigned int s = 0; s < m->c.sources; s++)
-			at += put(b, s, 0, slice(m, h, s), to + at);
-		return at;
+		return put(b, h->root, cell(m, h, h->root, source), own, to);
+	case WEIR_COLLECTIVE_GATHER: return source == h->root ? put_slices(m, b, source, to) : 0;
+	case WEIR_COLLECTIVE_ALLGATHER: return put_slices(m, b, source, to);
 	case WEIR_COLLECTIVE_ALLTOALL:
 		for (unsigned int s = 0; s < m->c.sources; s++)
-			at += put(b, s, before, own, to + at);
+			if (s != source || !skips(m, s))
+				at += put(b, s, cell(m, h, s, source), own, to + at);
 		return at;
 	default: return 0;
 	}

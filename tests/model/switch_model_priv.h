@@ -38,6 +38,7 @@ struct joined {
 	bool valid;
 	uint32_t nonce;
 	bool base_results;
+	bool skips_own; /* its own slices are left out */
 	struct model_peer peer;
 	unsigned int order; /* of all joins */
 };
@@ -102,7 +103,7 @@ size_t model_payload(
 	const struct model *m, const struct block *b, unsigned int source, uint8_t *to);
 
 /* Do all get the same? Is what all wait for missing? */
-bool model_same_for_all(const struct block *b);
+bool model_same_for_all(const struct model *m, const struct block *b);
 bool model_lacks_root(const struct block *b);
 
 /* The fixed result of a block, to one source. */

@@ -108,11 +108,11 @@ model_send_to_all(struct model *m, const struct block *b)
 
 		if (!j->valid)
 			continue;
-		if (m->c.group == 0 || !model_same_for_all(b))
+		if (m->c.group == 0 || !model_same_for_all(m, b))
 			send_result(m, b, (int)s, &j->peer, !j->base_results);
 		group[!j->base_results][j->peer.link] = true;
 	}
-	for (unsigned int i = 0; m->c.group != 0 && model_same_for_all(b) && i < 2 * 256; i++) {
+	for (unsigned int i = 0; m->c.group != 0 && model_same_for_all(m, b) && i < 2 * 256; i++) {
 		/* The port is the form's own: who runs the model knows it. */
 		const struct model_peer to = {.address = m->c.group, .link = (uint8_t)i};
 
@@ -142,7 +142,8 @@ model_accept_join(struct model *m, uint8_t source)
 	weir_put16(r.elements, (uint16_t)(m->c.elements | (m->c.full_rows ? 0x1000u : 0)));
 	weir_put16(r.sources, (uint16_t)m->c.sources);
 	r.dtype_op = (uint8_t)((unsigned int)m->c.dtype << 4 | (unsigned int)m->c.op);
-	r.flags = m->c.group != 0 ? WEIR_JOIN_MULTICAST : 0;
+	r.flags = (uint8_t)((m->c.group != 0 ? WEIR_JOIN_MULTICAST : 0) |
+		(j->skips_own ? WEIR_JOIN_SKIPS_OWN : 0));
 	weir_put32(r.timeout_ms, m->c.timeout_ms);
 	weir_put32(r.group, m->c.group);
 	emit(m, &j->peer, false, &h, &r, sizeof(r), NULL);

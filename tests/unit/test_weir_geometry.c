@@ -18,11 +18,12 @@ static struct rank {
 	int32_t send[MOST], recv[MOST];
 	int32_t packet[WEIR_ELEMENTS_MAX], result[WEIR_ELEMENTS_MAX];
 	size_t sent; /* elements in the packet */
+	bool skips_own;
 	struct weir_geometry geometry;
 	struct weir_shape shape;
 } ranks[SOURCES];
 
-static unsigned int n, root;
+static unsigned int n, root, plays;
 
 /* Of a buffer's place: no two alike. */
 static int32_t
@@ -70,6 +71,39 @@ slice_of(size_t elements, unsigned int rank, size_t *count)
 	return rank * q + (rank < r ? rank : r);
 }
 
+/* Insert elements that nobody may use where the rank left out its own slice. */
+static void
+restore(unsigned int rank)
+{
+	const struct weir_shape *s = &ranks[rank].shape;
+	size_t own, first = slice_of(s->elements, rank, &own);
+	int32_t *packet = ranks[rank].packet;
+	bool is_root = rank == s->root;
+
+	if (s->collective == WEIR_COLLECTIVE_GATHER)
+		first = 0;
+	if (!ranks[rank].skips_own ||
+		!(s->collective == WEIR_COLLECTIVE_ALLTOALL ||
+			(is_root && s->collective == WEIR_COLLECTIVE_GATHER) ||
+			(is_root && s->collective == WEIR_COLLECTIVE_SCATTER)))
+		return;
+	memmove(packet + first + own, packet + first, (ranks[rank].sent - first) * 4);
+	memset(packet + first, 0x77, own * 4);
+	ranks[rank].sent += own;
+}
+
+/* Remove the own slice of so many elements from the result. */
+static size_t
+leave_out(unsigned int rank, size_t first, size_t own, size_t filled)
+{
+	int32_t *to = ranks[rank].result;
+
+	if (!ranks[rank].skips_own)
+		return filled;
+	memmove(to + first, to + first + own, (filled - first - own) * 4);
+	return filled - own;
+}
+
 /* docs/protocol.md: what a block's contributions make, in each one's result; how many elements. */
 static size_t
 serve(unsigned int rank)
@@ -98,7 +132,7 @@ serve(unsigned int rank)
 		return elements;
 	case WEIR_COLLECTIVE_SCATTER:
 		memcpy(to, ranks[s->root].packet + first, own * 4);
-		return own;
+		return rank == s->root ? leave_out(rank, 0, own, own) : own;
 	case WEIR_COLLECTIVE_GATHER:
 		if (rank != s->root)
 			return 0;
@@ -108,11 +142,11 @@ serve(unsigned int rank)
 			memcpy(to + filled, ranks[r].packet, ranks[r].sent * 4);
 			filled += ranks[r].sent;
 		}
-		return filled;
+		return leave_out(rank, first, own, filled);
 	case WEIR_COLLECTIVE_ALLTOALL:
 		for (unsigned int r = 0; r < n; r++, filled += own)
 			memcpy(to + filled, ranks[r].packet + first, own * 4);
-		return filled;
+		return leave_out(rank, rank * own, own, filled);
 	default: return 0;
 	}
 }
@@ -123,10 +157,13 @@ move(const struct weir_span *span, int32_t *buffer, int32_t *packet, bool out)
 {
 	uint8_t *place = (uint8_t *)buffer, *bytes = (uint8_t *)packet;
 
-	for (unsigned int i = 0; i < span->pieces; i++, bytes += span->bytes) {
+	for (unsigned int i = 0; i < span->pieces; i++) {
 		uint8_t *piece = place + span->offset + i * span->stride;
 
+		if (!weir_span_has(span, i))
+			continue;
 		memcpy(out ? bytes : piece, out ? piece : bytes, span->bytes);
+		bytes += span->bytes;
 	}
 	return weir_span_bytes(span) / 4;
 }
@@ -145,6 +182,7 @@ play_block(uint32_t nth, unsigned int limit)
 		cr_assert(s->collective != WEIR_COLLECTIVE_ALLTOALL ||
 			s->elements * n <= ranks[r].geometry.row_room);
 		ranks[r].sent = move(&s->send, ranks[r].send, ranks[r].packet, true);
+		restore(r);
 	}
 	for (unsigned int r = 0; r < n; r++) {
 		struct weir_header h = {.collective = ranks[r].shape.collective,
@@ -153,8 +191,11 @@ play_block(uint32_t nth, unsigned int limit)
 		size_t served = serve(r);
 
 		cr_assert_eq(weir_span_bytes(&ranks[r].shape.recv), served * 4);
-		cr_assert_eq(weir_geometry_result(&h, n, r), (int32_t)served);
+		cr_assert_eq(weir_geometry_result(&h, n, r, ranks[r].skips_own), (int32_t)served);
 		move(&ranks[r].shape.recv, ranks[r].recv, ranks[r].result, false);
+		memcpy((uint8_t *)ranks[r].recv + ranks[r].shape.own.to,
+			(uint8_t *)ranks[r].send + ranks[r].shape.own.from,
+			ranks[r].shape.own.bytes);
 	}
 }
 
@@ -162,12 +203,15 @@ static void
 play(unsigned int collective, size_t count, unsigned int limit, unsigned int room)
 {
 	for (unsigned int r = 0; r < n; r++) {
+		/* Nobody leaves out own slices, all do, some do. */
+		ranks[r].skips_own = plays % 3 == 1 || (plays % 3 == 2 && r % 2 == 0);
 		ranks[r].geometry = (struct weir_geometry){.collective = (uint8_t)collective,
 			.sources = n,
 			.rank = r,
 			.root = root,
 			.limit = limit,
 			.row_room = room,
+			.skips_own = ranks[r].skips_own,
 			.count = count,
 			.element_bytes = 4};
 		for (size_t i = 0; i < MOST; i++) {
@@ -203,10 +247,10 @@ Test(weir_geometry, each_collective_is_what_it_is, .timeout = 90)
 				for (unsigned int k = 0; k < WEIR_COLLECTIVE_BARRIER; k++) {
 					n = sizes[s];
 					root = (s + l + c) % n;
-					play(k, counts[c], limits[l], limits[l]);
-					if (k == WEIR_COLLECTIVE_ALLTOALL)
+					for (plays = 0; plays < 6; plays++)
 						play(k, counts[c], limits[l],
-							row_room(limits[l], n));
+							plays < 3 ? limits[l]
+								  : row_room(limits[l], n));
 				}
 }
 
@@ -275,15 +319,16 @@ Test(weir_geometry, results_of_what_does_not_exist_have_no_length)
 {
 	struct weir_header h = {.collective = WEIR_COLLECTIVE_JOIN, .grad_cnt = 5};
 
-	cr_expect_eq(weir_geometry_result(&h, 4, 0), -1);
+	cr_expect_eq(weir_geometry_result(&h, 4, 0, false), -1);
 	h.collective = WEIR_COLLECTIVE_REDUCE;
 	h.root = 4;
-	cr_expect_eq(weir_geometry_result(&h, 4, 0), -1);
+	cr_expect_eq(weir_geometry_result(&h, 4, 0, false), -1);
 	/* Slices that don't divide evenly, as other hosts may send them. */
 	h.root = 0;
 	h.collective = WEIR_COLLECTIVE_SCATTER;
-	cr_expect_eq(weir_geometry_result(&h, 4, 0), 2);
-	cr_expect_eq(weir_geometry_result(&h, 4, 1), 1);
+	cr_expect_eq(weir_geometry_result(&h, 4, 0, false), 2);
+	cr_expect_eq(weir_geometry_result(&h, 4, 1, false), 1);
 	h.collective = WEIR_COLLECTIVE_ALLTOALL;
-	cr_expect_eq(weir_geometry_result(&h, 4, 0), 8);
+	cr_expect_eq(weir_geometry_result(&h, 4, 0, false), 8);
+	cr_expect_eq(weir_geometry_result(&h, 4, 0, true), 6);
 }

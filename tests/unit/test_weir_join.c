@@ -76,11 +76,11 @@ hear_join(uint16_t generation)
 	cr_assert_eq(heard.header.src_id, SOURCE);
 	block_id = heard.header.block_id;
 	if (config.key == NULL) {
-		cr_assert_eq(heard.header.flags, 0);
+		cr_assert_eq(heard.header.flags, WEIR_FLAG_SKIPS_OWN);
 		cr_assert_eq(heard.size, WEIR_EXT_BYTES);
 		return;
 	}
-	cr_assert_eq(heard.header.flags, WEIR_FLAG_AUTHENTICATED);
+	cr_assert_eq(heard.header.flags, WEIR_FLAG_AUTHENTICATED | WEIR_FLAG_SKIPS_OWN);
 	cr_assert_eq(heard.size, bytes + WEIR_TAG_BYTES);
 	memcpy(&heard.proof, heard.bytes + WEIR_EXT_BYTES, sizeof(heard.proof));
 	cr_assert_eq(weir_get32(heard.proof.nonce), block_id);
@@ -124,16 +124,16 @@ answer_join(unsigned int status, const void *payload, size_t bytes, bool spoil)
 	say(packet, all);
 }
 
-/* flags: WEIR_JOIN_AUTHENTICATED or 0. */
+/* flags: WEIR_JOIN_AUTHENTICATED or 0. must: WEIR_JOIN_MUST_ bits. */
 static void
-accept_join(uint8_t flags)
+accept_join_of(uint8_t flags, unsigned int must)
 {
 	struct weir_join_reply r = {.dtype_op = WEIR_DTYPE_INT32 << 4, .flags = flags};
 	uint8_t payload[sizeof(r) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES];
 	size_t bytes = sizeof(r);
 
 	weir_put16(r.window, 4);
-	weir_put16(r.elements, ELEMENTS);
+	weir_put16(r.elements, (uint16_t)(ELEMENTS | must << WEIR_JOIN_MUST_SHIFT));
 	weir_put16(r.sources, 2);
 	weir_put32(r.timeout_ms, 1000);
 	memcpy(payload, &r, sizeof(r));
@@ -147,6 +147,12 @@ accept_join(uint8_t flags)
 		bytes += sizeof(results_key);
 	}
 	answer_join(WEIR_STATUS_OK, payload, bytes, false);
+}
+
+static void
+accept_join(uint8_t flags)
+{
+	accept_join_of(flags, 0);
 }
 
 static void
@@ -393,6 +399,20 @@ Test(weir_join, blocks_have_ports, .timeout = 90)
 	answer_block(1, 43, false);
 	ends(0, "");
 	cr_expect_not(hear_more(0));
+	stop();
+}
+
+/* What it does not know might change what its packets mean. */
+Test(weir_join, unknown_settings_are_refused, .timeout = 90)
+{
+	start(NULL);
+	accept_join_of(0, WEIR_JOIN_MUST_ALLTOALL);
+	ends(0, "");
+	cr_expect_eq(weir_elements(weir, WEIR_DTYPE_FP32), ELEMENTS);
+	stop();
+	start(NULL);
+	accept_join_of(0, 0xf & ~(unsigned int)WEIR_JOIN_MUST_KNOWN);
+	ends(-EPROTO, "newer libweir");
 	stop();
 }
 
