@@ -42,6 +42,8 @@ local PARTS = {
 	{ WHOLE, WHOLE, COLUMN, COLUMN }, -- alltoall
 	{ NOTHING, NOTHING, NOTHING, NOTHING }, -- barrier
 }
+-- Where a host that leaves out its own slices does so: in its contribution, in its result; in rooted ones, the root.
+local OWN = { [4] = { true, true }, [5] = { true, true }, [6] = { false, true }, [7] = { true, true } }
 local REDUCES = { [0] = true, true, true }
 -- From a switch to its parent: the types of accumulators, by type and operation.
 local INT32, UINT32, FP32 = 4, 5, 10
@@ -77,6 +79,7 @@ local f = {
 	base_results = ProtoField.bool("weir.flags.base_results", "results in the base form", 8, nil, 0x01),
 	authenticated = ProtoField.bool("weir.flags.authenticated", "a tag ends the packet", 8, nil, 0x02),
 	up = ProtoField.bool("weir.flags.up", "from a switch to its parent", 8, nil, 0x04),
+	skips_own = ProtoField.bool("weir.flags.skips_own", "would leave out its own slices", 8, nil, 0x08),
 	root = ProtoField.uint8("weir.root", "root"),
 	status = ProtoField.uint8("weir.status", "status", base.DEC, STATUS),
 	payload = ProtoField.bytes("weir.payload", "payload"),
@@ -98,7 +101,9 @@ local f = {
 	tag = ProtoField.bytes("weir.tag", "tag"),
 	trailer = ProtoField.bytes("weir.trailer", "beyond the packet"),
 	window = ProtoField.uint16("weir.join.window", "window"),
-	elements = ProtoField.uint16("weir.join.elements", "elements"),
+	options = ProtoField.uint16("weir.join.options", "options", base.HEX, nil, 0xf000),
+	full_rows = ProtoField.bool("weir.join.full_rows", "alltoall has full rows", 16, nil, 0x1000),
+	elements = ProtoField.uint16("weir.join.elements", "elements", base.DEC, nil, 0x0fff),
 	join_sources = ProtoField.uint16("weir.join.sources", "sources"),
 	join_dtype = ProtoField.uint8("weir.join.dtype", "dtype", base.DEC, DTYPE, 0xf0),
 	join_op = ProtoField.uint8("weir.join.op", "op", base.DEC, OP, 0x0f),
@@ -107,6 +112,7 @@ local f = {
 	multicast = ProtoField.bool("weir.join.multicast", "results come by multicast", 8, nil, 0x01),
 	all_tagged = ProtoField.bool("weir.join.authenticated", "all packets have tags", 8, nil, 0x02),
 	narrow = ProtoField.bool("weir.join.narrow", "narrow types travel upward as they are", 8, nil, 0x04),
+	own_skipped = ProtoField.bool("weir.join.skips_own", "own slices are left out", 8, nil, 0x08),
 	timeout = ProtoField.uint32("weir.join.timeout_ms", "timeout_ms"),
 	group = ProtoField.ipv4("weir.join.group", "group"),
 	field = ProtoField.uint8("weir.mismatch.field", "field", base.DEC, FIELD),
@@ -159,7 +165,7 @@ weir.prefs.shown = Pref.uint("Elements shown", 16, "Of each payload, the first s
 
 local frames -- by frame number: what is known beyond its bytes
 local jobs -- by switch and job: {sources = number, dtype = code, narrow = boolean, source = {[id] = true}, rank = {[id] = rank},
--- switch = {[id] = true}}
+-- skips = {[id] = boolean}, switch = {[id] = true}}
 local streams -- by switch, job and generation: {[source] = stream}
 
 function weir.init()
@@ -172,7 +178,7 @@ end
 
 local function job_of(h)
 	local key = h.switch .. "/" .. h.job
-	jobs[key] = jobs[key] or { source = {}, rank = {}, switch = {}, highest = -1 }
+	jobs[key] = jobs[key] or { source = {}, rank = {}, skips = {}, switch = {}, highest = -1 }
 	return jobs[key]
 end
 
@@ -279,6 +285,7 @@ local function learn_join(h, buf, at)
 	local dtype = buf(at + 6, 1):bitfield(0, 4)
 	job.dtype = DTYPE[dtype] and dtype or job.dtype
 	job.narrow = buf(at + 7, 1):bitfield(5, 1) == 1
+	job.skips[h.src] = buf(at + 7, 1):bitfield(4, 1) == 1
 end
 
 -- Called once for each frame, in order.
@@ -295,7 +302,7 @@ local function learn(h, buf, pinfo)
 	frame.switch, frame.narrow = job.switch[h.src], job.narrow
 	frame.dtype = job.dtype
 	frame.job_sources = job.sources
-	frame.rank = job.rank[h.src]
+	frame.rank, frame.skips = job.rank[h.src], job.skips[h.src] -- both nil: not known
 	frame.highest = job.highest
 	local now = pinfo.rel_ts
 	if h.kind == CONTRIBUTION or h.kind == JOINING then
@@ -391,6 +398,7 @@ local function show_header(tree, buf, h)
 		flags:add(f.base_results, buf(13, 1))
 		flags:add(f.authenticated, buf(13, 1))
 		flags:add(f.up, buf(13, 1))
+		flags:add(f.skips_own, buf(13, 1))
 		tree:add(f.root, buf(14, 1))
 		tree:add(f.status, buf(15, 1))
 	else
@@ -564,10 +572,11 @@ end
 
 local function show_join(tree, buf, at, h, complain)
 	local item = tree:add(weir, buf(at, JOIN_BYTES), "accepted join")
-	local window, elements = buf(at, 2):uint(), buf(at + 2, 2):uint()
+	local window, elements = buf(at, 2):uint(), buf(at + 2, 2):bitfield(4, 12)
 	local sources = buf(at + 4, 2):uint()
 	local dtype, op = buf(at + 6, 1):bitfield(0, 4), buf(at + 6, 1):bitfield(4, 4)
 	item:add(f.window, buf(at, 2))
+	item:add(f.options, buf(at + 2, 2)):add(f.full_rows, buf(at + 2, 2))
 	item:add(f.elements, buf(at + 2, 2))
 	item:add(f.join_sources, buf(at + 4, 2))
 	item:add(f.join_dtype, buf(at + 6, 1))
@@ -577,13 +586,15 @@ local function show_join(tree, buf, at, h, complain)
 	flags:add(f.multicast, buf(at + 7, 1))
 	flags:add(f.all_tagged, buf(at + 7, 1))
 	flags:add(f.narrow, buf(at + 7, 1))
+	flags:add(f.own_skipped, buf(at + 7, 1))
 	item:add(f.timeout, buf(at + 8, 4))
 	item:add(f.group, buf(at + 12, 4))
 	h.told = string.format(", window %d, %d elements, %d sources", window, elements, sources)
 	local power = 1
 	while power < window do power = power * 2 end
 	if window ~= power then complain("window " .. window .. " is no power of two") end
-	if elements < 1 or elements > 4095 then complain("elements " .. elements .. " is not in 1..4095") end
+	if elements < 1 then complain("elements 0 is not in 1..4095") end
+	if buf(at + 2, 1):bitfield(0, 3) ~= 0 then complain("an option is reserved") end
 	if sources < 1 or sources > 256 then complain("sources " .. sources .. " is not in 1..256") end
 	if not DTYPE[dtype] or not OP[op] then complain("dtype or op of the base form is reserved") end
 	local group = buf(at + 12, 1):uint()
@@ -616,26 +627,37 @@ local function show_displaced(tree, buf, at, h)
 	h.told = string.format(", by %s port %d", tostring(buf(at, 4):ipv4()), buf(at + 4, 2):uint())
 end
 
+-- May the packet lack its host's own slice?
+local function may_lack_own(h, frame)
+	local own = OWN[h.collective]
+	return own ~= nil and own[h.kind == CONTRIBUTION and 1 or 2] and frame.skips ~= false
+end
+
+local function slice_of(h, n, rank)
+	return math.floor(h.count / n) + (rank < h.count % n and 1 or 0)
+end
+
 -- The number of a block's elements that the packet carries. If the capture has no accepted join with
 -- the source's rank, as many as there are bytes for.
 local function carried(h, frame, bytes, size, complain)
 	local row = PARTS[h.collective]
 	if row == nil then return h.count end
 	local first = h.kind == CONTRIBUTION and 1 or 3
-	if row[first] == row[first + 1] and row[first] <= NOTHING then
+	local n, rank = frame.job_sources, frame.rank
+	if row[first] == row[first + 1] and row[first] <= NOTHING and not may_lack_own(h, frame) then
 		return row[first] == WHOLE and h.count or 0
 	end
-	local n, rank = frame.job_sources, frame.rank
 	if frame.switch then
 		return math.floor(math.max(bytes, 0) / size) -- the parts of its ranks
 	end
 	if n ~= nil and n > 0 and rank ~= nil then
-		local part = row[rank == h.root and first or first + 1]
-		local slice = math.floor(h.count / n) + (rank < h.count % n and 1 or 0)
-		return part == WHOLE and h.count or part == SLICE and slice or part == COLUMN and n * slice or 0
+		local part, slice = row[rank == h.root and first or first + 1], slice_of(h, n, rank)
+		local lacks = may_lack_own(h, frame) and (not ROOTED[h.collective] or rank == h.root)
+		local all = part == WHOLE and h.count or part == SLICE and slice or part == COLUMN and n * slice or 0
+		return all - (lacks and slice or 0)
 	end
 	local there = math.floor(math.max(bytes, 0) / size)
-	if row[first] ~= row[first + 1] and there ~= 0 and there ~= h.count then
+	if row[first] ~= row[first + 1] and there ~= 0 and there ~= h.count and not may_lack_own(h, frame) then
 		complain("the packet has " .. there .. " elements, neither none nor all of its block")
 	end
 	return row[first] == COLUMN and there or math.min(there, h.count)

@@ -146,8 +146,8 @@ fill(const struct collective *state, struct block *b, const struct weir_header *
 static inline struct rmw_buffer *
 buffer_for(struct job_shard *job, const struct weir_header *h, int *error)
 {
-	if (unlikely(collective_table[h->collective].contribution == CONTRIBUTION_ROW) &&
-		job->row_pool != NULL)
+	if (unlikely(job->row_pool != NULL) &&
+		collective_table[h->collective].contribution == CONTRIBUTION_ROW)
 		return rmw_alloc(job->row_pool, &job->row_quota, error);
 	return rmw_alloc(job->pool, &job->quota, error);
 }

@@ -465,24 +465,26 @@ build_part(struct pktbuf_results *results, const struct pktbuf_shared_header sha
 	const struct pktbuf_payload piece[2], const struct pktbuf_header_template *to,
 	struct rmw_buffer *buffer)
 {
-	bool referred = piece[0].bytes + piece[1].bytes > PKTBUF_COPY_BYTES;
-	struct rte_mbuf *packet = pktbuf_result_build_as(results, shared, &piece[0], to, referred);
+	struct rte_mbuf *packet;
 
+	if (piece[0].bytes + piece[1].bytes <= PKTBUF_COPY_BYTES) {
+		packet = pktbuf_result_build_as(results, shared, &piece[0], to, false);
+		if (likely(packet != NULL))
+			memcpy(rte_pktmbuf_append(packet, (uint16_t)piece[1].bytes), piece[1].data,
+				piece[1].bytes);
+		return packet;
+	}
+	packet = pktbuf_result_build_as(results, shared, &piece[0], to, true);
 	if (unlikely(packet == NULL))
 		return NULL;
-	if (referred)
-		rmw_hold(buffer, 1);
+	rmw_hold(buffer, 1);
 	if (piece[1].bytes == 0)
 		return packet;
-	if (!referred) {
-		memcpy(rte_pktmbuf_append(packet, (uint16_t)piece[1].bytes), piece[1].data,
-			piece[1].bytes);
-	} else if (likely(pktbuf_result_add(results, packet, &piece[1]))) {
-		rmw_hold(buffer, 1);
-	} else {
+	if (unlikely(!pktbuf_result_add(results, packet, &piece[1]))) {
 		rte_pktmbuf_free(packet);
 		return NULL;
 	}
+	rmw_hold(buffer, 1);
 	return packet;
 }
 

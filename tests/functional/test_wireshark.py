@@ -434,7 +434,9 @@ def parts_of_every_collective():
             for row in rows:
                 check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s', row)
             infos = '\n'.join(row['_ws.col.Info'][0] for row in rows)
-            for text in ('1, allgather fp32, 21 of 63 elements', '1, gather fp32 root 1, 21 of 63 elements',
+            for text in ('1, allgather fp32, 21 of 63 elements', '1, allgather fp32, 42 of 63 elements, of 3',
+                         '1, gather fp32 root 1, 0 of 63 elements', '1, gather fp32 root 1, 42 of 63 elements, of 3',
+                         '1, scatter fp32 root 1, 42 of 63 elements', '1, alltoall fp32, 14 of 21 elements, of 3',
                          '1, reducescatter sum fp32, 21 of 63 elements, of 3', '1, reduce sum fp32 root 1, 64 elements'):
                 check(text in infos, '%s: %s', text, infos)
 

@@ -137,5 +137,5 @@ Test(mpi_order, progress_of_mpi)
 	cr_assert_eq(offload_run(open_comm(NULL), &barrier), MPI_SUCCESS);
 	cr_assert_eq(turns, LOOKS - 1, "%u turns for %d looks", turns, LOOKS);
 	cr_assert_lt(slept_ms, 10, "slept %u ms while MPI had work", slept_ms);
-	cr_assert_gt(fake_weir_slept_ms, 300, "slept %u ms in all", fake_weir_slept_ms);
+	cr_assert_gt(fake_weir_slept_ms, 2 * slept_ms, "slept %u ms in all", fake_weir_slept_ms);
 }
