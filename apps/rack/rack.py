@@ -48,7 +48,7 @@ CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
 BURST = 20_000  # bytes that a limited link may send at once: two frames
 QUEUE = 2_000_000  # bytes that wait before a limited link; more are lost
-BUSY_SECONDS = 120  # the least bound of a wait: the machine may be busy
+BUSY_SECONDS = 300  # the least bound of a wait: the machine may be busy
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
