@@ -31,6 +31,7 @@
 	X(UNSUPPORTED, "unsupported", "unsupported collective, type or operation")                 \
 	X(DUPLICATE, "duplicate", "the block already has this source's contribution")              \
 	X(ACKNOWLEDGED, "acknowledged", "acknowledgement of a result, without a contribution")     \
+	X(PROBED, "probed", "question of a source for a block, answered without a result")         \
 	X(KNOWN, "known", "repeated acknowledgement")                                              \
 	X(LATE, "late", "the block was completed before the contribution arrived")                 \
 	X(EXPIRED, "expired", "the block is over and its result is gone")                          \

@@ -266,7 +266,8 @@ struct ppe_port_stats {
 	X(contributions, "contributions added to a block")                                         \
 	X(duplicates, "contributions of a source that was in the open block already")              \
 	X(late, "contributions to a block that was completed without them")                        \
-	X(asked_again, "contributions to a completed block, answered with its result")             \
+	X(asked_again, "contributions to a completed block, or probes, answered with its result")  \
+	X(probes, "questions of sources whether a block has their contribution")                   \
 	X(acknowledged, "results that sources acknowledged while they could not contribute")       \
 	X(blocks_opened, "blocks opened by a first contribution")                                  \
 	X(blocks_complete, "blocks completed by every source")                                     \
@@ -285,8 +286,8 @@ struct ppe_port_stats {
 	X(joins, "join packets taken")                                                             \
 	X(generations, "generations begun")                                                        \
 	X(revokes, "generations ended because a source joined again, or a parent's has ended")     \
-	X(upward, "contributions and acknowledgements sent to a parent")                           \
-	X(upward_repeats, "those of them that were repeated because a host repeated")              \
+	X(upward, "contributions, acknowledgements and probes sent to a parent")                   \
+	X(upward_repeats, "contributions sent to a parent again")                                  \
 	X(answers, "results taken from a parent")
 
 /* Times by powers of two: bucket 0 counts those under 1 us, bucket i those under 2^i us, the last

@@ -50,6 +50,7 @@ collective_call(struct weir *weir, const struct perf_reference *what, const void
 	case WEIR_COLLECTIVE_ALLGATHER: return weir_allgather(weir, send, recv, count, dtype);
 	case WEIR_COLLECTIVE_ALLTOALL: return weir_alltoall(weir, send, recv, count, dtype);
 	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_PROBE:
 	case WEIR_COLLECTIVE_ACKNOWLEDGE:
 	case WEIR_COLLECTIVE_JOIN:
 	default: return -EINVAL;

@@ -35,6 +35,9 @@ class Outcome:
             'forged': sum(r['forged'] for r in done) + self.counts['drops.forged'],
         }
         self.counts.update(mine)
+        sent = sum(r['packets_sent'] for r in done)
+        # Contributions that a switch had already.
+        self.needless = 100 * self.counts['duplicates'] / sent if sent else None
 
     def compare_results(self):
         """Replicas never diverge silently: one operation has one result on all hosts."""
@@ -199,6 +202,7 @@ class Verdict:
                  row('packets lost', '%s', counts('lost')),
                  row('        repaired', '%s', counts('repaired')),
                  row('        duplicated', '%s', counts('duplicated')),
+                 row('repeated without need', '%.3f %%', lambda o: o.needless),
                  row('blocks complete', '%s', counts('complete')),
                  row('       partial / error', '%s', counts('partial', 'error')),
                  row('       late / expired', '%s', counts('late', 'expired')),
@@ -220,7 +224,7 @@ class Verdict:
         def one(outcome):
             return outcome and {
                 'operations': outcome.operations, 'wrong': outcome.wrong, 'hung': outcome.hung,
-                'seconds': outcome.seconds, 'longest_ms': outcome.longest_ms,
+                'seconds': outcome.seconds, 'needless_percent': outcome.needless, 'longest_ms': outcome.longest_ms,
                 'counts': outcome.counts,
                 'hosts': [{'host': h.host, 'job': h.job, 'source': h.source, 'end': outcome.end_of(h),
                            'report': h.report} for h in outcome.play.hosts]}

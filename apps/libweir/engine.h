@@ -27,18 +27,22 @@ TAILQ_HEAD(weir_requests, weir_request);
  */
 enum weir_slot_state {
 	WEIR_SLOT_IDLE, /* in no list */
-	WEIR_SLOT_READY, /* in `ready`: to be sent, for the first time or again */
+	WEIR_SLOT_READY, /* in `ready`: to be sent, for the first time or again, or to be probed */
 	WEIR_SLOT_FLYING, /* in `flying`: sent, no result yet */
 };
 
 struct weir_slot {
 	TAILQ_ENTRY(weir_slot) link;
-	uint64_t sent_at; /* ns, of the last transmission */
+	uint64_t sent_at; /* ns, of the last contribution */
+	uint64_t asked_at; /* ns, of the last transmission, or of the answer to a probe */
 	uint64_t transmission; /* its number: transmissions are numbered through the handle */
 	uint32_t block;
-	uint32_t tries; /* transmissions so far */
+	uint32_t tries; /* contributions so far */
+	uint32_t probes; /* since the last contribution and the last answer */
 	enum weir_slot_state state;
-	bool by_gap; /* the last repetition was gap detection's */
+	bool probe; /* what is to be sent is a probe */
+	bool by_gap; /* the last probe or repetition was gap detection's */
+	bool in; /* the switch has said that it has the contribution */
 	uint8_t header_bytes;
 	uint8_t header[WEIR_EXT_BYTES];
 	struct weir_request *request; /* whose block it is */
@@ -57,15 +61,22 @@ TAILQ_HEAD(weir_slots, weir_slot);
  * other bookkeeping, and a gap in one residue delays no other. `flying` is in the order of transmission: its head is the
  * next to time out (one timeout for all, RFC 6298 with a common back-off), and the first of a gap.
  *
- * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source, and repeating the whole
- * window would only burden the switch. So silence is answered with PROBE repetitions (of as many blocks, or of the
- * only one, one timeout after the other), then with as many after twice the timeout. Each result that arrives allows
- * two more repetitions. So a lost window is repaired as fast as a slow start, and a straggler costs each host PROBE
- * packets per timeout.
+ * Probes: a block without a result may wait for another source, or its result may be lost, or the contribution. A probe
+ * asks (docs/protocol.md): only the answer that the switch lacks the contribution repeats it. The probe follows the
+ * contribution through the same queues, so this holds however long the switch does not get a CPU. A block whose
+ * contribution is there is asked for again as if it had been sent now, because its result may be lost. When two
+ * probes of a block and its retransmission timeout have passed without an answer, or if the switch does not know probes,
+ * the contribution is repeated as the last resort.
+ *
+ * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source. So silence is answered with
+ * PROBE packets (for as many blocks, or for the only one, one timeout after the other), then with as many after twice the
+ * timeout, up to the retransmission timeout, which itself backs off while no probe is answered. An answer allows another
+ * probe until all blocks are known to be there, and two if the contribution was lost. So a lost window is
+ * repaired as fast as a slow start, and a straggler costs each host PROBE packets per timeout.
  *
  * Gaps: a block counts as lost when a block transmitted `gap` or more transmissions later has its result (only
- * results of blocks sent once prove that). The switch spreads blocks over lcores, so results may change
- * their order: a repetition that is answered far too soon was not needed, and doubles `gap`.
+ * results of blocks sent once, and not probed, prove that). The switch spreads blocks over lcores, so results may change
+ * their order: a probe or repetition that is answered far too soon was not needed, and doubles `gap`.
  */
 #define WEIR_PROBE     4
 #define WEIR_GAP_FIRST 3
@@ -75,10 +86,14 @@ struct weir_ring {
 	uint32_t window; /* slots, a power of two */
 	struct weir_slots ready, flying;
 	struct weir_rtt rtt;
+	struct weir_path path;
+	bool probing; /* the switch may know probes */
+	unsigned int silence; /* by how many powers of 2 the probe timeout has backed off */
+	uint64_t result_at; /* ns: the last result of a block in flight */
 	uint64_t transmissions; /* number of the last one */
 	uint64_t answered; /* the highest one with a result, of blocks that were sent once */
 	uint64_t gap; /* [WEIR_GAP_FIRST, window] */
-	uint64_t allowance; /* repetitions that timeouts may still make */
+	uint64_t allowance; /* probes, or else repetitions, that timeouts may still make */
 	uint64_t probe_at; /* ns: when silence is broken next */
 	uint64_t retry_at; /* ns: when a refused send is tried again; 0: not refused */
 	bool want_write; /* the socket was full: wait for POLLOUT */
@@ -142,6 +157,7 @@ struct weir_outbox {
 	struct weir_tx tx[WEIR_SENDS];
 	struct weir_slot *slots[WEIR_SENDS];
 	struct iovec vectors[WEIR_VECTORS];
+	uint8_t notes[WEIR_SENDS][WEIR_EXT_BYTES + WEIR_TAG_BYTES]; /* probes, acknowledgements */
 };
 static_assert(WEIR_VECTORS >= WEIR_SOURCES_MAX + 2, "header, slices, tag");
 
@@ -291,12 +307,7 @@ void weir_ring_destroy(struct weir_ring *ring);
 /* Make the first blocks of the last request ready whose slots are idle. False: all have failed. */
 bool weir_window_begin(struct weir *weir, struct weir_request *request);
 void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
-void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
 uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
-/* The UDP port for this block, network byte order; a repetition goes to the form's own port, which every firewall passes. */
-in_port_t weir_port(const struct weir *weir, bool extended, uint32_t block, bool repetition);
-/* The host refuses a datagram: a rule may pass only the form's own port, so all use that from now on. */
-void weir_address_refused(struct weir *weir, int error);
 /* Receive what has come, up to a bound. group: after WEIR_READY_GROUP. True: there may be more. */
 bool weir_receive(struct weir *weir, bool group, uint64_t now);
 /* Take the errors that the network has reported. */
@@ -305,6 +316,18 @@ void weir_take_errors(struct weir *weir);
 bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended);
 /* Part of the nonce of a result's tag: rank + 1 where each receiver gets another result; else 0. */
 uint32_t weir_result_slice(const struct weir *weir, const struct weir_header *header);
+
+/* outbox.c */
+void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
+/* The pieces of the slot's datagram: header, payload, tag. `vectors`: for the span's pieces and 2 more. Returns how many. */
+unsigned int weir_slot_pieces(struct weir_slot *slot, struct iovec *vectors);
+/* Write a packet without elements, with its tag in an authenticated job; the same for a block every time. Returns its bytes. */
+size_t weir_note_write(const struct weir *weir, uint8_t collective, uint32_t block, uint8_t iv,
+	uint64_t number, uint8_t *packet);
+/* The UDP port for this block, network byte order; a repetition goes to the form's own port, which every firewall passes. */
+in_port_t weir_port(const struct weir *weir, bool extended, uint32_t block, bool repetition);
+/* The host refuses a datagram: a rule may pass only the form's own port, so all use that from now on. */
+void weir_address_refused(struct weir *weir, int error);
 
 /* unexpected.c. 0 or -ENOMEM; destroy keeps the limit. */
 int weir_unexpected_create(struct weir *weir);

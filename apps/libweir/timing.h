@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two estimates of time: when to repeat a block, and how long a waiting call polls. Pure; nanoseconds. */
+/* Estimates of time: when to ask for a block, when to repeat it, and how long a waiting call polls. Pure; nanoseconds. */
 #ifndef APPS_LIBWEIR_TIMING_H
 #define APPS_LIBWEIR_TIMING_H
 
@@ -43,6 +43,21 @@ struct weir_rtt {
 	uint64_t rto; /* ns, [base, WEIR_RTO_MOST]: the timeout */
 };
 
+/* The smoothing of RFC 6298, of a mean (0: none yet) and a deviation. */
+static inline void
+weir_smooth(uint64_t *mean, uint64_t *deviation, uint64_t ns)
+{
+	uint64_t error = ns > *mean ? ns - *mean : *mean - ns;
+
+	if (*mean == 0) {
+		*mean = ns;
+		*deviation = ns / 2;
+	} else {
+		*deviation = *deviation - *deviation / 4 + error / 4;
+		*mean = *mean - *mean / 8 + ns / 8;
+	}
+}
+
 static inline void
 weir_rtt_init(struct weir_rtt *rtt)
 {
@@ -52,16 +67,9 @@ weir_rtt_init(struct weir_rtt *rtt)
 static inline void
 weir_rtt_sample(struct weir_rtt *rtt, uint64_t ns)
 {
-	uint64_t error, spread;
+	uint64_t spread;
 
-	if (rtt->srtt == 0) {
-		rtt->srtt = ns;
-		rtt->rttvar = ns / 2;
-	} else {
-		error = ns > rtt->srtt ? ns - rtt->srtt : rtt->srtt - ns;
-		rtt->rttvar = rtt->rttvar - rtt->rttvar / 4 + error / 4;
-		rtt->srtt = rtt->srtt - rtt->srtt / 8 + ns / 8;
-	}
+	weir_smooth(&rtt->srtt, &rtt->rttvar, ns);
 	spread = 4 * rtt->rttvar;
 	rtt->base = rtt->srtt + (spread > WEIR_RTO_LEAST ? spread : WEIR_RTO_LEAST);
 	if (rtt->base > WEIR_RTO_BASE)
@@ -80,6 +88,38 @@ static inline void
 weir_rtt_back_off(struct weir_rtt *rtt)
 {
 	rtt->rto = rtt->rto > WEIR_RTO_MOST / 2 ? WEIR_RTO_MOST : rtt->rto * 2;
+}
+
+/*
+ * When a silent switch is asked what it has: the probe timeout of RFC 8985 (TLP), 2 round trips there and 3 here, where
+ * hosts share CPUs. A needless probe costs a header and its answer, so this timeout may be as short as a needless
+ * repetition must be rare. The answer to a probe waits for no other source. So it gives samples of the path alone, and
+ * these estimates do not feed on those of other hosts. A block's round trip is no shorter than the path's: it
+ * counts if it is below the estimate, and is all there is until the first probe.
+ */
+#define WEIR_PTO_LEAST UINT64_C(500000)
+
+struct weir_path {
+	uint64_t srtt; /* ns; 0: no sample yet */
+	uint64_t rttvar; /* ns */
+};
+
+static inline void
+weir_path_sample(struct weir_path *path, uint64_t ns, bool of_probe)
+{
+	if (of_probe || path->srtt == 0 || ns < path->srtt)
+		weir_smooth(&path->srtt, &path->rttvar, ns);
+}
+
+static inline uint64_t
+weir_pto(const struct weir_path *path)
+{
+	uint64_t spread = 4 * path->rttvar, more = 2 * path->srtt,
+		 pto = path->srtt + (spread > more ? spread : more);
+
+	if (path->srtt == 0)
+		return WEIR_RTO_FIRST;
+	return pto > WEIR_PTO_LEAST ? pto : WEIR_PTO_LEAST;
 }
 
 /*

@@ -223,34 +223,9 @@ weir_unexpected_due(const struct weir *weir)
 	return due;
 }
 
-/* Write the acknowledgement of all blocks of the residue up to the expected one; returns its bytes. It is
- * always the same for a block. */
-static size_t
-write_packet(struct weir *weir, const struct weir_residue *r, uint8_t *packet)
-{
-	uint64_t number;
-	struct weir_header h = {
-		.extended = true,
-		.job_id = weir->h.job,
-		.src_id = weir->h.source,
-		.block_id = expected(weir, r, &number),
-		.gen_id = weir->h.generation,
-		.collective = WEIR_COLLECTIVE_ACKNOWLEDGE,
-		.flags = weir->h.tagged ? WEIR_FLAG_AUTHENTICATED : 0,
-	};
-	size_t bytes = weir_header_write(&h, packet);
-
-	if (!weir->h.tagged)
-		return bytes;
-	weir_auth_tag(weir->h.auth, WEIR_IV_ACKNOWLEDGE, number, &(struct iovec){packet, bytes}, 1,
-		packet + bytes);
-	return bytes + WEIR_TAG_BYTES;
-}
-
 void
 weir_unexpected_flush(struct weir *weir, uint64_t now)
 {
-	uint8_t packets[WEIR_BATCH][WEIR_EXT_BYTES + WEIR_TAG_BYTES];
 	struct weir_transport *t = weir->h.transport;
 	struct weir_outbox *out = weir->outbox;
 	struct weir_unexpected *a = &weir->unexpected;
@@ -265,16 +240,18 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 		int sent;
 
 		TAILQ_FOREACH (r, &a->ready, link) {
+			uint32_t block = expected(weir, r, &number);
+
 			if (n == WEIR_BATCH)
 				break;
-			out->vectors[n] =
-				(struct iovec){packets[n], write_packet(weir, r, packets[n])};
+			out->vectors[n] = (struct iovec){out->notes[n],
+				weir_note_write(weir, WEIR_COLLECTIVE_ACKNOWLEDGE, block,
+					WEIR_IV_ACKNOWLEDGE, number, out->notes[n])};
 			out->tx[n] = (struct weir_tx){
 				.pieces = &out->vectors[n],
 				.count = 1,
 				.bytes = (uint32_t)out->vectors[n].iov_len,
-				.port = weir_port(
-					weir, true, expected(weir, r, &number), r->tries != 0),
+				.port = weir_port(weir, true, block, r->tries != 0),
 			};
 			n++;
 		}

@@ -493,7 +493,7 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(payload_received, "bytes of elements in the accepted results")                           \
 	X(wire_received, "bytes on the wire of all packets received")                              \
 	X(retransmissions, "contributions sent again, for any reason")                             \
-	X(timeouts, "of these: nothing came within the retransmission timeout")                    \
+	X(timeouts, "of these: nothing came within a timeout")                                     \
 	X(gaps, "of these: later blocks were answered first")                                      \
 	X(results_ok, "blocks completed with every source in them")                                \
 	X(results_partial, "blocks completed with sources missing")                                \
@@ -512,7 +512,8 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(rto_ns, "retransmission timeout")                                                        \
 	X(window, "blocks in flight at most")                                                      \
 	X(window_job, "blocks in flight that the job allows")                                      \
-	X(receive_buffer, "bytes that the kernel granted to the receiving socket")
+	X(receive_buffer, "bytes that the kernel granted to the receiving socket")                 \
+	X(probes, "questions whether the switch has a contribution")
 
 struct weir_stats {
 #define WEIR_X(name, help) uint64_t name;

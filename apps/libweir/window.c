@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sending ---- */
-
-#define RETRY_NS (1 * WEIR_NS_PER_MS)
+#define SILENCE_MOST 16 /* doublings of the probe timeout */
 
 int
 weir_ring_create(struct weir_ring *ring, uint32_t window)
@@ -20,6 +18,7 @@ weir_ring_create(struct weir_ring *ring, uint32_t window)
 	TAILQ_INIT(&ring->ready);
 	TAILQ_INIT(&ring->flying);
 	weir_rtt_init(&ring->rtt);
+	ring->probing = true;
 	return 0;
 }
 
@@ -55,8 +54,8 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 	h.root = shape->root;
 	slot->request = o;
 	slot->block = block;
-	slot->tries = 0;
-	slot->by_gap = false;
+	slot->tries = slot->probes = 0;
+	slot->probe = slot->by_gap = slot->in = false;
 	slot->header_bytes = (uint8_t)weir_header_write(&h, slot->header);
 	slot->payload_bytes = (uint32_t)weir_span_bytes(&shape->send);
 	slot->payload = weir_error_feedback_payload(o, nth);
@@ -66,25 +65,6 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 		shape->send.offset = 0;
 	slot->number = o->number + nth;
 	return slot;
-}
-
-/* The pieces of the slot's datagram: the payload's, and at most 2 more. */
-static unsigned int
-gather(struct weir_slot *slot, struct iovec *vectors)
-{
-	const struct weir_span *span = &slot->shape.send;
-	unsigned int n = 1;
-
-	vectors[0] = (struct iovec){slot->header, slot->header_bytes};
-	/* iovec has no const; what is sent is only read */
-	for (unsigned int i = 0; i < span->pieces; i++)
-		if (weir_span_has(span, i))
-			vectors[n++] = (struct iovec){(void *)(uintptr_t)(slot->payload +
-							      span->offset + i * span->stride),
-				span->bytes};
-	if (slot->tag_bytes != 0)
-		vectors[n++] = (struct iovec){slot->tag, slot->tag_bytes};
-	return n;
 }
 
 /* Make the slot ready to send. */
@@ -97,7 +77,7 @@ load(struct weir *weir, struct weir_slot *slot)
 
 		/* Without memory the tag is wrong, and the block times out. */
 		weir_auth_tag(weir->h.auth, WEIR_IV_CONTRIBUTION, slot->number, vectors,
-			gather(slot, vectors), slot->tag);
+			weir_slot_pieces(slot, vectors), slot->tag);
 		slot->tag_bytes = WEIR_TAG_BYTES;
 	}
 	slot->state = WEIR_SLOT_READY;
@@ -244,12 +224,65 @@ weir_window_begin(struct weir *weir, struct weir_request *o)
 }
 
 static void
-repeat(struct weir_ring *r, struct weir_slot *slot, bool by_gap)
+repeat(struct weir *weir, struct weir_slot *slot)
 {
+	struct weir_ring *r = &weir->ring;
+
+	slot->probe = false;
+	if (slot->state == WEIR_SLOT_FLYING) {
+		TAILQ_REMOVE(&r->flying, slot, link);
+		slot->state = WEIR_SLOT_READY;
+		TAILQ_INSERT_TAIL(&r->ready, slot, link);
+	}
+	if (slot->by_gap)
+		WEIR_COUNT(&weir->h, gaps, 1);
+	else
+		WEIR_COUNT(&weir->h, timeouts, 1);
+}
+
+/* The block is overdue: ask what the switch has of it, or repeat it if asking does not help. */
+static void
+ask(struct weir *weir, struct weir_slot *slot, bool by_gap, uint64_t now)
+{
+	struct weir_ring *r = &weir->ring;
+
+	slot->by_gap = by_gap;
+	if (!r->probing || (slot->probes >= 2 && slot->sent_at + r->rtt.base <= now)) {
+		repeat(weir, slot);
+		return;
+	}
 	TAILQ_REMOVE(&r->flying, slot, link);
 	slot->state = WEIR_SLOT_READY;
-	slot->by_gap = by_gap;
+	slot->probe = true;
 	TAILQ_INSERT_TAIL(&r->ready, slot, link);
+}
+
+/* The time from the last packet about a block to the next. */
+static uint64_t
+timeout(const struct weir_ring *r)
+{
+	uint64_t pto = weir_pto(&r->path) << r->silence;
+
+	return r->probing && pto < r->rtt.rto ? pto : r->rtt.rto;
+}
+
+static void
+back_off(struct weir *weir)
+{
+	struct weir_ring *r = &weir->ring;
+
+	bool full = timeout(r) >= r->rtt.rto;
+
+	r->silence += r->silence < SILENCE_MOST;
+	if (full)
+		weir_rtt_back_off(&r->rtt);
+	WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
+}
+
+static uint64_t
+since(uint64_t then, uint64_t now)
+{
+	return now > then ? now - then : 1;
 }
 
 /* Update the estimates of the network from a result. */
@@ -257,19 +290,54 @@ static void
 sample(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 {
 	struct weir_ring *r = &weir->ring;
-	uint64_t ago = now > slot->sent_at ? now - slot->sent_at : 1;
+	uint64_t ago = since(slot->sent_at, now);
 
-	r->allowance = r->allowance + 2 < r->window ? r->allowance + 2 : r->window;
+	r->result_at = now;
+	r->silence = 0;
+	r->allowance = r->probing ? 0 : r->allowance + 2 < r->window ? r->allowance + 2 : r->window;
 	if (slot->tries == 1) { /* Karn: otherwise it is unknown which transmission was answered */
 		weir_rtt_sample(&r->rtt, ago);
+		WEIR_SET(&weir->h, srtt_ns, r->rtt.srtt);
+	}
+	if (slot->tries == 1 && slot->probes == 0 && !slot->in) {
+		weir_path_sample(&r->path, ago, false);
 		if (slot->transmission > r->answered)
 			r->answered = slot->transmission;
-		WEIR_SET(&weir->h, srtt_ns, r->rtt.srtt);
-	} else if (slot->by_gap && ago < r->rtt.srtt / 4) {
+	} else if (slot->by_gap && since(slot->asked_at, now) < r->path.srtt / 4) {
 		r->gap = r->gap * 2 < r->window ? r->gap * 2 : r->window;
 	}
 	weir_rtt_answered(&r->rtt);
 	WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
+}
+
+/* The switch has answered a probe of the block: does it have the contribution? */
+static void
+probe_answered(struct weir *weir, struct weir_slot *slot, bool in, uint64_t now)
+{
+	struct weir_ring *r = &weir->ring;
+	const struct weir_slot *next;
+
+	if (slot->probes == 0)
+		return; /* a late copy: the block was repeated since */
+	if (slot->probes == 1)
+		weir_path_sample(&r->path, since(slot->asked_at, now), true);
+	slot->probes = 0;
+	weir_rtt_answered(&r->rtt);
+	WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
+	if (!in) {
+		r->allowance += 2;
+		repeat(weir, slot);
+		return;
+	}
+	slot->in = true;
+	slot->asked_at = now;
+	slot->transmission = r->transmissions;
+	if (slot->state == WEIR_SLOT_FLYING) {
+		TAILQ_REMOVE(&r->flying, slot, link);
+		TAILQ_INSERT_TAIL(&r->flying, slot, link);
+	}
+	next = TAILQ_FIRST(&r->flying);
+	r->allowance += next != NULL && !next->in;
 }
 
 /* The block of the slot has its result. False: all operations have failed. */
@@ -295,30 +363,36 @@ block_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	return go_on(weir, next, number);
 }
 
+/* When the block is overdue. Where results come, gaps tell which are missing. */
+static uint64_t
+overdue_at(const struct weir_ring *r, const struct weir_slot *slot)
+{
+	uint64_t quiet = slot->asked_at;
+
+	if (r->probing && r->result_at > quiet)
+		quiet = r->result_at;
+	return quiet + timeout(r);
+}
+
 void
 weir_window_repeat(struct weir *weir, uint64_t now)
 {
 	struct weir_ring *r = &weir->ring;
 	struct weir_slot *slot;
-	uint64_t rto = r->rtt.rto;
 
 	while ((slot = TAILQ_FIRST(&r->flying)) != NULL &&
-		slot->transmission + r->gap <= r->answered) {
-		WEIR_COUNT(&weir->h, gaps, 1);
-		repeat(r, slot, true);
-	}
-	while ((slot = TAILQ_FIRST(&r->flying)) != NULL && slot->sent_at + rto <= now) {
+		slot->transmission + r->gap <= r->answered)
+		ask(weir, slot, true, now);
+	while ((slot = TAILQ_FIRST(&r->flying)) != NULL && overdue_at(r, slot) <= now) {
 		if (r->allowance == 0) {
 			if (now < r->probe_at)
 				break;
-			weir_rtt_back_off(&r->rtt);
-			WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
+			back_off(weir);
 			r->allowance = WEIR_PROBE;
-			r->probe_at = now + r->rtt.rto;
+			r->probe_at = now + timeout(r);
 		}
 		r->allowance--;
-		WEIR_COUNT(&weir->h, timeouts, 1);
-		repeat(r, slot, false);
+		ask(weir, slot, false, now);
 	}
 }
 
@@ -330,145 +404,13 @@ weir_window_due(const struct weir *weir)
 	uint64_t due = UINT64_MAX;
 
 	if (slot != NULL) {
-		due = slot->sent_at + r->rtt.rto;
+		due = overdue_at(r, slot);
 		if (r->allowance == 0 && due < r->probe_at)
 			due = r->probe_at;
 	}
 	if (r->retry_at != 0 && r->retry_at < due)
 		due = r->retry_at;
 	return due;
-}
-
-static size_t
-datagram_bytes(const struct weir_slot *slot)
-{
-	return slot->header_bytes + slot->payload_bytes + slot->tag_bytes;
-}
-
-/* The transport refused the first packet. */
-static void
-send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_t now)
-{
-	struct weir_ring *r = &weir->ring;
-
-	WEIR_COUNT(&weir->h, send_errors, 1);
-	if (error == EAGAIN) {
-		r->want_write = true;
-	} else if (error == EINTR || error == ENOBUFS || error == ENOMEM) {
-		r->retry_at = now + RETRY_NS;
-	} else if (weir_soft_error(error)) {
-		weir->h.network_error = error;
-		weir_address_refused(weir, error);
-		weir_take_errors(weir);
-		r->retry_at = now + RETRY_NS;
-	} else if (error == EMSGSIZE) {
-		weir_fail(
-			weir, weir_error_mtu(&weir->h, slot->shape.elements, datagram_bytes(slot)));
-	} else {
-		weir_fail(weir,
-			weir_error_set(&weir->h, -error, "cannot send to the switch: %s",
-				strerror(error)));
-	}
-}
-
-static void
-sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
-{
-	struct weir_ring *r = &weir->ring;
-
-	TAILQ_REMOVE(&r->ready, slot, link);
-	slot->state = WEIR_SLOT_FLYING;
-	slot->sent_at = now;
-	slot->transmission = ++r->transmissions;
-	if (slot->tries++ != 0)
-		WEIR_COUNT(&weir->h, retransmissions, 1);
-	TAILQ_INSERT_TAIL(&r->flying, slot, link);
-	WEIR_COUNT(&weir->h, packets_sent, 1);
-	WEIR_COUNT(&weir->h, payload_sent, slot->payload_bytes);
-	WEIR_COUNT(&weir->h, wire_sent, weir_wire_bytes(datagram_bytes(slot)));
-}
-
-in_port_t
-weir_port(const struct weir *weir, bool extended, uint32_t block, bool repetition)
-{
-	const struct weir_handle *h = &weir->h;
-	in_port_t own = extended ? h->switch_ext.sin_port : h->switch_base.sin_port;
-
-	if (repetition || h->more_ports == 0)
-		return own;
-	return htons(weir_block_port(ntohs(own), h->more_ports + 1u, h->job, h->window_job, block));
-}
-
-void
-weir_address_refused(struct weir *weir, int error)
-{
-	if (error == EPERM || error == EINVAL)
-		weir->h.more_ports = 0;
-}
-
-/* Pack the ready slots that go to this port; 0: any. *used: vectors. Returns how many there are then. */
-static unsigned int
-pack(struct weir *weir, in_port_t port, unsigned int n, unsigned int *used)
-{
-	struct weir_outbox *out = weir->outbox;
-	struct weir_slot *slot;
-
-	TAILQ_FOREACH (slot, &weir->ring.ready, link) {
-		in_port_t to = weir_port(weir, !weir->h.base_form, slot->block, slot->tries != 0);
-		struct weir_tx *tx = &out->tx[n];
-
-		if (n == WEIR_SENDS || *used + slot->shape.send.pieces + 2 > WEIR_VECTORS)
-			break;
-		if (port != 0 && to != port)
-			continue;
-		*tx = (struct weir_tx){
-			.pieces = &out->vectors[*used],
-			.count = gather(slot, &out->vectors[*used]),
-			.lasting = slot->shape.send.pieces,
-			.bytes = (uint32_t)datagram_bytes(slot),
-			.port = to,
-		};
-		out->slots[n++] = slot;
-		*used += tx->count;
-	}
-	return n;
-}
-
-/* Pack a batch of ready slots. Those to one port follow each other, so that a transport may send them as one. */
-static unsigned int
-pack_all(struct weir *weir)
-{
-	const struct weir_handle *h = &weir->h;
-	in_port_t own = h->base_form ? h->switch_base.sin_port : h->switch_ext.sin_port;
-	unsigned int used = 0, n = 0;
-
-	if (h->more_ports == 0)
-		return pack(weir, 0, 0, &used);
-	for (unsigned int i = 0; i <= h->more_ports; i++)
-		n = pack(weir, htons((uint16_t)(ntohs(own) + 2 * i)), n, &used);
-	return n;
-}
-
-void
-weir_window_flush(struct weir *weir, uint64_t now)
-{
-	struct weir_transport *t = weir->h.transport;
-	struct weir_ring *r = &weir->ring;
-
-	if (r->want_write || (r->retry_at != 0 && now < r->retry_at))
-		return;
-	r->retry_at = 0;
-	while (!TAILQ_EMPTY(&r->ready)) {
-		int done = t->ops->send(t, weir->outbox->tx, pack_all(weir));
-
-		if (done < 0) {
-			send_refused(weir, -done, weir->outbox->slots[0], now);
-			return;
-		}
-		weir->h.spoke_at = now;
-		for (int i = 0; i < done; i++)
-			sent(weir, weir->outbox->slots[i], now);
-	}
 }
 
 /* ---- receiving ---- */
@@ -494,10 +436,11 @@ weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *
 
 /* Handle a reply, other than a result, to a block in flight. Returns its counter. */
 static uint64_t *
-take_status(struct weir *weir, const struct weir_slot *slot, const struct weir_header *reply,
-	const uint8_t *payload, size_t bytes)
+take_status(struct weir *weir, struct weir_slot *slot, const struct weir_header *reply,
+	const uint8_t *payload, size_t bytes, uint64_t now)
 {
 	struct weir_handle *h = &weir->h;
+	const bool of_probe = reply->extended && reply->collective == WEIR_COLLECTIVE_PROBE;
 
 	if (reply->status > WEIR_STATUS_REFUSED ||
 		(reply->status == WEIR_STATUS_WAITING && bytes != WEIR_BITMAP_BYTES))
@@ -507,7 +450,13 @@ take_status(struct weir *weir, const struct weir_slot *slot, const struct weir_h
 		weir_note_known(h, payload);
 		h->waiting_block = reply->block_id;
 		h->have_waiting = true;
+		if (of_probe)
+			probe_answered(weir, slot, weir_bitmap_has(payload, h->source), now);
 		return &h->stats.waiting;
+	}
+	if (of_probe && reply->status == WEIR_STATUS_UNSUPPORTED) {
+		weir->ring.probing = false; /* an older switch */
+		return NULL;
 	}
 	weir_fail(weir,
 		weir_error_status(
@@ -534,6 +483,13 @@ authentic(struct weir *weir, const struct weir_slot *slot, const struct weir_hea
 		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
 		return weir_auth_result(
 			weir->h.auth, slot->number, weir_result_slice(weir, h), packet, bytes);
+	if (h->collective == WEIR_COLLECTIVE_PROBE) {
+		uint8_t probe[WEIR_EXT_BYTES + WEIR_TAG_BYTES];
+		size_t end = weir_note_write(weir, WEIR_COLLECTIVE_PROBE, slot->block,
+			WEIR_IV_PROBE, slot->number, probe);
+
+		return weir_auth_reply(weir->h.auth, probe + end - WEIR_TAG_BYTES, packet, bytes);
+	}
 	return weir_auth_reply(weir->h.auth, slot->tag, packet, bytes);
 }
 
@@ -581,6 +537,7 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	struct weir_header h = {0};
 	struct weir_slot *slot;
 	unsigned int header;
+	bool of_probe;
 
 	if (!weir_from_switch(weir, from, &h.extended))
 		return &stats->foreign;
@@ -594,11 +551,13 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 		return &stats->foreign;
 	if (h.extended && h.collective == WEIR_COLLECTIVE_JOIN)
 		return take_join_reply(weir, &h, packet, bytes, now);
-	if (!generation_fits(weir, &h) || h.extended == weir->h.base_form)
+	of_probe = h.extended && h.collective == WEIR_COLLECTIVE_PROBE;
+	if (!generation_fits(weir, &h) || (h.extended == weir->h.base_form && !of_probe))
 		return &stats->foreign;
 	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
-	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id)
-		return weir_unexpected_take(weir, &h, packet, bytes, now);
+	if (slot->state == WEIR_SLOT_IDLE ||
+		slot->block != h.block_id) /* a probe may cross the result */
+		return of_probe ? NULL : weir_unexpected_take(weir, &h, packet, bytes, now);
 	if (weir->h.tagged) {
 		if (!authentic(weir, slot, &h, packet, bytes))
 			return &stats->forged;
@@ -607,7 +566,7 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	weir->h.heard_at = now;
 	weir->h.network_error = 0;
 	if (h.status != WEIR_STATUS_OK && h.status != WEIR_STATUS_PARTIAL)
-		return take_status(weir, slot, &h, packet + header, bytes - header);
+		return take_status(weir, slot, &h, packet + header, bytes - header, now);
 	if (!result_fits(weir, slot, &h, bytes - header))
 		return &stats->malformed;
 	if (result_deliver(weir, slot, &h, packet + header))

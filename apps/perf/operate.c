@@ -140,6 +140,7 @@ perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 	case WEIR_COLLECTIVE_ALLTOALL:                                                             \
 		return weir_##form##alltoall(w, from, to, n, s->dtype __VA_ARGS__);                \
 	case WEIR_COLLECTIVE_BARRIER: return weir_##form##barrier(w __VA_ARGS__);                  \
+	case WEIR_COLLECTIVE_PROBE:                                                                \
 	case WEIR_COLLECTIVE_ACKNOWLEDGE:                                                          \
 	case WEIR_COLLECTIVE_JOIN:                                                                 \
 	default: return -EINVAL;                                                                   \

@@ -278,8 +278,8 @@ perf_report_end(const struct perf_run *run)
 		run->rank, (double)s.wire_sent / 1e6, (double)s.wire_received / 1e6,
 		run->bytes / 1e6);
 	printf("# rank %u: %" PRIu64 " packets sent, %" PRIu64 " of them repetitions; %" PRIu64
-	       " blocks degraded; srtt %.1f us; window %" PRIu64 "\n",
-		run->rank, s.packets_sent, s.retransmissions, run->degraded,
+	       " probes; %" PRIu64 " blocks degraded; srtt %.1f us; window %" PRIu64 "\n",
+		run->rank, s.packets_sent, s.retransmissions, s.probes, run->degraded,
 		(double)s.srtt_ns / 1e3, s.window);
 	print_rejoins(run);
 	fflush(stdout);

@@ -14,7 +14,7 @@ local weir = Proto("weir", "Weir Aggregation Protocol")
 local STATUS = { [0] = "ok", "partial", "error", "waiting", "expired", "stale", "mismatch",
 	"out-of-window", "unsupported", "refused", "displaced" }
 local COLLECTIVE = { [0] = "allreduce", "reduce", "reducescatter", "broadcast", "scatter", "gather",
-	"allgather", "alltoall", "barrier", [14] = "acknowledge", [15] = "join" }
+	"allgather", "alltoall", "barrier", [13] = "probe", [14] = "acknowledge", [15] = "join" }
 local DTYPE = { [0] = "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
 	"fp16", "bf16", "fp32", "fp64", "fp8_e4m3", "fp8_e5m2" }
 local DTYPE_BYTES = { [0] = 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1 }
@@ -23,10 +23,10 @@ local SMALL_FLOAT = { [8] = { 5, 10 }, [9] = { 8, 7 }, [12] = { 4, 3 }, [13] = {
 local E4M3 = 12
 local OP = { [0] = "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor" }
 local FIELD = { "collective", "op", "type", "root", "grad_cnt", "final" }
-local KIND = { "contribution", "join", "result", "reply", "acknowledgement" }
-local CONTRIBUTION, JOINING, RESULT, REPLY, ACKNOWLEDGEMENT = 1, 2, 3, 4, 5
+local KIND = { "contribution", "join", "result", "reply", "acknowledgement", "probe" }
+local CONTRIBUTION, JOINING, RESULT, REPLY, ACKNOWLEDGEMENT, PROBING = 1, 2, 3, 4, 5, 6
 local OK, PARTIAL, ERROR, WAITING, MISMATCH, REFUSED, DISPLACED = 0, 1, 2, 3, 6, 9, 10
-local BARRIER, ACKNOWLEDGE, JOIN = 8, 14, 15
+local BARRIER, PROBE, ACKNOWLEDGE, JOIN = 8, 13, 14, 15
 
 -- The part of a block that a packet carries: all, none, a slice, the slices of a column.
 local WHOLE, NOTHING, SLICE, COLUMN = 0, 1, 2, 3
@@ -307,7 +307,7 @@ local function learn(h, buf, pinfo)
 	local now = pinfo.rel_ts
 	if h.kind == CONTRIBUTION or h.kind == JOINING then
 		link_request(h, pinfo.number, now, frame)
-	elseif h.kind ~= ACKNOWLEDGEMENT then
+	elseif h.kind ~= ACKNOWLEDGEMENT and h.kind ~= PROBING and h.collective ~= PROBE then
 		link_answer(h, pinfo.number, now, frame)
 	end
 	return frame
@@ -339,7 +339,8 @@ local function read_header(buf, pinfo, form, to_switch)
 	h.tagged = h.flags ~= nil and math.floor(h.flags / 2) % 2 == 1
 	h.up = to_switch and h.flags ~= nil and math.floor(h.flags / 4) % 2 == 1
 	if to_switch then
-		h.kind = h.join and JOINING or h.collective == ACKNOWLEDGE and ACKNOWLEDGEMENT or CONTRIBUTION
+		h.kind = h.join and JOINING or h.collective == ACKNOWLEDGE and ACKNOWLEDGEMENT
+			or h.collective == PROBE and PROBING or CONTRIBUTION
 	elseif not h.join and (h.status == OK or h.status == PARTIAL) then
 		h.kind = RESULT
 	else
@@ -423,8 +424,8 @@ local function check_request(h, complain)
 	if h.join and h.count ~= 0 then
 		complain("a join has grad_cnt 0")
 	end
-	if (h.collective == BARRIER or h.collective == ACKNOWLEDGE) and h.count ~= 0 then
-		complain("a barrier has no elements, nor has an acknowledgement")
+	if (h.collective == BARRIER or h.collective == ACKNOWLEDGE or h.collective == PROBE) and h.count ~= 0 then
+		complain("a barrier has no elements, nor has an acknowledgement or a probe")
 	end
 end
 
@@ -450,6 +451,7 @@ end
 
 local function is_request(h)
 	return h.kind == CONTRIBUTION or h.kind == JOINING or h.kind == ACKNOWLEDGEMENT
+		or h.kind == PROBING
 end
 
 local function check_header(h, complain)
@@ -780,8 +782,8 @@ local function info_text(h, frame)
 		end
 		return (frame.late and "Late " or frame.repeats and "Repeated " or "")
 			.. (h.barrier and "Barrier" or "Contribution") .. of .. " from " .. whose .. h.src .. size .. last
-	elseif h.kind == ACKNOWLEDGEMENT then
-		return "Acknowledgement" .. of .. (h.up and " from switch " or " from source ") .. h.src
+	elseif h.kind == ACKNOWLEDGEMENT or h.kind == PROBING then
+		return (h.kind == PROBING and "Probe" or "Acknowledgement") .. of .. (h.up and " from switch " or " from source ") .. h.src
 	elseif h.kind == JOINING then
 		return string.format("%sJoin job %d from %s %d, nonce 0x%08x%s", frame.repeats and "Repeated "
 			or "", h.job, h.up and "switch" or "source", h.src, h.block, h.flags % 2 == 1 and ", results in the base form" or "")

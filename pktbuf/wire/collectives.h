@@ -38,7 +38,7 @@ enum result_to { TO_NONE, TO_ALL, TO_ROOT, TO_EACH };
 
 /*
  * Name, code in ext.collective, text, contribution, result, receivers. The base form means ALLREDUCE, and
- * BARRIER when grad_cnt is 0. The last two are no collectives: they have no receivers.
+ * BARRIER when grad_cnt is 0. The last three are no collectives: they have no receivers.
  */
 #define WEIR_COLLECTIVE_LIST(X)                                                                    \
 	X(ALLREDUCE, 0, "allreduce", REDUCE, WHOLE, ALL)                                           \
@@ -50,6 +50,7 @@ enum result_to { TO_NONE, TO_ALL, TO_ROOT, TO_EACH };
 	X(ALLGATHER, 6, "allgather", SLICE, WHOLE, ALL)                                            \
 	X(ALLTOALL, 7, "alltoall", ROW, COLUMN, EACH)                                              \
 	X(BARRIER, 8, "barrier", NOTHING, NOTHING, ALL)                                            \
+	X(PROBE, 13, "probe", NOTHING, NOTHING, NONE)                                              \
 	X(ACKNOWLEDGE, 14, "acknowledge", NOTHING, NOTHING, NONE)                                  \
 	X(JOIN, 15, "join", NOTHING, NOTHING, NONE)
 
@@ -58,6 +59,13 @@ enum weir_collective {
 	WEIR_COLLECTIVE_LIST(X)
 #undef X
 };
+
+/* A header about a block, which contributes nothing and may come at any time: an acknowledgement or a probe. */
+static inline bool
+weir_is_note(unsigned int collective)
+{
+	return collective == WEIR_COLLECTIVE_ACKNOWLEDGE || collective == WEIR_COLLECTIVE_PROBE;
+}
 
 struct collective_row {
 	uint8_t contribution; /* enum contribution_kind */

@@ -130,6 +130,7 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 #define WEIR_GMAC_IV_BYTES    12 /* slice:24, status:8, number of the block:64 */
 #define WEIR_IV_CONTRIBUTION  0 /* in place of the status, in what sources send */
 #define WEIR_IV_ACKNOWLEDGE   1
+#define WEIR_IV_PROBE         2
 #define WEIR_LABEL_SOURCE     "weir source" /* src_id, epoch: a source's key, from the job's */
 #define WEIR_LABEL_RESULTS    "weir results" /* challenge, gen_id: GMAC's key, from the job's */
 #define WEIR_LABEL_GENERATION "weir generation" /* the same: GMAC's key, from a source's */
@@ -280,6 +281,15 @@ weir_header_write(const struct weir_header *h, uint8_t *p)
 	p[14] = h->root;
 	p[15] = h->status;
 	return WEIR_EXT_BYTES;
+}
+
+/* What stands for the status in the nonce of a source's tag. */
+static inline uint8_t
+weir_iv(unsigned int collective)
+{
+	if (collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
+		return WEIR_IV_ACKNOWLEDGE;
+	return collective == WEIR_COLLECTIVE_PROBE ? WEIR_IV_PROBE : WEIR_IV_CONTRIBUTION;
 }
 
 /*

@@ -200,7 +200,7 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	if (!from && !moved(worker, js, thread, h))
 		return end_dropped(worker, thread, PPE_DROP_ADDRESS);
-	if (h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE && !served_here(state, js, h))
+	if (!weir_is_note(h->collective) && !served_here(state, js, h))
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
 	if (!(js->children ? child_take_end(state, js, j, thread) : lengths_fit(state, js, j, c)))
 		return end_dropped(worker, thread, PPE_DROP_LENGTH);
@@ -208,6 +208,10 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		return police(worker, thread, js);
 	if (h->collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
 		return acknowledged(worker, thread, js);
+	if (h->collective == WEIR_COLLECTIVE_PROBE) {
+		c->place = PROBE_STEPS;
+		return probed(worker, thread);
+	}
 	if (unlikely(h->status != WEIR_STATUS_OK))
 		return take_degraded(worker, thread, js);
 	start_bucket(state, js, c);

@@ -5,7 +5,7 @@
  *
  * GMAC nonces never repeat under a key: a generation's keys come from a challenge that the switch made for it;
  * each source has its own keys, and so have the results; in a generation a block has one contribution and one
- * acknowledgement of each source, which differ in the nonce, and one result, fixed once by block_finish().
+ * acknowledgement and one probe of each source, which differ in the nonce, and one result, fixed once by block_finish().
  * Results that differ by receiver differ in the nonce, too.
  */
 #include <errno.h>
@@ -195,9 +195,7 @@ holds(const struct ppe_thread *thread, const struct contribution *c,
 {
 	const struct pktbuf_nonce nonce = {
 		.number = number,
-		.status = c->header.collective == WEIR_COLLECTIVE_ACKNOWLEDGE
-			? WEIR_IV_ACKNOWLEDGE
-			: WEIR_IV_CONTRIBUTION,
+		.status = weir_iv(c->header.collective),
 	};
 
 	return pktbuf_tag_holds(key, nonce, thread->packet, c->payload - WEIR_EXT_BYTES,
@@ -453,8 +451,7 @@ up_tag(const struct job_shard *js, const struct parent *parent, const struct wei
 {
 	const struct pktbuf_nonce nonce = {
 		.number = block_number(js, header->block_id),
-		.status = header->collective == WEIR_COLLECTIVE_ACKNOWLEDGE ? WEIR_IV_ACKNOWLEDGE
-									    : WEIR_IV_CONTRIBUTION,
+		.status = weir_iv(header->collective),
 	};
 	uint8_t covered[WEIR_EXT_BYTES];
 
@@ -512,7 +509,7 @@ from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct jo
 		(c->header.flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < WEIR_TAG_BYTES)
 		return forged(worker, thread, js);
 	if (!is_result(&c->header)) {
-		tag_sent_above(js, parent, c->header.block_id, answered);
+		tag_sent_above(js, parent, &c->header, answered);
 		return reply_above_holds(worker, thread, js, j->parent[c->parent].key, answered);
 	}
 	if (!result_above_holds(thread, js, parent))

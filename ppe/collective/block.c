@@ -103,7 +103,7 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	if (slot->previous != NULL) {
 		job->count.held_back++;
 		if (job->up != NULL)
-			ask_above(state, job, h->block_id);
+			ask_above(state, job, h->block_id, false);
 		return PPE_DROP_HELD_BACK;
 	}
 	return PPE_DROP_COUNT;
@@ -468,7 +468,7 @@ acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 	}
 	lost = lost_by(slot, h->block_id, h->src_id);
 	if (js->up != NULL)
-		ask_above(state, js, h->block_id);
+		ask_above(state, js, h->block_id, false);
 	if (b != NULL && acknowledge(state, js, slot, b, h->src_id)) {
 		js->count.acknowledged++;
 		reason = PPE_DROP_ACKNOWLEDGED;
@@ -477,6 +477,68 @@ acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 		ppe_drop(worker, thread, reason);
 		return PPE_END;
 	}
+	js->count.asked_again++;
+	next = emit_block(worker, thread, lost, h->src_id, NULL);
+	ppe_drop(worker, thread, PPE_DROP_LATE);
+	return next;
+}
+
+/*
+ * Probes, docs/protocol.md. A probe of block b says what a contribution to b says about the blocks before b, and asks
+ * what has become of the own contribution. It took the contribution's way, after it; so if the contribution is not
+ * here, it was lost.
+ */
+
+/* Tell the source which contributions the block has; none, if it is not open yet. */
+static struct ppe_next
+tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
+	const struct block *b)
+{
+	uint64_t ranks[MASK_WORDS] = {0};
+
+	if (b != NULL)
+		block_ranks(js, b, ranks);
+	reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, ranks,
+		WEIR_BITMAP_BYTES);
+	return end_dropped(worker, thread, PPE_DROP_PROBED);
+}
+
+struct ppe_next
+probed(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	const struct weir_header *h = &c->header;
+	struct job_shard *js = state->job[h->job_id];
+	struct block *b, *lost;
+	struct slot *slot;
+	struct ppe_next next;
+	int32_t ahead;
+
+	if (c->place-- > 0)
+		return PPE_RUN(probed);
+	/* Since admission other threads have run. */
+	if (js == NULL || js->serial != c->serial)
+		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (h->gen_id != js->generation || js->revoked)
+		return end_dropped(worker, thread, PPE_DROP_STALE);
+	slot = &js->slot[h->block_id & (js->window - 1u)];
+	ahead = block_ahead(js, slot, h->block_id);
+	b = before(js, slot, h->block_id);
+	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL))
+		return end_dropped(worker, thread, PPE_DROP_WINDOW);
+	js->count.probes++;
+	if (b != NULL)
+		acknowledge(state, js, slot, b, h->src_id);
+	if (ahead == 0)
+		return tell_probing(worker, thread, js, NULL);
+	b = slot->current;
+	if (b != NULL && b->block_id == h->block_id && b->state != BLOCK_DONE)
+		return b->state == BLOCK_OPEN ? tell_probing(worker, thread, js, b)
+					      : late_above(worker, thread, b);
+	lost = lost_by(slot, h->block_id, h->src_id);
+	if (lost == NULL)
+		return end_dropped(worker, thread, PPE_DROP_KNOWN);
 	js->count.asked_again++;
 	next = emit_block(worker, thread, lost, h->src_id, NULL);
 	ppe_drop(worker, thread, PPE_DROP_LATE);

@@ -21,8 +21,7 @@ may_be_from_child(const struct ppe_job *j, const struct weir_header *h)
 		return false;
 	switch (h->status) {
 	case WEIR_STATUS_OK:
-		return !h->degraded &&
-			(h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE || h->src_cnt == 0);
+		return !h->degraded && (!weir_is_note(h->collective) || h->src_cnt == 0);
 	case WEIR_STATUS_PARTIAL:
 	case WEIR_STATUS_ERROR: return h->degraded && contribution;
 	case WEIR_STATUS_MISMATCH: return !h->degraded && contribution;
@@ -37,7 +36,7 @@ child_fits(const struct collective *state, const struct job_shard *js, const str
 	const struct weir_header *h = &c->header;
 	uint32_t size = state->dtype_bytes[h->dtype];
 
-	if (h->status == WEIR_STATUS_OK && h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE &&
+	if (h->status == WEIR_STATUS_OK && !weir_is_note(h->collective) &&
 		h->src_cnt != (uint8_t)js->covers[h->src_id])
 		return false;
 	if ((h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH) &&

@@ -18,7 +18,7 @@
  *
  * Checksums and tags are verified just before the payload is added, which is in L1 then. Before that no sum changes and
  * nothing is answered; only a source's time of last contact (without authentication) and the job's rate change. examine
- * (admit.c) takes acknowledgements and other unusual packets, whose tags it verifies itself.
+ * (admit.c) takes acknowledgements, probes and other unusual packets, whose tags it verifies itself.
  *
  * Files: block.c the life of a block; reduce.c payloads; result.c results; timeout.c stragglers; join.c joins; announce.c generations;
  * up.c the way to a parent and back; up_join.c generations there; auth.c keys and tags; jobs.c jobs in a shard;
@@ -379,6 +379,7 @@ static const struct ppe_segment_name segments[] = {
 	{job_entry, "job_entry"},
 	{admit, "admit"},
 	{examine, "examine"},
+	{probed, "probed"},
 	{verify, "verify"},
 	{find_block, "find_block"},
 	{record, "record"},

@@ -112,6 +112,11 @@ struct ppe_next mismatched(struct ppe_worker *worker, struct ppe_thread *thread,
 struct ppe_next acknowledged(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
+/* The segment of an admitted probe. It ends the packet. PROBE_STEPS: contribution.place at first. Threads are stepped
+ * oldest first, so a probe that takes as many steps as a contribution is not answered before one that came earlier. */
+#define PROBE_STEPS 3
+struct ppe_next probed(struct ppe_worker *worker, struct ppe_thread *thread);
+
 /* Forget all blocks of the job in this shard. count_on: do not start the block numbers again. */
 void job_shard_clear(struct collective *state, struct job_shard *job, bool count_on);
 
@@ -350,6 +355,13 @@ void up_destroy(struct up *up);
 void up_bind(struct ppe_worker *worker, struct job_shard *job);
 void up_unbind(struct ppe_worker *worker, struct job_shard *job);
 
+/* The slot of the block's residue. */
+static inline struct slot *
+slot_of(const struct job_shard *job, uint32_t block)
+{
+	return &job->slot[block & (job->window - 1u)];
+}
+
 /* The parent, by index, to which the block goes; PPE_PARENTS_MAX: to none. Any thread. */
 unsigned int up_parent_of(const struct job_shard *job, uint32_t block);
 
@@ -359,10 +371,21 @@ void send_up(struct collective *state, struct job_shard *job, struct block *bloc
 
 /* A host has said something about a block whose result this switch does not have, and which is not open: repeat to the
  * parent, at most once per millisecond and residue, the contribution or, if the block is the next one, the
- * acknowledgement. */
-void ask_above(struct collective *state, struct job_shard *job, uint32_t block);
+ * acknowledgement. probe: the host has sent a probe; so does this switch, in place of the contribution, unless the parent is
+ * silent or does not know probes. */
+void ask_above(struct collective *state, struct job_shard *job, uint32_t block, bool probe);
+/* The contribution again. */
+void repeat_above(struct ppe_worker *worker, struct job_shard *job, struct block *block);
 
-/* A contribution to a block that has been sent to the parent. Ends the packet. */
+/* The block's parent waits for others. If these cannot reach it, they have left for the other parents, which then answer
+ * `stale`; but nothing may be due there. So ask the others in turn, with an acknowledgement of a block that they never have. */
+void ask_another(struct ppe_worker *worker, struct job_shard *job, uint32_t block);
+
+/* Tell the source that asked last about the block what the parent says. */
+void tell_above(struct ppe_worker *worker, struct collective *state, struct job_shard *job,
+	const struct block *block);
+
+/* A contribution to a block that has been sent to the parent, or a probe of it. Ends the packet. */
 struct ppe_next late_above(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
 
@@ -385,9 +408,9 @@ uint32_t up_tag(const struct job_shard *job, const struct parent *parent,
 bool from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
 	struct parent *parent);
 
-/* Write the tag of what this switch last sent of the block: contribution or acknowledgement. */
-void tag_sent_above(const struct job_shard *job, const struct parent *parent, uint32_t block,
-	uint8_t tag[WEIR_TAG_BYTES]);
+/* Write the tag of what this reply answers: a probe, or what this switch last sent of the block. */
+void tag_sent_above(const struct job_shard *job, const struct parent *parent,
+	const struct weir_header *reply, uint8_t tag[WEIR_TAG_BYTES]);
 
 /* Is the packet from above of the generation in which this switch takes part? `stale` is if it names another one; `refused`
  * names none. */

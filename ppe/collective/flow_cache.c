@@ -84,7 +84,7 @@ flow_cache_lookup(
 }
 
 /* Learn only contributions from the source's own address, so that no other host can overwrite an entry. A join has
- * a nonce in its block field. Acknowledgements come between contributions, whose entries save more. */
+ * a nonce in its block field. Acknowledgements and probes come between contributions, whose entries save more. */
 static bool
 worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *h)
@@ -95,8 +95,7 @@ worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	return j != NULL && ppe_job_has(j, h->src_id) &&
 		j->address[h->src_id] == thread->head.ip_src &&
 		!(h->extended &&
-			(h->collective == WEIR_COLLECTIVE_JOIN ||
-				h->collective == WEIR_COLLECTIVE_ACKNOWLEDGE)) &&
+			(h->collective == WEIR_COLLECTIVE_JOIN || weir_is_note(h->collective))) &&
 		packet->data_len >= FLOW_BYTES && packet->nb_segs == 1 &&
 		thread->head.payload == FLOW_JOB_AT;
 }

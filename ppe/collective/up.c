@@ -3,13 +3,12 @@
  * The way up: what a switch does as a source of its parents' jobs. docs/tree.md.
  *
  * A block whose sum has gone to the parent is BLOCK_UP until the parent's result comes, which takes the sum's place in the
- * same buffer. The switch has no timer that repeats: a host that repeats makes it repeat.
+ * same buffer. The switch has no timer that repeats: a host that repeats makes it repeat. A host that probes makes it probe,
+ * and it repeats when the parent lacks its contribution.
  *
  *   send_up      the block is complete here, timed out or failed: its sum, bitmap and tag are fixed in the buffer
- *   ask_above    a host's packet about the block: the same again, at most once per millisecond
- *   from_above   a packet to the upward port: find the job; hop to the block's shard   on the worker that received it
- *   take_above   checksums, tag, generation; the block                                 on the shard's owner
- *   answered     copy the result to the buffer, and send it to the own sources         "
+ *   ask_above    a host's packet about the block: the same again, or a probe, at most once per millisecond
+ *   up_answer.c  what the parents answer
  */
 #include "ppe/collective/collective.h"
 
@@ -125,12 +124,6 @@ up_parent_of(const struct job_shard *js, uint32_t block)
 	unsigned int n = __atomic_load_n(&js->up->nb_serving, __ATOMIC_RELAXED);
 
 	return n == 0 ? PPE_PARENTS_MAX : js->up->serving[(block & (js->window - 1u)) % n];
-}
-
-static inline struct slot *
-slot_of(const struct job_shard *js, uint32_t block)
-{
-	return &js->slot[block & (js->window - 1u)];
 }
 
 /* ---- to the parent ---- */
@@ -276,23 +269,25 @@ contribute_above(struct ppe_worker *worker, struct job_shard *js, const struct b
 	send_above(worker, js, parent, &h, &payload);
 }
 
+/* An acknowledgement or a probe. */
 static struct weir_header
-acknowledgement_above(const struct job_shard *js, const struct parent *parent, uint32_t block)
+note_above(const struct job_shard *js, const struct parent *parent, uint32_t block,
+	enum weir_collective note)
 {
 	return (struct weir_header){.job_id = parent->job,
 		.block_id = block,
 		.gen_id = parent->generation,
 		.src_id = (uint8_t)js->first_rank,
-		.collective = WEIR_COLLECTIVE_ACKNOWLEDGE,
+		.collective = (uint8_t)note,
 		.flags = WEIR_FLAG_UP | (parent->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0),
 		.extended = true};
 }
 
 static void
-acknowledge_to(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
-	uint32_t block)
+send_note(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
+	uint32_t block, enum weir_collective note)
 {
-	const struct weir_header h = acknowledgement_above(js, parent, block);
+	const struct weir_header h = note_above(js, parent, block, note);
 	uint8_t tag[WEIR_TAG_BYTES];
 	struct pktbuf_payload payload = {.data = tag};
 
@@ -308,41 +303,42 @@ acknowledge_above(struct ppe_worker *worker, struct job_shard *js, uint32_t bloc
 	unsigned int p = up_parent_of(js, block);
 
 	if (likely(p < PPE_PARENTS_MAX))
-		acknowledge_to(worker, js, &js->up->parent[p], block);
+		send_note(worker, js, &js->up->parent[p], block, WEIR_COLLECTIVE_ACKNOWLEDGE);
 }
 
-/* The block's parent waits for others. If these cannot reach it, they have left for the other parents, which then answer
- * `stale`; but nothing may be due there. So ask the others in turn, with an acknowledgement of a block that they never have. */
-static void
+void
 ask_another(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
 {
 	const struct up *up = js->up;
 	unsigned int n = up->nb_serving, own = (block & (js->window - 1u)) % RTE_MAX(n, 1u);
 
 	if (n > 1)
-		acknowledge_to(worker, js,
+		send_note(worker, js,
 			&up->parent[up->serving[(own + 1 + heard_now(worker->now) / 2 % (n - 1)) %
 				n]],
-			block);
+			block, WEIR_COLLECTIVE_ACKNOWLEDGE);
 }
 
 void
-tag_sent_above(const struct job_shard *js, const struct parent *parent, uint32_t block,
-	uint8_t tag[WEIR_TAG_BYTES])
+tag_sent_above(const struct job_shard *js, const struct parent *parent,
+	const struct weir_header *reply, uint8_t tag[WEIR_TAG_BYTES])
 {
+	const bool probe = reply->collective == WEIR_COLLECTIVE_PROBE;
+	const uint32_t block = reply->block_id;
 	const struct block *b = slot_of(js, block)->current;
 	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
 	struct pktbuf_payload payload;
 	struct weir_header h;
 
-	if (b != NULL && b->state == BLOCK_UP && b->block_id == block &&
+	if (!probe && b != NULL && b->state == BLOCK_UP && b->block_id == block &&
 		parent == &js->up->parent[up_parent_of(js, block)]) {
 		h = header_above(js, parent, b);
 		payload = payload_above(js, parent, b, &h, small);
 		memcpy(tag, (const uint8_t *)payload.data + payload.bytes - WEIR_TAG_BYTES,
 			WEIR_TAG_BYTES);
 	} else {
-		h = acknowledgement_above(js, parent, block);
+		h = note_above(js, parent, block,
+			probe ? WEIR_COLLECTIVE_PROBE : WEIR_COLLECTIVE_ACKNOWLEDGE);
 		up_tag(js, parent, &h, NULL, 0, tag, 0);
 	}
 }
@@ -393,20 +389,37 @@ send_up(struct collective *state, struct job_shard *js, struct block *b, enum we
 }
 
 void
-ask_above(struct collective *state, struct job_shard *js, uint32_t block)
+repeat_above(struct ppe_worker *worker, struct job_shard *js, struct block *b)
+{
+	js->count.upward_repeats++;
+	b->probed = false;
+	contribute_above(worker, js, b);
+}
+
+#define PROBED_MS 20 /* a parent that has been silent for so long is sent contributions */
+
+void
+ask_above(struct collective *state, struct job_shard *js, uint32_t block, bool probe)
 {
 	struct slot *slot = slot_of(js, block);
-	const struct block *b = slot->current;
+	struct block *b = slot->current;
 	unsigned int p = up_parent_of(js, block);
 	uint64_t now = state->worker->now;
+	struct parent *parent = p < PPE_PARENTS_MAX ? &js->up->parent[p] : NULL;
 
 	if (now - slot->asked < state->tsc_per_ms)
 		return;
 	if (b != NULL && b->state == BLOCK_UP && b->block_id == block) {
-		js->count.upward_repeats++;
-		contribute_above(state->worker, js, b);
-		if (p < PPE_PARENTS_MAX)
-			parent_was_asked(&js->up->parent[p], heard_now(now));
+		if (parent != NULL)
+			parent_was_asked(parent, heard_now(now));
+		if (probe && parent != NULL && !parent->deaf &&
+			ticks_since(parent->unanswered, heard_now(now)) <=
+				PROBED_MS * state->tsc_per_ms >> HEARD_SHIFT) {
+			b->probed = true;
+			send_note(state->worker, js, parent, block, WEIR_COLLECTIVE_PROBE);
+		} else {
+			repeat_above(state->worker, js, b);
+		}
 		if (b->above_says == WEIR_STATUS_WAITING)
 			ask_another(state->worker, js, block);
 	} else if (block_ahead(js, slot, block) == 0) {
@@ -417,9 +430,8 @@ ask_above(struct collective *state, struct job_shard *js, uint32_t block)
 	slot->asked = now;
 }
 
-/* Tell the source that asked last about the block what the parent says. */
-static void
-tell(struct ppe_worker *worker, struct collective *state, struct job_shard *js,
+void
+tell_above(struct ppe_worker *worker, struct collective *state, struct job_shard *js,
 	const struct block *b)
 {
 	bool waiting = b->above_says == WEIR_STATUS_WAITING;
@@ -432,6 +444,26 @@ tell(struct ppe_worker *worker, struct collective *state, struct job_shard *js,
 		waiting ? WEIR_BITMAP_BYTES : 0);
 }
 
+/* Answer a source's probe: the ranks that were sent, and those that the parent says it has. The own bit says only that the
+ * contribution need not be repeated: a late one is not in the block. */
+static void
+tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
+	const struct block *b)
+{
+	const struct weir_header *h = &lmem(thread)->c.header;
+	const uint64_t *known = js->up->known[b->block_id & (js->window - 1u)];
+	uint64_t ranks[MASK_WORDS] = {0};
+
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		ranks[i] = b->in[i] | (b->above_says == WEIR_STATUS_WAITING ? known[i] : 0);
+	for (unsigned int r = 0; mask_test(b->heard, h->src_id) && r < js->covers[h->src_id]; r++)
+		mask_set(ranks, (uint8_t)(h->src_id + r));
+	/* A contribution is told why the block will not end: let the source repeat it. */
+	if (b->above_says != 0 && b->above_says != WEIR_STATUS_WAITING)
+		memset(ranks, 0, sizeof(ranks));
+	reply_status(worker, thread, h, WEIR_STATUS_WAITING, ranks, WEIR_BITMAP_BYTES);
+}
+
 struct ppe_next
 late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
 {
@@ -441,7 +473,9 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	unsigned int p = up_parent_of(js, b->block_id);
 	enum ppe_drop reason = PPE_DROP_DUPLICATE;
 
-	if (mask_test(b->heard, h->src_id)) {
+	if (h->collective == WEIR_COLLECTIVE_PROBE) {
+		reason = PPE_DROP_PROBED;
+	} else if (mask_test(b->heard, h->src_id)) {
 		js->count.duplicates++;
 	} else {
 		mask_set(b->heard, h->src_id);
@@ -449,7 +483,7 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		js->count.late++;
 		reason = PPE_DROP_LATE;
 	}
-	ask_above(state, js, b->block_id);
+	ask_above(state, js, b->block_id, reason == PPE_DROP_PROBED);
 	if (js->pinned && p < PPE_PARENTS_MAX &&
 		unlikely(parent_is_silent(&js->up->parent[p], heard_now(worker->now)))) {
 		lmem(thread)->c.parent = (uint8_t)p;
@@ -457,10 +491,14 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		return ppe_hop(worker, thread,
 			(uint16_t)ppe_residue_shard(js->job, 0, worker->workers), silent_above);
 	}
+	if (reason == PPE_DROP_PROBED) {
+		tell_probing(worker, thread, js, b);
+		return end_dropped(worker, thread, reason);
+	}
 	js->up->asker = asker_of(thread, js, h);
 	js->up->is_asked = true;
 	if (b->above_says != 0) {
-		tell(worker, state, js, b);
+		tell_above(worker, state, js, b);
 	} else if (js->children && worker->now - b->opened >= js->timeout) {
 		js->up->is_asked = false;
 		reply_status(worker, thread, h, WEIR_STATUS_WAITING, b->in, WEIR_BITMAP_BYTES);
@@ -468,301 +506,3 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	ppe_drop(worker, thread, reason);
 	return PPE_END;
 }
-
-/* ---- from the parent ---- */
-
-/* The part of the buffer that this switch gets, in elements. The columns of its ranks are the first ones in it. */
-static struct weir_slice
-part_below(const struct job_shard *js, const struct weir_header *h)
-{
-	const struct collective_row *row = &collective_table[h->collective];
-	struct weir_slice part =
-		row_part(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks, h->root);
-
-	if (row->result == RESULT_COLUMN)
-		part.first = 0;
-	return part;
-}
-
-/* Does a result's length agree with its header, and fit the job? */
-static bool
-result_fits(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
-	const struct contribution *c)
-{
-	const struct weir_header *h = &c->header;
-	const struct collective_row *row = &collective_table[h->collective];
-	uint32_t size = state->dtype_bytes[h->dtype], extent;
-
-	if (!row->served || h->root >= js->nb_ranks)
-		return false;
-	if (h->status == WEIR_STATUS_MISMATCH)
-		return h->grad_cnt == 0 && c->bytes == sizeof(struct weir_mismatch);
-	if (h->degraded != (h->status != WEIR_STATUS_OK))
-		return false;
-	if (h->status == WEIR_STATUS_ERROR)
-		return h->grad_cnt == 0 && c->bytes == WEIR_BITMAP_BYTES;
-	extent = row_extent(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks);
-	return extent <= j->elements && extent * size <= ppe_job_payload_bytes(j) &&
-		(h->grad_cnt == 0 || (size != 0 && row->contribution != CONTRIBUTION_NOTHING)) &&
-		c->bytes == part_below(js, h).count * size + (h->degraded ? WEIR_BITMAP_BYTES : 0);
-}
-
-/* The block becomes the parent's. It is another one than here only if the parent has finished it without what was collected
- * here. false: no buffer is free. */
-static bool
-adopt(struct collective *state, struct job_shard *js, struct block *b, const struct weir_header *h)
-{
-	const struct collective_row *row = &collective_table[h->collective];
-	int error;
-
-	if (unlikely(h->grad_cnt > 0 && b->buffer == NULL)) {
-		b->buffer = rmw_alloc(js->pool, &js->quota, &error);
-		if (b->buffer == NULL)
-			return false;
-		b->buffer->user = state->worker;
-	}
-	b->agreement = agreement_of(h, h->final);
-	b->per_receiver = row_differs(row, js->skips_own);
-	return true;
-}
-
-static void
-copy_result(const struct job_shard *js, const struct ppe_thread *thread, struct block *b)
-{
-	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
-	const struct weir_header *h = &c->header;
-	uint32_t size = weir_dtype_bytes(b->dtype);
-	struct weir_slice part = part_below(js, h);
-	struct pktbuf_cursor cursor;
-
-	pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
-	if (h->status == WEIR_STATUS_MISMATCH)
-		pktbuf_cursor_copy(&cursor, &b->mismatch, sizeof(b->mismatch));
-	else if (part.count > 0)
-		pktbuf_cursor_copy(&cursor,
-			(uint8_t *)rmw_buffer_data(b->buffer) + size * part.first,
-			size * part.count);
-	if (h->degraded)
-		pktbuf_cursor_copy(&cursor, b->in, WEIR_BITMAP_BYTES);
-}
-
-/* The parent has finished the block. Its result counts, always, and what was collected here does not. */
-static struct ppe_next
-answered(
-	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, struct block *b)
-{
-	struct collective *state = ppe_state(worker, thread);
-	const struct weir_header *h = &lmem(thread)->c.header;
-
-	if (b->state == BLOCK_OPEN && js->ordered)
-		order_end(js, b, false);
-	if ((h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL) &&
-		!adopt(state, js, b, h))
-		return end_dropped(worker, thread, PPE_DROP_NO_MEMORY);
-	copy_result(js, thread, b);
-	slot_of(js, b->block_id)->asked = 0; /* what goes up next is about the next block */
-	b->in_count = h->src_cnt;
-	js->count.answers++;
-	ppe_consume(worker, thread);
-	block_done(state, js, b, (enum weir_status)h->status);
-	return emit_block(worker, thread, b, -1, NULL);
-}
-
-/* A result from above, of a block that is open here, or is the residue's next one. */
-static struct ppe_next
-take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
-	const struct ppe_job *j)
-{
-	struct collective *state = ppe_state(worker, thread);
-	struct contribution *c = &lmem(thread)->c;
-	const struct weir_header *h = &c->header;
-	struct slot *slot = slot_of(js, h->block_id);
-	struct block *b = slot->current;
-	int32_t ahead = block_ahead(js, slot, h->block_id);
-	enum ppe_drop reason;
-
-	if (!result_fits(state, js, j, c))
-		return end_dropped(worker, thread, PPE_DROP_LENGTH);
-	if (b != NULL && b->state != BLOCK_DONE)
-		return b->block_id == h->block_id
-			? answered(worker, thread, js, b)
-			: end_dropped(
-				  worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
-	if (ahead != 0)
-		return end_dropped(
-			worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
-	if (slot->previous != NULL)
-		return end_dropped(worker, thread, PPE_DROP_HELD_BACK);
-	hash_place(state->blocks, block_key(js->generation, js->job, h->block_id), &c->probe);
-	reason = block_begin(
-		state, js, slot, h, agreement_of(h, h->final), &c->probe, worker->now, &b);
-	if (reason != PPE_DROP_COUNT)
-		return end_dropped(worker, thread, reason);
-	return answered(worker, thread, js, b);
-}
-
-/* What the parent says about a block that it has not finished. The source that asked last is told at once: it may next
- * repeat another block. Others are told when they repeat. A source gets no more replies than it sends packets. */
-static struct ppe_next
-note_status(
-	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, struct block *b)
-{
-	const struct contribution *c = &lmem(thread)->c;
-	struct pktbuf_cursor cursor;
-
-	if (c->header.status == WEIR_STATUS_WAITING) {
-		if (c->bytes != WEIR_BITMAP_BYTES)
-			return end_dropped(worker, thread, PPE_DROP_LENGTH);
-		pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
-		pktbuf_cursor_copy(
-			&cursor, js->up->known[b->block_id & (js->window - 1u)], WEIR_BITMAP_BYTES);
-	}
-	b->above_says = c->header.status;
-	tell(worker, ppe_state(worker, thread), js, b);
-	ppe_consume(worker, thread);
-	return PPE_END;
-}
-
-/* Does the answer say that the parent's generation is over for this switch? ask_another() may have asked for it. */
-static bool
-ends_generation(uint8_t status)
-{
-	return status == WEIR_STATUS_STALE || status == WEIR_STATUS_EXPIRED ||
-		status == WEIR_STATUS_REFUSED;
-}
-
-/* Another answer than a result. It counts if it is about what this switch last sent for the residue. */
-static struct ppe_next
-take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
-	const struct ppe_job *j)
-{
-	const struct weir_header *h = &lmem(thread)->c.header;
-	const struct slot *slot = slot_of(js, h->block_id);
-	struct block *b = slot->current;
-	bool up = b != NULL && b->state == BLOCK_UP && b->block_id == h->block_id;
-
-	if (!up &&
-		!((b == NULL || b->state == BLOCK_DONE) && block_ahead(js, slot, h->block_id) == 0))
-		return end_dropped(worker, thread, PPE_DROP_KNOWN);
-	if (ends_generation(h->status))
-		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
-			revoked_above);
-	if (up && (h->status == WEIR_STATUS_WAITING || h->status == WEIR_STATUS_UNSUPPORTED))
-		return note_status(worker, thread, js, b);
-	return end_dropped(worker, thread, PPE_DROP_KNOWN);
-}
-
-bool
-is_of_parents_generation(
-	const struct job_shard *js, const struct parent *parent, const struct weir_header *h)
-{
-	if (js->generation == 0 || js->revoked || parent->generation == 0)
-		return false;
-	return h->status == WEIR_STATUS_REFUSED ||
-		(h->gen_id != parent->generation) == (h->status == WEIR_STATUS_STALE);
-}
-
-static struct ppe_next
-take_above(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	struct collective *state = ppe_state(worker, thread);
-	struct contribution *c = &lmem(thread)->c;
-	const struct weir_header *h = &c->header;
-	struct job_shard *js = state->job[h->job_id];
-	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
-	struct parent *parent;
-
-	if (j == NULL || js == NULL || js->serial != c->serial)
-		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
-	if (up_parent_of(js, h->block_id) != c->parent && !ends_generation(h->status))
-		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
-	parent = &js->up->parent[c->parent];
-	if (!checksums_hold(worker, thread) || !from_above_holds(worker, thread, js, parent))
-		return PPE_END;
-	parent->heard = heard_now(worker->now);
-	parent->unanswered = 0;
-	if (!is_of_parents_generation(js, parent, h))
-		return end_dropped(worker, thread, PPE_DROP_STALE);
-	if (h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
-		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
-		return take_result(worker, thread, js, j);
-	return take_status(worker, thread, js, j);
-}
-
-/* The parent of the job from which the packet comes; PPE_PARENTS_MAX: from none. */
-static unsigned int
-sender(const struct ppe_job *j, const struct ppe_thread *thread, const struct weir_header *h)
-{
-	const struct pktbuf_head *head = &thread->head;
-	unsigned int p;
-
-	if (j == NULL || j->first_rank != h->src_id)
-		return PPE_PARENTS_MAX;
-	for (p = 0; p < j->nb_parents; p++) {
-		const struct ppe_parent *parent = &j->parent[p];
-
-		if (parent->job == h->job_id && parent->address == head->ip_src &&
-			parent->udp == head->udp_src && parent->port == thread->port &&
-			memcmp(parent->mac, head->bytes + RTE_ETHER_ADDR_LEN, RTE_ETHER_ADDR_LEN) ==
-				0)
-			return p;
-	}
-	return PPE_PARENTS_MAX;
-}
-
-const struct ppe_job *
-find_above(const struct ppe_worker *worker, const struct ppe_thread *thread,
-	const struct weir_header *h, uint8_t *parent)
-{
-	struct collective *state = ppe_state(worker, thread);
-	const struct ppe_job *const *jobs = worker->jobs->by_id;
-	unsigned int id = state->above[h->job_id], p = sender(jobs[id], thread, h);
-
-	for (unsigned int other = 0; p == PPE_PARENTS_MAX && other < WEIR_JOBS_MAX; other++) {
-		p = sender(jobs[other], thread, h);
-		id = other;
-	}
-	if (p == PPE_PARENTS_MAX)
-		return NULL;
-	state->above[h->job_id] = (uint8_t)id;
-	*parent = (uint8_t)p;
-	return jobs[id];
-}
-
-struct ppe_next
-from_above(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	const struct collective *state = ppe_state(worker, thread);
-	const struct pktbuf_head *head = &thread->head;
-	struct contribution *c = &lmem(thread)->c;
-	struct weir_header *h = &c->header;
-	const struct ppe_job *j;
-
-	if (unlikely(head->payload_length < WEIR_EXT_BYTES))
-		return end_dropped(worker, thread, PPE_DROP_TRUNCATED);
-	*h = (struct weir_header){.extended = true};
-	weir_header_read(h, head->bytes + head->payload);
-	c->payload = head->payload + WEIR_EXT_BYTES;
-	c->bytes = head->payload_length - WEIR_EXT_BYTES;
-	j = find_above(worker, thread, h, &c->parent);
-	if (unlikely(j == NULL))
-		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
-	/* From here on it is the job's id here. */
-	h->job_id = j->id;
-	c->serial = state->job[j->id]->serial;
-	if (h->collective == WEIR_COLLECTIVE_JOIN)
-		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
-			joined_above);
-	h->block_id = ppe_job_block(j, h->block_id);
-	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, h->block_id, worker->workers),
-		take_above);
-}
-
-const struct ppe_segment_name up_segments[] = {
-	{from_above, "from_above"},
-	{take_above, "take_above"},
-	{joined_above, "joined_above"},
-	{revoked_above, "revoked_above"},
-	{silent_above, "silent_above"},
-	{NULL, NULL},
-};

@@ -87,6 +87,7 @@ block_contribution(
 			: put(plan, rank, 0, block_slice(plan, rank), payload);
 	case WEIR_COLLECTIVE_ALLGATHER: return put(plan, rank, 0, block_slice(plan, rank), payload);
 	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_PROBE:
 	case WEIR_COLLECTIVE_ACKNOWLEDGE:
 	case WEIR_COLLECTIVE_JOIN:
 	default: return 0;
@@ -145,6 +146,7 @@ block_result(const struct block_plan *plan, unsigned int rank, uint8_t payload[B
 				at += put(plan, from, first, block_slice(plan, rank), payload + at);
 		return at;
 	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_PROBE:
 	case WEIR_COLLECTIVE_ACKNOWLEDGE:
 	case WEIR_COLLECTIVE_JOIN:
 	default: return 0;

@@ -163,14 +163,21 @@ contribute_all(uint32_t block)
 		contribute(rank, block);
 }
 
+/* An acknowledgement or a probe. */
 static inline void
-acknowledge(unsigned int rank, uint32_t block)
+note(unsigned int rank, uint32_t block, enum weir_collective which)
 {
 	struct weir_header h = rig_contribution(JOB, GEN, rank, block, 0);
 
-	h.collective = WEIR_COLLECTIVE_ACKNOWLEDGE;
+	h.collective = (uint8_t)which;
 	h.dtype = 0;
 	offer(rank, &h, NULL, 0);
+}
+
+static inline void
+acknowledge(unsigned int rank, uint32_t block)
+{
+	note(rank, block, WEIR_COLLECTIVE_ACKNOWLEDGE);
 }
 
 /* ---- what leaves ---- */

@@ -255,3 +255,144 @@ Test(ppe_ack, between_contributions, .timeout = 90)
 	cr_expect_eq(job_stats(1).contributions, 60);
 	stop();
 }
+
+/* ---- probes ---- */
+
+static void
+probe(unsigned int s, uint32_t block)
+{
+	struct weir_header h = acknowledgement(s, block);
+
+	h.collective = WEIR_COLLECTIVE_PROBE;
+	offer(s, h, 0);
+}
+
+/* The answer to a source's probe: these sources are in the block. */
+static void
+expect_told(unsigned int s, uint32_t block, uint8_t sources)
+{
+	const uint8_t bitmap[WEIR_BITMAP_BYTES] = {sources};
+	struct weir_header h;
+	const uint8_t *payload;
+	unsigned int n = rig_receive(&rig, s, frame, 1000), bytes;
+
+	cr_assert_gt(n, 0, "source %u is told nothing of block %u", s, block);
+	cr_assert(rig_parse(frame, n, &h, &payload, &bytes));
+	cr_assert(h.block_id == block && h.status == WEIR_STATUS_WAITING && h.degraded);
+	cr_assert_eq(h.collective, WEIR_COLLECTIVE_PROBE);
+	cr_assert_eq(bytes, sizeof(bitmap));
+	cr_assert_arr_eq(payload, bitmap, bytes, "%#x, not %#x", payload[0], sources);
+}
+
+Test(ppe_ack, probes_tell_what_is_there, .timeout = 90)
+{
+	start(PPE_POLICY_WAIT, 1000);
+	probe(1, 0);
+	expect_told(1, 0, 0);
+	cr_expect_eq(job_stats(1).blocks_opened, 0, "a probe opens nothing");
+	contribute(0, 0);
+	contribute(2, 0);
+	expect_drop(PPE_DROP_PROBED, 1);
+	probe(2, 0);
+	expect_told(2, 0, 5);
+	probe(1, 0);
+	expect_told(1, 0, 5);
+	cr_expect_eq(job_stats(1).blocks_complete, 0, "nor does it count");
+	contribute(1, 0);
+	for (unsigned int s = 0; s < SOURCES; s++)
+		expect(s, 0, WEIR_STATUS_OK, 7);
+	probe(1, 0); /* the result was lost */
+	expect(1, 0, WEIR_STATUS_OK, 7);
+	contribute(1, 2);
+	probe(1, 0); /* of a result that the source has */
+	expect_drop(PPE_DROP_KNOWN, 1);
+	probe(1, 4); /* ahead of the window */
+	expect_drop(PPE_DROP_WINDOW, 1);
+	probe(2, 2);
+	expect_told(2, 2, 2);
+	expect_silence();
+	cr_expect_eq(job_stats(1).probes, 6);
+	cr_expect_eq(job_stats(1).asked_again, 1);
+	cr_expect_eq(job_stats(1).duplicates, 0);
+	stop();
+}
+
+/* A contribution that is held back is not there. A probe acknowledges as it would. */
+Test(ppe_ack, probes_while_held_back, .timeout = 90)
+{
+	start(PPE_POLICY_PARTIAL, TIMEOUT);
+	two(0);
+	two(2);
+	contribute(0, 4);
+	expect_drop(PPE_DROP_HELD_BACK, 1);
+	probe(0, 4);
+	expect_told(0, 4, 0);
+	contribute(1, 4);
+	expect_drop(PPE_DROP_HELD_BACK, 2);
+	probe(2, 4);
+	expect_told(2, 4, 0);
+	two(4);
+	stop();
+}
+
+Test(ppe_ack, wrong_probes_are_dropped, .timeout = 90)
+{
+	struct weir_header h;
+
+	start(PPE_POLICY_WAIT, 1000);
+	contribute(0, 0);
+	h = acknowledgement(1, 0);
+	h.collective = WEIR_COLLECTIVE_PROBE;
+	offer(1, h, 4);
+	h.grad_cnt = 1;
+	offer(1, h, 4);
+	expect_drop(PPE_DROP_LENGTH, 2);
+	h.grad_cnt = 0;
+	offer(2, h, 0); /* as another source */
+	expect_drop(PPE_DROP_ADDRESS, 1);
+	expect(2, 0, WEIR_STATUS_REFUSED, 0);
+	h.gen_id ^= 1;
+	offer(1, h, 0);
+	expect_drop(PPE_DROP_STALE, 1);
+	expect(1, 0, WEIR_STATUS_STALE, 0);
+	expect_silence();
+	cr_expect_eq(job_stats(1).probes, 0);
+	stop();
+}
+
+/* A contribution that waits for its turn is there. */
+Test(ppe_ack, probes_of_a_deterministic_job, .timeout = 90)
+{
+	const float one = 1;
+	struct rig_config config = {.workers = 2, .threads = 4, .ports = SOURCES, .jobs = 1};
+	struct weir_header h;
+
+	config.job[0] = rig_job(1, SOURCES, WINDOW, 16);
+	config.job[0].dtype = WEIR_DTYPE_FP32;
+	config.job[0].deterministic = true;
+	rig_start(&rig, &config);
+	generation = rig_join(&rig, 0, false);
+	h = rig_contribution(1, generation, 2, 0, 1);
+	h.dtype = WEIR_DTYPE_FP32;
+	rig_offer(&rig, 2, &h, &one, sizeof(one));
+	probe(2, 0);
+	expect_told(2, 0, 4);
+	cr_expect_eq(job_stats(1).out_of_turn, 1);
+	stop();
+}
+
+/* A probe that waits in one burst behind its contribution does not overtake it. */
+Test(ppe_ack, probes_do_not_overtake, .timeout = 90)
+{
+	start(PPE_POLICY_WAIT, 1000);
+	for (uint32_t block = 0; block < 40; block++) {
+		contribute(0, block);
+		probe(0, block);
+		expect_told(0, block, 1);
+		contribute(1, block);
+		contribute(2, block);
+		for (unsigned int s = 0; s < SOURCES; s++)
+			expect(s, block, WEIR_STATUS_OK, 7);
+	}
+	stop();
+}

@@ -135,3 +135,32 @@ Test(ppe_ack_auth, forged_ones_say_nothing, .timeout = 90)
 	expect_drop(PPE_DROP_STALE, 1);
 	stop();
 }
+
+/* A probe has a tag of its own kind, and so has the answer, which answers that tag. */
+Test(ppe_ack_auth, probes, .timeout = 90)
+{
+	static const uint8_t kinds[] = {IV_CONTRIBUTION, IV_ACKNOWLEDGE, WEIR_IV_PROBE};
+	const uint8_t *payload;
+	struct weir_header h, reply;
+	unsigned int n, bytes;
+	uint8_t tag[TAG];
+
+	start(2, 8, PPE_POLICY_WAIT, 1000);
+	enter();
+	offer(0, 0, 8);
+	h = acknowledgement(0, 0);
+	h.collective = WEIR_COLLECTIVE_PROBE;
+	for (unsigned int i = 0; i < RTE_DIM(kinds); i++) {
+		n = acknowledge(&h, now.source[0], kinds[i], 0);
+		memcpy(tag, frame + n - TAG, TAG);
+		rig_send(&rig, 0, frame, n);
+		expect_drop(PPE_DROP_FORGED, RTE_MIN(i + 1, 2u));
+	}
+	reply = take(0, &payload, &bytes);
+	cr_expect_eq(reply.status, WEIR_STATUS_WAITING);
+	cr_expect_eq(reply.collective, WEIR_COLLECTIVE_PROBE);
+	cr_expect(reply_holds(0, tag, bytes));
+	cr_assert_eq(bytes, WEIR_BITMAP_BYTES);
+	cr_expect_eq(payload[0], 1);
+	stop();
+}

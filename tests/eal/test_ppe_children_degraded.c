@@ -341,6 +341,15 @@ BOTH(acknowledgements)
 	}
 	cr_assert_eq(stats().acknowledged, 5);
 	cr_assert_eq(stats().held_back, 0);
+	/* And it asks. */
+	contribute(&plan, 1);
+	turned_rest(&rig);
+	h.collective = WEIR_COLLECTIVE_PROBE;
+	offer(0, &h, NULL, 0);
+	cr_assert(receive(0));
+	cr_assert_eq(got.status, WEIR_STATUS_WAITING);
+	cr_assert_eq(payload_bytes, WEIR_BITMAP_BYTES);
+	cr_assert_eq(payload[0], ranks_mask(1));
 	h.src_cnt = 3;
 	offer(0, &h, NULL, 0);
 	expect_silence();

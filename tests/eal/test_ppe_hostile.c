@@ -84,7 +84,7 @@ HEADER_CHANGE(root_beyond, h->collective = WEIR_COLLECTIVE_SCATTER; h->root = 20
 HEADER_CHANGE(root_of_none, h->root = 1)
 HEADER_CHANGE(op_of_none, h->collective = WEIR_COLLECTIVE_ALLGATHER; h->op = WEIR_OP_PROD)
 HEADER_CHANGE(type_of_none, h->collective = WEIR_COLLECTIVE_ALLGATHER; h->dtype = 14)
-HEADER_CHANGE(collective_unknown, h->collective = 13)
+HEADER_CHANGE(collective_unknown, h->collective = 12)
 HEADER_CHANGE(acknowledges, h->collective = WEIR_COLLECTIVE_ACKNOWLEDGE)
 HEADER_CHANGE(op_unknown, h->op = 15)
 HEADER_CHANGE(type_unknown, h->dtype = 15)

@@ -256,7 +256,7 @@ Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 90)
 	offer(&h, 32);
 	expect(1, WEIR_STATUS_UNSUPPORTED, &payload, &bytes);
 	h.op = 0;
-	h.collective = 13;
+	h.collective = 12;
 	offer(&h, 32);
 	expect(1, WEIR_STATUS_UNSUPPORTED, &payload, &bytes);
 	expect_drop(PPE_DROP_UNSUPPORTED, 3);

@@ -110,17 +110,19 @@ single(struct play *p, unsigned int j, uint32_t residue, uint32_t next)
 	p->raced[j][residue] = false;
 }
 
-/* Acknowledgements of any sources, for blocks before this one. */
+/* Acknowledgements of any sources, for blocks before this one; or probes, which say the same. */
 static void
-acknowledge(struct play *p, unsigned int j, uint32_t block)
+note(struct play *p, unsigned int j, uint32_t block)
 {
+	const uint8_t which = below(p, 2) ? WEIR_COLLECTIVE_ACKNOWLEDGE : WEIR_COLLECTIVE_PROBE;
+
 	for (unsigned int n = 1 + below(p, 6); n > 0; n--) {
 		struct weir_header h = contribution(p, j, below(p, job(p, j)->nb_sources), block);
 
 		if (j == JOB_FIXED && !h.extended)
 			continue; /* its results would come in another form from now on */
 		h.extended = true;
-		h.collective = WEIR_COLLECTIVE_ACKNOWLEDGE;
+		h.collective = which;
 		h.grad_cnt = below(p, 16) == 0;
 		offer(p, j, &h);
 	}
@@ -140,7 +142,7 @@ touch(struct play *p, unsigned int j)
 	case 0: single(p, j, residue, next); return;
 	case 2:
 	case 3:
-		acknowledge(p, j,
+		note(p, j,
 			(next + job(p, j)->window - below(p, 5) * job(p, j)->window) &
 				UINT32_MAX >> job(p, j)->block_shift);
 		return;

@@ -368,6 +368,115 @@ BOTH(waiting_above)
 	stop();
 }
 
+/* ---- probes ---- */
+
+/* A host is told at once, with these ranks. */
+static void
+probe(unsigned int rank, uint32_t block, uint8_t ranks)
+{
+	note(rank, block, WEIR_COLLECTIVE_PROBE);
+	expect_below(rank, block, WEIR_STATUS_WAITING);
+	cr_assert_eq(got.collective, WEIR_COLLECTIVE_PROBE);
+	cr_assert_eq(payload_bytes, WEIR_BITMAP_BYTES);
+	cr_assert_eq(payload[0], ranks, "%#x, not %#x", payload[0], ranks);
+}
+
+/* The parent answers the leaf's probe. */
+static void
+tell_leaf(uint32_t block, enum weir_status status, uint8_t ranks)
+{
+	const uint8_t in[WEIR_BITMAP_BYTES] = {ranks};
+	struct weir_header h = header_above(block, status);
+
+	h.collective = WEIR_COLLECTIVE_PROBE;
+	say(&h, in, h.degraded ? sizeof(in) : 0);
+}
+
+BOTH(probes)
+{
+	start(workers);
+	contribute(FIRST, 0);
+	probe(FIRST, 0, 0x10);
+	probe(FIRST + 1, 0, 0x10);
+	contribute(FIRST + 1, 0);
+	contribute(FIRST + 2, 0);
+	expect_sum_above(0, 0x70);
+	probe(FIRST, 0, 0x70);
+	expect_silence(); /* within the same millisecond */
+	turned_turn_after_us(&rig, 1001);
+	probe(FIRST + 1, 0, 0x70);
+	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
+	cr_assert_eq(payload_bytes, 0);
+	cr_assert_eq(got.src_cnt, 0);
+	/* The parent lacks this rack: the contribution again, and once. */
+	tell_leaf(0, WEIR_STATUS_WAITING, 0x0e);
+	expect_sum_above(0, 0x70);
+	tell_leaf(0, WEIR_STATUS_WAITING, 0x0e);
+	expect_silence();
+	turned_turn_after_us(&rig, 1001);
+	probe(FIRST, 0, 0x7e);
+	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
+	/* It has it: nothing. */
+	tell_leaf(0, WEIR_STATUS_WAITING, 0x7c);
+	expect_silence();
+	probe(FIRST, 0, 0x7c);
+	cr_assert_eq(stats().upward_repeats, 1);
+	cr_assert_eq(stats().duplicates, 0);
+	answer(0, WEIR_STATUS_OK);
+	expect_results(0, WEIR_STATUS_OK);
+	note(FIRST, 0, WEIR_COLLECTIVE_PROBE);
+	expect_result(FIRST, 0, WEIR_STATUS_OK);
+	expect_silence();
+	stop();
+}
+
+/* A parent that does not know probes, or that is silent, is sent the contribution. */
+BOTH(probes_without_an_answer)
+{
+	start(workers);
+	contribute_all(0);
+	expect_sum_above(0, 0x70);
+	turned_turn_after_us(&rig, 1001);
+	probe(FIRST, 0, 0x70);
+	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
+	turned_turn_after_us(&rig, 50000);
+	probe(FIRST, 0, 0x70);
+	expect_sum_above(0, 0x70);
+	tell_leaf(0, WEIR_STATUS_UNSUPPORTED, 0);
+	expect_silence(); /* no host is told */
+	turned_turn_after_us(&rig, 1001);
+	probe(FIRST, 0, 0x70);
+	expect_sum_above(0, 0x70);
+	answer(0, WEIR_STATUS_OK);
+	expect_results(0, WEIR_STATUS_OK);
+	stop();
+}
+
+/* A host that is late is not in the block, and need not repeat. What ends the block is told when it contributes. */
+BOTH(probes_of_a_late_host)
+{
+	struct weir_header h = header_above(0, WEIR_STATUS_UNSUPPORTED);
+
+	start_with_policy(workers, PPE_POLICY_PARTIAL);
+	contribute(FIRST, 0);
+	contribute(FIRST + 1, 0);
+	turned_wait_us(&rig, 1200 * TIMEOUT);
+	expect_sum_above(0, 0x30);
+	probe(FIRST + 2, 0, 0x30);
+	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
+	contribute(FIRST + 2, 0);
+	probe(FIRST + 2, 0, 0x70);
+	expect_silence();
+	say(&h, NULL, 0); /* of the contribution */
+	expect_below(FIRST + 2, 0, WEIR_STATUS_UNSUPPORTED);
+	probe(FIRST, 0, 0);
+	contribute(FIRST, 0);
+	expect_below(FIRST, 0, WEIR_STATUS_UNSUPPORTED);
+	answer(0, WEIR_STATUS_OK);
+	expect_results(0, WEIR_STATUS_OK);
+	stop();
+}
+
 /* ---- who is the parent ---- */
 
 BOTH(not_from_parent)

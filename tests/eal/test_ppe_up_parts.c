@@ -127,6 +127,7 @@ whole_contribution(const struct block_plan *plan)
 	case WEIR_COLLECTIVE_GATHER:
 	case WEIR_COLLECTIVE_ALLGATHER:
 	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_PROBE:
 	case WEIR_COLLECTIVE_ACKNOWLEDGE:
 	case WEIR_COLLECTIVE_JOIN:
 	default:

@@ -436,6 +436,18 @@ Test(protocol_frames, waiting, .timeout = 90)
 	stop();
 }
 
+Test(protocol_frames, probe, .timeout = 90)
+{
+	start(PPE_POLICY_WAIT, 10000, 0);
+	join_all();
+	skip(0);
+	contribute(0, 44, 2, 1, 1, 0);
+	settle();
+	send_page(1, "Probe");
+	expect(1, "Probe, answered");
+	stop();
+}
+
 Test(protocol_frames, partial, .timeout = 90)
 {
 	struct ppe_job_stats stats;

@@ -14,7 +14,7 @@ from tap import check, main
 
 SHORT = ['everything', 'first-window-out', 'authenticated-unchecked', 'stopped-five-timeouts-partial',
          'killed-partial', 'switch-killed', 'broadcast-root-killed', 'allgather-partial',
-         'alltoall-bursts']
+         'alltoall-bursts', 'loss-1-percent-eight-hosts']
 
 
 def scenario(name):

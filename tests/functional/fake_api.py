@@ -163,7 +163,7 @@ def faults():
                 fault(action='reorder', distance=3, chance_ppm=1)]}
 
 
-COUNTERS = ('contributions duplicates late asked_again acknowledged blocks_opened blocks_complete blocks_partial '
+COUNTERS = ('contributions duplicates late asked_again probes acknowledged blocks_opened blocks_complete blocks_partial '
             'blocks_error blocks_mismatch blocks_waiting held_back expired expelled stale results joins '
             'generations revokes').split()
 

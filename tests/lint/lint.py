@@ -27,7 +27,7 @@ MAY_INCLUDE = {
 WITHIN = [
     (r'^apps/libweir/', r'^(apps/libweir|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
     (r'^apps/perf/', r'^(apps/perf|apps/libweir|apps/report|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
-    (r'^apps/libweir/(?!(weir|request|generation|window|unexpected|progress|loop)\.c$)', r'^(?!apps/libweir/engine\.h$)',
+    (r'^apps/libweir/(?!(weir|request|generation|window|outbox|unexpected|progress|loop)\.c$)', r'^(?!apps/libweir/engine\.h$)',
      "the library's helpers know nothing of its engine"),
     (r'^ctrl/(config/|log\.)', r'^(?!ctrl/(?!config/|log\.h))', 'the configuration is below jobs, statistics and API'),
     (r'^ctrl/jobs/', r'^(?!ctrl/(stats|api)/)', 'jobs are below statistics and API'),

@@ -68,7 +68,7 @@ BAD = [
     ('tokens', 'a _fast.h makes', 'ppe/b_fast.h', MARK + 'int a = sched_yield();\n'),
     ('tokens', 'one list', 'apps/bad.c', MARK + 'const char *type[] = {"fp16", "bf16"};\n'),
     ('tokens', 'one list', 'apps/bad.py', 'SETTINGS = ["dead_after_ms"]\n'),
-    ('tokens', 'one list', 'ctrl/bad.h', MARK + 'X(ALLTOALL)\n'),
+    ('tokens', 'one list', 'ctrl/bad.h', MARK + 'X(ALLGATHER)\n'),
     ('tokens', 'nothing is left', 'docs/b.md', 'TO' + 'DO: write\n'),
     ('tokens', 'nothing is left', 'ppe/bad.c', MARK + '/* FIX' + 'ME */\n'),
     ('files', 'no source over', 'rmw/bad.c', MARK + 'int a;\n' * 801),

@@ -434,32 +434,88 @@ take_contribution(struct model *m, const struct model_peer *from, const struct w
 	return "late";
 }
 
+/* The block before this one, if it is over. */
+static struct block *
+before(const struct model *m, const struct weir_header *h)
+{
+	struct residue *r = &m->residues[h->block_id % m->c.window];
+	struct block *b = ahead_of(m, h->block_id, r->next) == 0 ? &r->newer : NULL;
+
+	if (r->newer.held && h->block_id == r->newer.id)
+		b = &r->older;
+	return b != NULL && b->held && !b->open ? b : NULL;
+}
+
+/* The source has the result of this block. Is that news? */
+static bool
+note_received(const struct model *m, struct residue *r, struct block *b, uint8_t source)
+{
+	bool had = b == &r->older ? has_older(r, source) : set_has(&b->received, source);
+
+	if (!had) {
+		set_add(&b->received, source);
+		release_older(m, r);
+	}
+	return !had;
+}
+
+/* The block, if it is over and the source is not known to have its result. */
+static struct block *
+lost_by(struct residue *r, const struct weir_header *h)
+{
+	if (r->newer.held && h->block_id == r->newer.id)
+		return r->newer.open || set_has(&r->newer.received, h->src_id) ? NULL : &r->newer;
+	return r->older.held && h->block_id == r->older.id && !has_older(r, h->src_id) ? &r->older
+										       : NULL;
+}
+
+static bool
+too_early(const struct model *m, const struct residue *r, const struct weir_header *h)
+{
+	int64_t ahead = ahead_of(m, h->block_id, r->next);
+
+	return ahead > 0 || (ahead == 0 && r->newer.held && r->newer.open);
+}
+
 /* The source has all before this block, waits for its result, and contributes nothing. */
 static const char *
 take_acknowledgement(struct model *m, const struct model_peer *from, const struct weir_header *h)
 {
 	struct residue *r = &m->residues[h->block_id % m->c.window];
-	int64_t ahead = ahead_of(m, h->block_id, r->next);
-	bool newest = r->newer.held && h->block_id == r->newer.id;
-	bool second = r->older.held && h->block_id == r->older.id;
-	struct block *before = ahead == 0 ? &r->newer : newest ? &r->older : NULL, *lost = NULL;
-	bool news = before != NULL && before->held &&
-		(before == &r->older ? !has_older(r, h->src_id)
-				     : !set_has(&before->received, h->src_id));
+	struct block *b = before(m, h), *lost = lost_by(r, h);
+	bool news;
 
-	if (ahead > 0 || (ahead == 0 && r->newer.held && r->newer.open))
+	if (too_early(m, r, h))
 		return "window";
-	if (newest && !r->newer.open && !set_has(&r->newer.received, h->src_id))
-		lost = &r->newer;
-	if (second && !has_older(r, h->src_id))
-		lost = &r->older;
-	if (news) {
-		set_add(&before->received, h->src_id);
-		m->count.acknowledged++;
-		release_older(m, r);
-	}
+	news = b != NULL && note_received(m, r, b, h->src_id);
+	m->count.acknowledged += news;
 	if (lost == NULL)
 		return news ? "acknowledged" : "known";
+	m->count.asked_again++;
+	model_send_result(m, lost, h->src_id, from, !m->running[h->src_id].base_results);
+	return "late";
+}
+
+/* The source has all before this block, and asks whether the block has its contribution. */
+static const char *
+take_probe(struct model *m, const struct model_peer *from, const struct weir_header *h)
+{
+	struct residue *r = &m->residues[h->block_id % m->c.window];
+	struct block *b = before(m, h), *lost = lost_by(r, h);
+	bool newest = r->newer.held && h->block_id == r->newer.id;
+	const struct set none = {{0}};
+
+	if (too_early(m, r, h))
+		return "window";
+	m->count.probes++;
+	if (b != NULL)
+		note_received(m, r, b, h->src_id);
+	if (h->block_id == r->next || (newest && r->newer.open)) {
+		model_reply(m, from, h, WEIR_STATUS_WAITING, newest ? &r->newer.in : &none);
+		return "probed";
+	}
+	if (lost == NULL)
+		return "known";
 	m->count.asked_again++;
 	model_send_result(m, lost, h->src_id, from, !m->running[h->src_id].base_results);
 	return "late";
@@ -509,8 +565,7 @@ may_go_up(const struct model *m, const struct weir_header *h)
 		return false;
 
 	if (h->status == WEIR_STATUS_OK)
-		return !h->degraded &&
-			(h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE || h->src_cnt == 0);
+		return !h->degraded && (!weir_is_note(h->collective) || h->src_cnt == 0);
 	if (h->status == WEIR_STATUS_MISMATCH)
 		return !h->degraded && contribution;
 	return (h->status == WEIR_STATUS_PARTIAL || h->status == WEIR_STATUS_ERROR) &&
@@ -560,7 +615,9 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 	if (m->c.fixed_generation != 0)
 		m->running[h.src_id] =
 			(struct joined){.valid = true, .base_results = !extended, .peer = *from};
-	if (h.collective != WEIR_COLLECTIVE_ACKNOWLEDGE && !model_served(m, &h)) {
+	if ((!weir_is_note(h.collective) ||
+		    (h.collective == WEIR_COLLECTIVE_PROBE && m->c.without_probes)) &&
+		!model_served(m, &h)) {
 		model_reply(m, from, &h, WEIR_STATUS_UNSUPPORTED, NULL);
 		return "unsupported";
 	}
@@ -568,6 +625,8 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 		return "length";
 	if (h.collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
 		return take_acknowledgement(m, from, &h);
+	if (h.collective == WEIR_COLLECTIVE_PROBE)
+		return take_probe(m, from, &h);
 	return take_contribution(m, from, &h, bytes + header);
 }
 

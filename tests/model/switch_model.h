@@ -33,6 +33,7 @@ struct model_config {
 	enum model_policy policy;
 	uint32_t timeout_ms;
 	uint32_t group; /* host order; results by multicast; 0: unicast */
+	bool without_probes; /* an older switch */
 	uint16_t fixed_generation; /* 0: sources join */
 	unsigned int block_bits; /* block ids count modulo 2^block_bits; 0: 32 */
 	uint16_t first_generation; /* the one that joins begin first; 0: 1 */
@@ -65,6 +66,7 @@ struct model_counters {
 	uint64_t blocks_waiting, held_back, policed, expired, stale, results, joins, generations;
 	uint64_t upward, upward_repeats, answers; /* 0: the model is the root of its tree */
 	uint64_t acknowledged;
+	uint64_t probes;
 	uint64_t forged; /* 0: the model knows no keys */
 	uint64_t expelled; /* 0: the model expels nobody */
 	uint64_t revokes; /* 0: nor ends a generation */

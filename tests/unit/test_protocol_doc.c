@@ -195,7 +195,7 @@ Test(protocol_doc, packets)
 	char *page = doc_read(PAGE);
 	const char *at = page;
 	unsigned int seen[2][16] = {0}, contributions[2] = {0}, joins = 0, barriers = 0,
-		     acknowledgements = 0;
+		     acknowledgements = 0, probes = 0;
 	struct page_packet p;
 
 	cr_assert_not_null(page);
@@ -214,6 +214,7 @@ Test(protocol_doc, packets)
 		joins += p.header.collective == WEIR_COLLECTIVE_JOIN;
 		barriers += p.header.collective == WEIR_COLLECTIVE_BARRIER;
 		acknowledgements += p.header.collective == WEIR_COLLECTIVE_ACKNOWLEDGE;
+		probes += p.header.collective == WEIR_COLLECTIVE_PROBE;
 	}
 	/* Every kind is there. */
 	for (unsigned int s = 0; page_statuses[s].name != NULL; s++)
@@ -221,7 +222,7 @@ Test(protocol_doc, packets)
 			page_statuses[s].name);
 	cr_assert(contributions[0] >= 2 && contributions[1] >= 3);
 	cr_assert(seen[0][WEIR_STATUS_OK] >= 1 && seen[0][WEIR_STATUS_PARTIAL] >= 1);
-	cr_assert(joins >= 4 && barriers >= 2 && acknowledgements >= 1);
+	cr_assert(joins >= 4 && barriers >= 2 && acknowledgements >= 1 && probes >= 2);
 	free(page);
 }
 

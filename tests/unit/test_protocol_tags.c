@@ -66,6 +66,9 @@ tag_of(const char *kind, const uint8_t *bytes, unsigned int n, uint8_t tag[16])
 	} else if (sscanf(kind, "acknowledgement number=%" SCNu64, &number) == 1) {
 		cr_assert_eq((uint32_t)number, weir_get32(bytes + 1));
 		tags_gmac(key, 1, number, header, NULL, 0, tag);
+	} else if (sscanf(kind, "probe number=%" SCNu64, &number) == 1) {
+		cr_assert_eq((uint32_t)number, weir_get32(bytes + 1));
+		tags_gmac(key, 2, number, header, NULL, 0, tag);
 	} else if (sscanf(kind, "result number=%" SCNu64, &number) == 1) {
 		cr_assert_eq((uint32_t)number, weir_get32(bytes + 1));
 		cr_assert_eq(header[6], SOURCE);

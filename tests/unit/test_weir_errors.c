@@ -304,12 +304,13 @@ reduce_alone(struct host *h)
 	return h->code;
 }
 
-/* Before the job's timeout the switch says nothing of the source that is missing, but it answers joins. */
-Test(weir_errors, missing_source_is_told_from_a_silent_switch, .timeout = 90)
+static void
+reduce_without_one(bool without_probes)
 {
 	struct fake_switch_config c = switch_config(2);
 
 	c.job.timeout_ms = 60000;
+	c.job.without_probes = without_probes;
 	start_switch(&c);
 	for (unsigned int h = 0; h < 2; h++) {
 		hosts[h].body = reduce_alone;
@@ -319,8 +320,23 @@ Test(weir_errors, missing_source_is_told_from_a_silent_switch, .timeout = 90)
 	run_hosts(0, 2);
 	fake_switch_stop(fake, NULL);
 	cr_expect_eq(hosts[0].code, -ETIMEDOUT);
-	cr_expect_not_null(strstr(hosts[0].error, "the switch is up"), "%s", hosts[0].error);
 	cr_expect_eq(hosts[0].stats.foreign, 0u);
+}
+
+/* A probe tells before the job's timeout. */
+Test(weir_errors, missing_source_is_named, .timeout = 90)
+{
+	reduce_without_one(false);
+	cr_expect_not_null(strstr(hosts[0].error, "missing: source 1"), "%s", hosts[0].error);
+	cr_expect_eq(hosts[0].stats.retransmissions, 0u, "the switch has the contribution");
+}
+
+/* A switch that does not know probes says nothing of the source that is missing, but it answers joins. */
+Test(weir_errors, missing_source_is_told_from_a_silent_switch, .timeout = 90)
+{
+	reduce_without_one(true);
+	cr_expect_not_null(strstr(hosts[0].error, "the switch is up"), "%s", hosts[0].error);
+	cr_expect_gt(hosts[0].stats.retransmissions, 0u);
 }
 
 /* Host 0 opens a second time: a new generation, of which its first handle is told. */

@@ -73,6 +73,29 @@ Test(weir_timers, it_has_bounds)
 
 /* A window that fills a slow link makes round trips of a steady length, of its own making: the timeout must
  * leave them room, or all of the window would be sent again, and that would make them longer still. */
+/* The path's estimate: what waited for others does not count, answers to probes do. */
+Test(weir_timers, the_path_is_shorter_than_what_waits_for_others)
+{
+	struct weir_path path = {0};
+
+	cr_expect_eq(weir_pto(&path), WEIR_RTO_FIRST);
+	weir_path_sample(&path, MS(8), false);
+	cr_expect_eq(weir_pto(&path), MS(24)); /* 3 round trips, and 4 deviations are less */
+	for (int i = 0; i < 100; i++) {
+		weir_path_sample(&path, MS(2), false);
+		weir_path_sample(&path, MS(300), false);
+	}
+	cr_expect(weir_pto(&path) > MS(5) && weir_pto(&path) < MS(7), "%llu",
+		(unsigned long long)weir_pto(&path));
+	for (int i = 0; i < 100; i++)
+		weir_path_sample(&path, MS(4), true);
+	cr_expect(weir_pto(&path) > MS(11) && weir_pto(&path) < MS(13), "%llu",
+		(unsigned long long)weir_pto(&path));
+	for (int i = 0; i < 100; i++)
+		weir_path_sample(&path, 1000, true);
+	cr_expect_eq(weir_pto(&path), WEIR_PTO_LEAST);
+}
+
 Test(weir_timers, steady_queues_are_no_losses)
 {
 	struct weir_rtt rtt;
@@ -260,26 +283,150 @@ stats(void)
 
 /* --- what it learns from, and when it asks again ------------------------------------------------ */
 
+/* The next contribution. Returns how many probes came before. */
+static unsigned int
+hear_contribution(struct weir_header *h)
+{
+	unsigned int probes = 0;
+
+	do
+		cr_assert(hear(h, 20000));
+	while (h->collective == WEIR_COLLECTIVE_JOIN ||
+		(h->collective == WEIR_COLLECTIVE_PROBE && ++probes > 0));
+	return probes;
+}
+
+/* The next probe; contributions that come before are copies. */
+static void
+hear_probe(struct weir_header *h)
+{
+	do
+		cr_assert(hear(h, 20000));
+	while (h->collective != WEIR_COLLECTIVE_PROBE);
+}
+
+/* Answer a probe. */
+static void
+tell(const struct weir_header *probe, bool in)
+{
+	const uint8_t sources[WEIR_BITMAP_BYTES] = {in};
+	struct weir_header h = *probe;
+
+	h.status = WEIR_STATUS_WAITING;
+	h.degraded = true;
+	say(&h, sources, sizeof(sources));
+}
+
 Test(weir_timers, a_repeated_block_gives_no_sample, .timeout = 90)
 {
 	struct weir_header h;
 
 	start();
 	begin(1);
-	cr_assert(hear(&h, 20000));
-	cr_assert(hear(&h, 20000)); /* again: now who knows which of the two is answered? */
+	cr_assert_eq(hear_contribution(&h), 0);
+	hear_probe(&h);
+	tell(&h, false);
+	hear_contribution(&h); /* again: now who knows which of the two is answered? */
 	answer(0);
 	end();
 	cr_expect_eq(stats().srtt_ns, 0u);
 	cr_expect_geq(stats().timeouts, 1u);
 	begin(1);
-	cr_assert(hear(&h, 20000));
+	hear_contribution(&h);
 	while (h.block_id == 0) /* late copies */
-		cr_assert(hear(&h, 20000));
+		hear_contribution(&h);
 	answer(1);
 	end();
 	if (stats().retransmissions == stats().timeouts && stats().timeouts == 1)
 		cr_expect_gt(stats().srtt_ns, 0u);
+	stop();
+}
+
+/* The switch has the contribution, and waits for another source. */
+Test(weir_timers, what_is_there_is_not_repeated, .timeout = 90)
+{
+	struct weir_header h;
+
+	start();
+	begin(1);
+	hear_contribution(&h);
+	for (int i = 0; i < 20; i++) {
+		hear_probe(&h);
+		cr_expect_eq(h.block_id, 0u);
+		cr_expect_eq(h.grad_cnt, 0u);
+		tell(&h, true);
+		tell(&h, true); /* a copy */
+	}
+	answer(0);
+	end();
+	cr_expect_eq(stats().retransmissions, 0u);
+	cr_expect_geq(stats().probes, 20u);
+	stop();
+}
+
+/* Each block is probed and repeated; late copies of an answer repeat nothing. */
+Test(weir_timers, a_lost_window_is_found, .timeout = 90)
+{
+	bool again[WINDOW] = {false};
+	struct weir_header h;
+	unsigned int n = 0;
+
+	start();
+	begin(WINDOW);
+	for (unsigned int i = 0; i < WINDOW; i++)
+		hear_contribution(&h);
+	while (n < WINDOW) {
+		cr_assert(hear(&h, 20000));
+		if (h.collective == WEIR_COLLECTIVE_PROBE && !again[h.block_id]) {
+			tell(&h, false);
+			tell(&h, false);
+		} else if (h.collective == WEIR_COLLECTIVE_ALLREDUCE) {
+			n += !again[h.block_id];
+			again[h.block_id] = true;
+		}
+	}
+	for (uint32_t block = 0; block < WINDOW; block++)
+		answer(block);
+	end();
+	cr_expect_geq(stats().probes, (unsigned int)WINDOW);
+	cr_expect_geq(stats().retransmissions, (unsigned int)WINDOW);
+	stop();
+}
+
+/* An older switch: probes are over, and contributions are repeated as ever. */
+Test(weir_timers, a_switch_without_probes_is_not_asked_again, .timeout = 90)
+{
+	struct weir_header h;
+	uint64_t probes;
+
+	start();
+	begin(1);
+	hear_contribution(&h);
+	hear_probe(&h);
+	h.status = WEIR_STATUS_UNSUPPORTED;
+	say(&h, NULL, 0);
+	hear_contribution(&h);
+	probes = stats().probes;
+	hear_contribution(&h);
+	hear_contribution(&h);
+	answer(0);
+	end();
+	cr_expect_eq(stats().probes, probes);
+	cr_expect_eq(stats().results_error, 0u);
+	stop();
+}
+
+/* Probes are lost on the way, contributions are not: a firewall. */
+Test(weir_timers, unanswered_probes_end_in_a_repetition, .timeout = 90)
+{
+	struct weir_header h;
+
+	start();
+	begin(1);
+	hear_contribution(&h);
+	cr_expect_geq(hear_contribution(&h), 2u);
+	answer(0);
+	end();
 	stop();
 }
 
@@ -337,7 +484,7 @@ static bool
 a_hole(uint32_t first)
 {
 	struct weir_stats before = stats();
-	struct weir_header h = {0};
+	struct weir_header h = {0}, probe;
 	bool early, asked, again, alone;
 
 	begin(HOLE_BLOCKS);
@@ -347,13 +494,17 @@ a_hole(uint32_t first)
 	answer(first + 2);
 	early = hear(&h, 30);
 	answer(first + 3);
-	asked = hear(&h, 20000) && h.block_id == first;
+	hear_probe(&probe);
+	asked = probe.block_id == first;
 	again = hear(&h, 20);
-	alone = stats().timeouts == before.timeouts;
+	tell(&probe, false);
+	hear_contribution(&h);
+	alone = stats().timeouts == before.timeouts && stats().probes == before.probes + 1;
 	if (alone) {
 		cr_expect_not(early, "after two results");
-		cr_expect(asked, "block %u", h.block_id);
+		cr_expect(asked, "block %u", probe.block_id);
 		cr_expect_not(again, "block %u is no hole", h.block_id);
+		cr_expect_eq(h.block_id, first);
 		cr_expect_eq(stats().gaps, before.gaps + 1);
 	}
 	for (uint32_t block = 0; block < HOLE_BLOCKS; block++)

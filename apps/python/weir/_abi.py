@@ -172,6 +172,7 @@ class Stats(Structure):
         ('window', c_uint64),
         ('window_job', c_uint64),
         ('receive_buffer', c_uint64),
+        ('probes', c_uint64),
     ]
 
 

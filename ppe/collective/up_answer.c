@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What parents answer: the other half of up.c.
+ *
+ *   from_above   a packet to the upward port: find the job; hop to the block's shard   on the worker that received it
+ *   take_above   checksums, tag, generation; the block                                 on the shard's owner
+ *   answered     copy the result to the buffer, and send it to the own sources         "
+ */
+#include "ppe/collective/collective.h"
+
+#include <rte_ether.h>
+
+#include "pktbuf/checksum.h"
+#include "pktbuf/cursor.h"
+#include "pktbuf/result_fast.h"
+#include "ppe/collective/collective_fast.h"
+#include "ppe/crossbar.h"
+#include "ppe/guard.h"
+
+/* The part of the buffer that this switch gets, in elements. The columns of its ranks are the first ones in it. */
+static struct weir_slice
+part_below(const struct job_shard *js, const struct weir_header *h)
+{
+	const struct collective_row *row = &collective_table[h->collective];
+	struct weir_slice part =
+		row_part(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks, h->root);
+
+	if (row->result == RESULT_COLUMN)
+		part.first = 0;
+	return part;
+}
+
+/* Does a result's length agree with its header, and fit the job? */
+static bool
+result_fits(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
+	const struct contribution *c)
+{
+	const struct weir_header *h = &c->header;
+	const struct collective_row *row = &collective_table[h->collective];
+	uint32_t size = state->dtype_bytes[h->dtype], extent;
+
+	if (!row->served || h->root >= js->nb_ranks)
+		return false;
+	if (h->status == WEIR_STATUS_MISMATCH)
+		return h->grad_cnt == 0 && c->bytes == sizeof(struct weir_mismatch);
+	if (h->degraded != (h->status != WEIR_STATUS_OK))
+		return false;
+	if (h->status == WEIR_STATUS_ERROR)
+		return h->grad_cnt == 0 && c->bytes == WEIR_BITMAP_BYTES;
+	extent = row_extent(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks);
+	return extent <= j->elements && extent * size <= ppe_job_payload_bytes(j) &&
+		(h->grad_cnt == 0 || (size != 0 && row->contribution != CONTRIBUTION_NOTHING)) &&
+		c->bytes == part_below(js, h).count * size + (h->degraded ? WEIR_BITMAP_BYTES : 0);
+}
+
+/* The block becomes the parent's. It is another one than here only if the parent has finished it without what was collected
+ * here. false: no buffer is free. */
+static bool
+adopt(struct collective *state, struct job_shard *js, struct block *b, const struct weir_header *h)
+{
+	const struct collective_row *row = &collective_table[h->collective];
+	int error;
+
+	if (unlikely(h->grad_cnt > 0 && b->buffer == NULL)) {
+		b->buffer = rmw_alloc(js->pool, &js->quota, &error);
+		if (b->buffer == NULL)
+			return false;
+		b->buffer->user = state->worker;
+	}
+	b->agreement = agreement_of(h, h->final);
+	b->per_receiver = row_differs(row, js->skips_own);
+	return true;
+}
+
+static void
+copy_result(const struct job_shard *js, const struct ppe_thread *thread, struct block *b)
+{
+	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
+	const struct weir_header *h = &c->header;
+	uint32_t size = weir_dtype_bytes(b->dtype);
+	struct weir_slice part = part_below(js, h);
+	struct pktbuf_cursor cursor;
+
+	pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
+	if (h->status == WEIR_STATUS_MISMATCH)
+		pktbuf_cursor_copy(&cursor, &b->mismatch, sizeof(b->mismatch));
+	else if (part.count > 0)
+		pktbuf_cursor_copy(&cursor,
+			(uint8_t *)rmw_buffer_data(b->buffer) + size * part.first,
+			size * part.count);
+	if (h->degraded)
+		pktbuf_cursor_copy(&cursor, b->in, WEIR_BITMAP_BYTES);
+}
+
+/* The parent has finished the block. Its result counts, always, and what was collected here does not. */
+static struct ppe_next
+answered(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, struct block *b)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct weir_header *h = &lmem(thread)->c.header;
+
+	if (b->state == BLOCK_OPEN && js->ordered)
+		order_end(js, b, false);
+	if ((h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL) &&
+		!adopt(state, js, b, h))
+		return end_dropped(worker, thread, PPE_DROP_NO_MEMORY);
+	copy_result(js, thread, b);
+	slot_of(js, b->block_id)->asked = 0; /* what goes up next is about the next block */
+	b->in_count = h->src_cnt;
+	js->count.answers++;
+	ppe_consume(worker, thread);
+	block_done(state, js, b, (enum weir_status)h->status);
+	return emit_block(worker, thread, b, -1, NULL);
+}
+
+/* A result from above, of a block that is open here, or is the residue's next one. */
+static struct ppe_next
+take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct ppe_job *j)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	const struct weir_header *h = &c->header;
+	struct slot *slot = slot_of(js, h->block_id);
+	struct block *b = slot->current;
+	int32_t ahead = block_ahead(js, slot, h->block_id);
+	enum ppe_drop reason;
+
+	if (!result_fits(state, js, j, c))
+		return end_dropped(worker, thread, PPE_DROP_LENGTH);
+	if (b != NULL && b->state != BLOCK_DONE)
+		return b->block_id == h->block_id
+			? answered(worker, thread, js, b)
+			: end_dropped(
+				  worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
+	if (ahead != 0)
+		return end_dropped(
+			worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
+	if (slot->previous != NULL)
+		return end_dropped(worker, thread, PPE_DROP_HELD_BACK);
+	hash_place(state->blocks, block_key(js->generation, js->job, h->block_id), &c->probe);
+	reason = block_begin(
+		state, js, slot, h, agreement_of(h, h->final), &c->probe, worker->now, &b);
+	if (reason != PPE_DROP_COUNT)
+		return end_dropped(worker, thread, reason);
+	return answered(worker, thread, js, b);
+}
+
+/* Does the parent have nothing of what was sent of the block? */
+static bool
+lacks_own(const struct job_shard *js, const struct block *b)
+{
+	const uint64_t *known = js->up->known[b->block_id & (js->window - 1u)];
+	uint64_t both = 0;
+
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		both |= known[i] & b->in[i];
+	return both == 0;
+}
+
+/* What the parent says about a block that it has not finished. The source that asked last is told at once: it may next
+ * repeat another block. Others are told when they repeat. A source gets no more replies than it sends packets. */
+static struct ppe_next
+note_status(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, struct block *b)
+{
+	const struct contribution *c = &lmem(thread)->c;
+	struct pktbuf_cursor cursor;
+
+	if (c->header.status == WEIR_STATUS_WAITING) {
+		if (c->bytes != WEIR_BITMAP_BYTES)
+			return end_dropped(worker, thread, PPE_DROP_LENGTH);
+		pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
+		pktbuf_cursor_copy(
+			&cursor, js->up->known[b->block_id & (js->window - 1u)], WEIR_BITMAP_BYTES);
+		if (c->header.collective == WEIR_COLLECTIVE_PROBE && b->probed && lacks_own(js, b))
+			repeat_above(worker, js, b);
+	} else if (c->header.collective == WEIR_COLLECTIVE_PROBE) {
+		js->up->parent[c->parent].deaf = true;
+		ppe_consume(worker, thread);
+		return PPE_END;
+	}
+	b->above_says = c->header.status;
+	tell_above(worker, ppe_state(worker, thread), js, b);
+	ppe_consume(worker, thread);
+	return PPE_END;
+}
+
+/* Does the answer say that the parent's generation is over for this switch? ask_another() may have asked for it. */
+static bool
+ends_generation(uint8_t status)
+{
+	return status == WEIR_STATUS_STALE || status == WEIR_STATUS_EXPIRED ||
+		status == WEIR_STATUS_REFUSED;
+}
+
+/* Another answer than a result. It counts if it is about what this switch last sent for the residue. */
+static struct ppe_next
+take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct ppe_job *j)
+{
+	const struct weir_header *h = &lmem(thread)->c.header;
+	const struct slot *slot = slot_of(js, h->block_id);
+	struct block *b = slot->current;
+	bool up = b != NULL && b->state == BLOCK_UP && b->block_id == h->block_id;
+
+	if (!up &&
+		!((b == NULL || b->state == BLOCK_DONE) && block_ahead(js, slot, h->block_id) == 0))
+		return end_dropped(worker, thread, PPE_DROP_KNOWN);
+	if (ends_generation(h->status))
+		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
+			revoked_above);
+	if (up && (h->status == WEIR_STATUS_WAITING || h->status == WEIR_STATUS_UNSUPPORTED))
+		return note_status(worker, thread, js, b);
+	return end_dropped(worker, thread, PPE_DROP_KNOWN);
+}
+
+bool
+is_of_parents_generation(
+	const struct job_shard *js, const struct parent *parent, const struct weir_header *h)
+{
+	if (js->generation == 0 || js->revoked || parent->generation == 0)
+		return false;
+	return h->status == WEIR_STATUS_REFUSED ||
+		(h->gen_id != parent->generation) == (h->status == WEIR_STATUS_STALE);
+}
+
+static struct ppe_next
+take_above(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	const struct weir_header *h = &c->header;
+	struct job_shard *js = state->job[h->job_id];
+	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+	struct parent *parent;
+
+	if (j == NULL || js == NULL || js->serial != c->serial)
+		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (up_parent_of(js, h->block_id) != c->parent && !ends_generation(h->status))
+		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
+	parent = &js->up->parent[c->parent];
+	if (!checksums_hold(worker, thread) || !from_above_holds(worker, thread, js, parent))
+		return PPE_END;
+	parent->heard = heard_now(worker->now);
+	parent->unanswered = 0;
+	if (!is_of_parents_generation(js, parent, h))
+		return end_dropped(worker, thread, PPE_DROP_STALE);
+	if (h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
+		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
+		return take_result(worker, thread, js, j);
+	return take_status(worker, thread, js, j);
+}
+
+/* The parent of the job from which the packet comes; PPE_PARENTS_MAX: from none. */
+static unsigned int
+sender(const struct ppe_job *j, const struct ppe_thread *thread, const struct weir_header *h)
+{
+	const struct pktbuf_head *head = &thread->head;
+	unsigned int p;
+
+	if (j == NULL || j->first_rank != h->src_id)
+		return PPE_PARENTS_MAX;
+	for (p = 0; p < j->nb_parents; p++) {
+		const struct ppe_parent *parent = &j->parent[p];
+
+		if (parent->job == h->job_id && parent->address == head->ip_src &&
+			parent->udp == head->udp_src && parent->port == thread->port &&
+			memcmp(parent->mac, head->bytes + RTE_ETHER_ADDR_LEN, RTE_ETHER_ADDR_LEN) ==
+				0)
+			return p;
+	}
+	return PPE_PARENTS_MAX;
+}
+
+const struct ppe_job *
+find_above(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct weir_header *h, uint8_t *parent)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct ppe_job *const *jobs = worker->jobs->by_id;
+	unsigned int id = state->above[h->job_id], p = sender(jobs[id], thread, h);
+
+	for (unsigned int other = 0; p == PPE_PARENTS_MAX && other < WEIR_JOBS_MAX; other++) {
+		p = sender(jobs[other], thread, h);
+		id = other;
+	}
+	if (p == PPE_PARENTS_MAX)
+		return NULL;
+	state->above[h->job_id] = (uint8_t)id;
+	*parent = (uint8_t)p;
+	return jobs[id];
+}
+
+struct ppe_next
+from_above(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	const struct pktbuf_head *head = &thread->head;
+	struct contribution *c = &lmem(thread)->c;
+	struct weir_header *h = &c->header;
+	const struct ppe_job *j;
+
+	if (unlikely(head->payload_length < WEIR_EXT_BYTES))
+		return end_dropped(worker, thread, PPE_DROP_TRUNCATED);
+	*h = (struct weir_header){.extended = true};
+	weir_header_read(h, head->bytes + head->payload);
+	c->payload = head->payload + WEIR_EXT_BYTES;
+	c->bytes = head->payload_length - WEIR_EXT_BYTES;
+	j = find_above(worker, thread, h, &c->parent);
+	if (unlikely(j == NULL))
+		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
+	/* From here on it is the job's id here. */
+	h->job_id = j->id;
+	c->serial = state->job[j->id]->serial;
+	if (h->collective == WEIR_COLLECTIVE_JOIN)
+		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
+			joined_above);
+	h->block_id = ppe_job_block(j, h->block_id);
+	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, h->block_id, worker->workers),
+		take_above);
+}
+
+const struct ppe_segment_name up_segments[] = {
+	{from_above, "from_above"},
+	{take_above, "take_above"},
+	{joined_above, "joined_above"},
+	{revoked_above, "revoked_above"},
+	{silent_above, "silent_above"},
+	{NULL, NULL},
+};
