@@ -10,6 +10,7 @@
 #include "pktbuf/cursor.h"
 #include "pktbuf/port.h"
 #include "pktbuf/sum_priv.h"
+#include "pktbuf/wire/crc32c.h"
 
 static pktbuf_sum_fn sum_of = pktbuf_sum_scalar;
 
@@ -132,4 +133,22 @@ pktbuf_checksum_verify(const struct pktbuf_port *port, const struct rte_mbuf *pa
 		return judge(packet->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK,
 			packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK, packet, head);
 	return judge(0, 0, packet, head);
+}
+
+uint32_t
+pktbuf_crc32c(uint32_t crc, const struct rte_mbuf *packet, uint32_t offset, uint32_t length)
+{
+	struct pktbuf_cursor cursor;
+	const uint8_t *bytes;
+	uint32_t here;
+
+	if (likely(offset + length <= rte_pktmbuf_data_len(packet)))
+		return weir_crc32c(
+			crc, rte_pktmbuf_mtod_offset(packet, const uint8_t *, offset), length);
+	pktbuf_cursor_init(&cursor, packet, offset, length);
+	while ((bytes = pktbuf_cursor_span(&cursor, &here)) != NULL) {
+		crc = weir_crc32c(crc, bytes, here);
+		pktbuf_cursor_advance(&cursor, here);
+	}
+	return crc;
 }

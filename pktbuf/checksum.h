@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Internet checksums (RFC 1071) of received packets, and sums for results.
+ * Internet checksums (RFC 1071) of received packets, and sums for results; CRCs of packets.
  *
  * Verification in software reads the whole UDP payload once. If the port uses the offload, the device's
  * verdict counts, and software verifies only packets without one. A UDP checksum of 0 means "not computed"
@@ -47,5 +47,9 @@ void pktbuf_sum_select(unsigned int bits);
  * Cost: 4 KiB in L1 take 30 ns with AVX-512, 41 ns with AVX2.
  */
 uint16_t pktbuf_sum_bytes(const void *bytes, size_t length);
+
+/* weir_crc32c() of bytes [offset, offset + length) of a packet, in any segmentation. */
+uint32_t pktbuf_crc32c(
+	uint32_t crc, const struct rte_mbuf *packet, uint32_t offset, uint32_t length);
 
 #endif

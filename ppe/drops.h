@@ -13,6 +13,7 @@
 	X(IP_FRAGMENT, "ip_fragment", "aggregation packet in IPv4 fragments")                      \
 	X(IP_CHECKSUM, "ip_checksum", "wrong IPv4 header checksum")                                \
 	X(UDP_CHECKSUM, "udp_checksum", "wrong UDP checksum")                                      \
+	X(CRC, "crc", "wrong CRC, of a job with integrity crc32c")                                 \
 	X(VLAN_TAG, "vlan_tag", "aggregation packet with a VLAN tag, or frame with more than 8")   \
 	X(TRUNCATED, "truncated", "shorter than the aggregation header")                           \
 	X(LENGTH, "length", "payload is not grad_cnt elements, or larger than the job's block")    \

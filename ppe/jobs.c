@@ -92,9 +92,9 @@ same_job(const struct ppe_job *a, const struct ppe_job *b)
 		a->fixed_generation == b->fixed_generation &&
 		a->deterministic == b->deterministic && a->proved == b->proved &&
 		a->authenticated == b->authenticated && a->narrow == b->narrow &&
-		a->alltoall == b->alltoall && a->nb_parents == b->nb_parents &&
-		a->first_rank == b->first_rank && a->tree_ranks == b->tree_ranks &&
-		memcmp(a->key, b->key, sizeof(a->key)) == 0 &&
+		a->alltoall == b->alltoall && a->integrity == b->integrity &&
+		a->nb_parents == b->nb_parents && a->first_rank == b->first_rank &&
+		a->tree_ranks == b->tree_ranks && memcmp(a->key, b->key, sizeof(a->key)) == 0 &&
 		memcmp(a->ranks, b->ranks, sizeof(a->ranks)) == 0 &&
 		memcmp(a->parent, b->parent, sizeof(a->parent)) == 0;
 }

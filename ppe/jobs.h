@@ -43,6 +43,17 @@ ppe_policy_sends_partial(enum ppe_policy policy)
 			;
 }
 
+/* What else than checksums shows that a packet of a job is damaged: name, word. */
+#define PPE_INTEGRITY_LIST(X)                                                                      \
+	X(NONE, "none")                                                                            \
+	X(CRC32C, "crc32c")
+
+enum ppe_integrity {
+#define X(name, ...) PPE_INTEGRITY_##name,
+	PPE_INTEGRITY_LIST(X)
+#undef X
+};
+
 /* The buffers of AlltoAll's blocks. */
 enum ppe_alltoall {
 	PPE_ALLTOALL_SHORT, /* those of the other blocks: all rows of a block share `elements` */
@@ -103,6 +114,7 @@ struct ppe_job {
 	 */
 	bool children; /* the sources are switches */
 	bool narrow; /* narrow types travel upward as they are, not as 4 bytes; equal in all jobs of a tree */
+	uint8_t integrity; /* enum ppe_integrity; of an authenticated job NONE. Equal in all jobs of a tree */
 	uint8_t nb_parents; /* [0, PPE_PARENTS_MAX] */
 	uint16_t first_rank; /* 0 without parents */
 	uint16_t tree_ranks; /* in the whole tree, [1, 256]; 0 without parents */
@@ -229,13 +241,21 @@ ppe_job_kept(const struct ppe_job *job)
 	return job->deterministic ? job->nb_sources - 1u : 0;
 }
 
-/* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag. A job with full AlltoAll blocks has
- * as many more of ppe_job_row_bytes(): what ends its results differs by receiver, and is not in the buffer. */
+/* Bytes of the tag or the CRC that ends the job's packets; 0: none does. */
+static inline uint32_t
+ppe_job_end_bytes(const struct ppe_job *job)
+{
+	if (job->authenticated)
+		return WEIR_TAG_BYTES;
+	return job->integrity == PPE_INTEGRITY_CRC32C ? WEIR_CRC_BYTES : 0;
+}
+
+/* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag or CRC. A job with full AlltoAll blocks
+ * has as many more of ppe_job_row_bytes(): what ends its results differs by receiver, and is not in the buffer. */
 static inline uint32_t
 ppe_job_buffer_bytes(const struct ppe_job *job)
 {
-	return ppe_job_payload_bytes(job) + WEIR_BITMAP_BYTES +
-		(job->authenticated ? WEIR_TAG_BYTES : 0);
+	return ppe_job_payload_bytes(job) + WEIR_BITMAP_BYTES + ppe_job_end_bytes(job);
 }
 
 #endif

@@ -281,6 +281,7 @@ struct ppe_port_stats {
 	X(expired, "contributions to a block whose result is gone")                                \
 	X(expelled, "sources expelled by a worker after dead_after_ms")                            \
 	X(forged, "packets without the right tag, of a job with a key")                            \
+	X(crc, "packets with a wrong CRC, of a job with integrity crc32c")                         \
 	X(stale, "packets of another generation")                                                  \
 	X(results, "result and reply packets built")                                               \
 	X(joins, "join packets taken")                                                             \
@@ -389,6 +390,7 @@ int ppe_source_stats_read(
 	X(DETERMINISTIC, "deterministic", "must be equal")                                         \
 	X(NARROW, "narrow", "must be equal")                                                       \
 	X(AUTHENTICATE, "authenticate", "must be equal")                                           \
+	X(INTEGRITY, "integrity", "must be equal")                                                 \
 	X(REJOIN, "rejoin", "must be revoke on both")                                              \
 	X(RANKS, "tree.ranks", "must be the ranks of the parent's tree")                           \
 	X(SOURCE_RANKS, "sources.ranks", "the parent must have as many for this switch")           \

@@ -12,6 +12,7 @@
 #include <rte_log.h>
 #include <rte_malloc.h>
 
+#include "pktbuf/wire/crc32c.h"
 #include "ppe/crossbar.h"
 #include "ppe/faults/faults_priv.h"
 #include "ppe/guard.h"
@@ -341,6 +342,7 @@ select_vectors(enum rmw_isa limit)
 	enum rmw_isa isa = rmw_kernels_select(limit);
 
 	pktbuf_sum_select(isa == RMW_ISA_AVX512 ? 512 : isa == RMW_ISA_AVX2 ? 256 : 128);
+	weir_crc32c_select(isa == RMW_ISA_AVX512 ? 512 : 128);
 }
 
 struct ppe *

@@ -6,7 +6,7 @@
  * By default contributions arrive in runs, with sources apart (order.h): how many of a block arrive together decides
  * what a batch gains.
  *
- * --authenticate measures each point a second time, with tags.
+ * --authenticate measures each point a second time, with tags; --integrity likewise, with CRCs.
  *
  * With several lcores each worker has a port, and jobs whose sources all sit there; a contribution
  * belongs to another worker's shard with a given probability, and then hops. The limit of n lcores
@@ -30,7 +30,7 @@ static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, 
 			  jobs = {1, {1}};
 static uint64_t burst = 32, batch = 256, frames = 4096, packets, run_length = 32, seed = 1;
 static double loss, ordinary;
-static bool authenticate, deterministic, late, count;
+static bool authenticate, integrity, deterministic, late, count;
 static const char *role = "switch", *type = "all", *order = "runs", *checksum = "none",
 		  *results = "unicast", *isa = "auto", *traffic = "aggregate";
 
@@ -76,6 +76,9 @@ static const struct option_row options[] = {
 		"a result for each source, or one for all"},
 	{"authenticate", 0, OPTION_FLAG, &authenticate, 0, 0, NULL,
 		"each point a second time, as an authenticated job; hosts' tags take no time"},
+	{"integrity", 0, OPTION_FLAG, &integrity, 0, 0, NULL,
+		"each point a second time, as a job with integrity crc32c; hosts' CRCs take no "
+		"time. With --packets, only that"},
 	{"role", 0, OPTION_CHOICE, &role, 0, 0, "switch|leaf|spine",
 		"of the switch: alone; in a tree with hosts and a parent that answers at once; "
 		"with "
@@ -114,6 +117,7 @@ static const struct table_column columns[] = {
 	{.key = "frames"},
 	{.key = "deterministic"},
 	{.key = "authenticated"},
+	{.key = "integrity"},
 	{.key = "huge_pages"},
 	{.key = "traffic"},
 	{.key = "time", .title = "time", .unit = "ns/packet", .width = 9, .digits = 1},
@@ -127,7 +131,7 @@ static const struct table_column columns[] = {
 	{.key = "hop", .title = "hop", .unit = "ns", .width = 6, .digits = 1},
 	{.key = "many", .title = "n x one", .unit = "Gbit/s", .width = 7, .digits = 1},
 	{.key = "scaled", .title = "scaled", .digits = 3},
-	{.key = "plain", .title = "no tags", .unit = "Gbit/s", .width = 7, .digits = 1},
+	{.key = "plain", .title = "plain", .unit = "Gbit/s", .width = 7, .digits = 1},
 	{.key = "kept", .title = "kept", .digits = 3},
 	{.key = "instructions"},
 	{.key = "counter"},
@@ -172,6 +176,8 @@ count_point(const struct generator_work *w)
 		n++;
 	if (late)
 		argv[n++] = "--late";
+	if (w->checked)
+		argv[n++] = "--integrity";
 	if (deterministic)
 		argv[n++] = "--deterministic";
 	return count_with_callgrind(argv);
@@ -184,7 +190,8 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	double rate[BENCH_REPEAT_MAX], ratio[BENCH_REPEAT_MAX], cpu[BENCH_REPEAT_MAX];
 	double together[BENCH_REPEAT_MAX];
 	double gbits = w->elements * weir_dtype_bytes(w->type) * 8e-9, r, q, k, time, limit;
-	double hops = (double)result->hops / (double)result->contributions, tagless;
+	double hops = (double)result->hops / (double)result->contributions, without;
+	bool again = w->authenticated || w->checked; /* as the row before, with tags or CRCs */
 	double instructions = count && !w->authenticated ? count_point(w) : result->instructions;
 	bool disturbed;
 
@@ -200,12 +207,13 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	q = w->forward ? BENCH_NONE : bench_median(ratio, result->samples);
 	k = w->forward ? BENCH_NONE : bench_median(together, result->samples);
 	time = 1e9 * w->workers / r;
-	if (w->workers == 1 && !w->authenticated)
+	if (w->workers == 1 && !again)
 		alone = r;
-	if (w->far <= 0 && !w->authenticated)
+	if (w->far <= 0 && !again)
 		near = time;
-	tagless = w->authenticated ? plain : BENCH_NONE;
-	plain = r;
+	without = again ? plain : BENCH_NONE;
+	if (!again)
+		plain = r;
 	limit = w->workers > 1 ? alone * w->workers : BENCH_NONE;
 	bench_row((struct table_cell[]){TABLE_NUMBER(w->workers), TABLE_NUMBER(w->jobs),
 		TABLE_NUMBER(w->threads), TABLE_NUMBER(w->sources), TABLE_NUMBER(w->window),
@@ -215,13 +223,13 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 		TABLE_NUMBER(loss), TABLE_NUMBER(ordinary), TABLE_TEXT(checksum),
 		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_NUMBER(batch), TABLE_TEXT(isa),
 		TABLE_NUMBER(w->copies * w->depth * w->jobs * w->sources),
-		TABLE_BOOL(deterministic), TABLE_BOOL(w->authenticated),
+		TABLE_BOOL(deterministic), TABLE_BOOL(w->authenticated), TABLE_BOOL(w->checked),
 		TABLE_BOOL(bench_on_huge_pages()), TABLE_TEXT(traffic), TABLE_NUMBER(time),
 		TABLE_NUMBER(r * 1e-6), TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / q),
 		TABLE_NUMBER(q), TABLE_NUMBER(r * gbits / k), TABLE_NUMBER(w->far),
 		TABLE_NUMBER(hops), TABLE_NUMBER(w->far > 0 ? (time - near) / hops : BENCH_NONE),
-		TABLE_NUMBER(limit * gbits), TABLE_NUMBER(r / limit), TABLE_NUMBER(tagless * gbits),
-		TABLE_NUMBER(r / tagless), TABLE_NUMBER(instructions),
+		TABLE_NUMBER(limit * gbits), TABLE_NUMBER(r / limit), TABLE_NUMBER(without * gbits),
+		TABLE_NUMBER(r / without), TABLE_NUMBER(instructions),
 		isnan(instructions)
 			? TABLE_NONE
 			: TABLE_TEXT(count && !w->authenticated ? "callgrind" : "hardware"),
@@ -323,10 +331,14 @@ sweep(int (*each)(const struct generator_work *work))
 		if (at[7] == 0)
 			near = BENCH_NONE;
 		generator_fit(&w, (unsigned int)frames);
-		if (chosen && each(&w) < 0)
+		if (chosen && !(integrity && packets != 0) && each(&w) < 0)
 			return -1;
 		w.authenticated = authenticate;
 		if (chosen && authenticate && each(&w) < 0)
+			return -1;
+		w.authenticated = false;
+		w.checked = integrity;
+		if (chosen && integrity && each(&w) < 0)
 			return -1;
 		for (i = RTE_DIM(at); i > 0 && ++at[i - 1] == list[i - 1]->count; i--)
 			at[i - 1] = 0;
@@ -342,6 +354,12 @@ run(void)
 
 	if (authenticate && (checksum[0] == 's' || traffic[0] == 'f')) {
 		warnx("--authenticate: only with --traffic aggregate and --checksum none");
+		return 2;
+	}
+	if (integrity && (checksum[0] == 's' || traffic[0] == 'f' || loss + ordinary > 0)) {
+		warnx("--integrity: only with --traffic aggregate and --checksum none, without "
+		      "--loss and "
+		      "--ordinary");
 		return 2;
 	}
 	if ((loss > 0 || ordinary > 0 || late) &&

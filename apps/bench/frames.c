@@ -9,6 +9,7 @@
 #include <rte_udp.h>
 
 #include "apps/bench/bench.h"
+#include "pktbuf/wire/crc32c.h"
 
 const struct pktbuf_identity frames_switch = {.mac = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01},
 	.ip = 0x0a4d00fe,
@@ -102,20 +103,28 @@ extended(const struct frames_config *config)
 	return config->authenticated || config->ranks > 0 || config->answers;
 }
 
+/* Bytes of tag or CRC. */
+static unsigned int
+end_bytes(const struct frames_config *config)
+{
+	if (config->authenticated)
+		return WEIR_TAG_BYTES;
+	return config->checked ? WEIR_CRC_BYTES : 0;
+}
+
 static unsigned int
 frame_bytes(const struct frames_config *config)
 {
 	return RTE_MAX(config->bytes,
 		FRAME_HEADERS + weir_header_bytes(extended(config)) + payload_bytes(config) +
-			(config->authenticated ? WEIR_TAG_BYTES : 0));
+			end_bytes(config));
 }
 
 static unsigned int
 room(const struct frames_config *config)
 {
-	/* Behind an authenticated frame lies what frames_tag() begins with. */
-	return RTE_PKTMBUF_HEADROOM + frame_bytes(config) +
-		(config->authenticated ? WEIR_TAG_BYTES : 0);
+	/* Behind a frame lies what frames_tag() or frames_crc() begins with. */
+	return RTE_PKTMBUF_HEADROOM + frame_bytes(config) + end_bytes(config);
 }
 
 uint64_t
@@ -152,7 +161,7 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 		.extended = extended(c),
 		.dtype = (uint8_t)c->type,
 		.flags = (uint8_t)((c->authenticated ? WEIR_FLAG_AUTHENTICATED : 0) |
-			(c->ranks > 0 ? WEIR_FLAG_UP : 0)),
+			(c->checked ? WEIR_FLAG_CRC : 0) | (c->ranks > 0 ? WEIR_FLAG_UP : 0)),
 		.grad_cnt = (uint16_t)c->elements};
 	unsigned int i = row * c->sources + source;
 	struct rte_mbuf *packet = rte_pktmbuf_alloc(frames->pool);
@@ -292,6 +301,38 @@ prepare_tags(struct frames *frames)
 		}
 }
 
+/* CRCs are linear, too: that of block 0, plus what the bits of the block id add. A CRC is computed from the aggregation
+ * header on: in an answer src_id is 0. */
+void
+frames_crc(const struct frames *frames, struct rte_mbuf *packet)
+{
+	uint8_t *end = rte_pktmbuf_mtod_offset(packet, uint8_t *, frames->bytes);
+	uint32_t block = weir_get32(rte_pktmbuf_mtod_offset(packet, uint8_t *, FRAME_HEADERS + 1));
+	uint32_t crc = weir_get32(end);
+
+	for (; block != 0; block &= block - 1)
+		crc ^= frames->crc_bit[__builtin_ctz(block)];
+	weir_crc32c_put(end - WEIR_CRC_BYTES, crc);
+}
+
+static void
+prepare_crcs(struct frames *frames)
+{
+	const unsigned int bytes = frames->bytes - FRAME_HEADERS - WEIR_CRC_BYTES;
+
+	for (unsigned int i = 0; i < frames->config.sources * frames->config.rows; i++) {
+		uint8_t *header =
+			rte_pktmbuf_mtod_offset(frames->mbuf[i], uint8_t *, FRAME_HEADERS);
+
+		weir_put32(header + bytes + WEIR_CRC_BYTES, weir_crc32c(0, header, bytes));
+		for (unsigned int bit = 0; i == 0 && bit < 32; bit++) {
+			weir_put32(header + 1, UINT32_C(1) << bit);
+			frames->crc_bit[bit] = weir_crc32c(0, header, bytes) ^
+				weir_get32(header + bytes + WEIR_CRC_BYTES);
+		}
+	}
+}
+
 static void
 make_row(struct frames *frames, unsigned int row)
 {
@@ -368,6 +409,8 @@ frames_create(const struct frames_config *config)
 	}
 	if (config->authenticated)
 		prepare_tags(frames);
+	if (config->checked)
+		prepare_crcs(frames);
 	return frames;
 }
 

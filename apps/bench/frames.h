@@ -3,7 +3,7 @@
  * Sets of frames, ready in mbufs, which a generator offers to a switch over and over.
  *
  * A row holds one frame from each source, for a block at a time; enough rows are made that what is
- * offered lies where a port's memory would. A frame is complete but for its block id and its tag,
+ * offered lies where a port's memory would. A frame is complete but for its block id, and its tag or CRC,
  * which are written when it is given out. The switch frees frames into a pool that forgets them, so
  * the frames stay whole.
  */
@@ -31,6 +31,7 @@ struct frames_config {
 	enum weir_dtype type;
 	bool checksum; /* UDP checksums filled; else 0, "not computed" */
 	bool authenticated; /* extended form, with a tag; the job's key is zeros. No checksums */
+	bool checked; /* with a CRC at the end. No checksums */
 	bool ordinary; /* no contributions: to station 0 behind `to_port` */
 	unsigned int to_port;
 	unsigned int bytes; /* of an ordinary frame without elements, [60, ...] */
@@ -66,6 +67,7 @@ struct frames {
 	uint32_t *sum; /* the same, folded sums of what the checksums cover, with a block id of 0 */
 	uint8_t **expected; /* [row]: the sum of the row's payloads */
 	struct frames_key *key; /* [source], if authenticated */
+	uint32_t crc_bit[32]; /* if checked: what each bit of the block id adds */
 };
 
 /* Bytes that frames_create takes from EAL's memory, about. */
@@ -88,6 +90,9 @@ frames_station(uint8_t *mac, unsigned int port, unsigned int number)
 
 /* Write the tag of an authenticated frame for the block id that it has. Cost: 40 ns; does not read the payload. */
 void frames_tag(const struct frames *frames, struct rte_mbuf *packet);
+
+/* The same: the CRC of a checked one. */
+void frames_crc(const struct frames *frames, struct rte_mbuf *packet);
 
 /* Frame i, row * sources + source, as the contribution to `block`; it must not be under way. */
 static inline struct rte_mbuf *

@@ -101,7 +101,7 @@ prefetch(const struct generator *g, unsigned int n)
 
 		rte_prefetch0(g->frames->mbuf[frame]);
 		rte_prefetch0(g->frames->payload[frame] - WEIR_BASE_BYTES);
-		if (g->work->authenticated)
+		if (g->work->authenticated || g->work->checked)
 			rte_prefetch0(g->frames->payload[frame] + payload_bytes);
 	}
 }
@@ -109,14 +109,17 @@ prefetch(const struct generator *g, unsigned int n)
 /* More per tag was an interruption, which the CPU time leaves out anyway. */
 #define TAG_CYCLES 2000
 
-/* What authenticated hosts do before they send. */
+/* What the hosts of a job with tags or CRCs do before they send. */
 static void
-tag_all(struct generator *g, struct rte_mbuf **packets, uint16_t n)
+end_all(struct generator *g, struct rte_mbuf **packets, uint16_t n)
 {
 	uint64_t began = rte_rdtsc();
 
 	for (uint16_t i = 0; i < n; i++)
-		frames_tag(g->frames, packets[i]);
+		if (g->work->authenticated)
+			frames_tag(g->frames, packets[i]);
+		else
+			frames_crc(g->frames, packets[i]);
 	g->aside += RTE_MIN(rte_rdtsc() - began, (uint64_t)n * TAG_CYCLES);
 }
 
@@ -195,8 +198,8 @@ give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 			n += packets[n] != NULL;
 		}
 	}
-	if (g->work->authenticated)
-		tag_all(g, packets, n);
+	if (g->work->authenticated || g->work->checked)
+		end_all(g, packets, n);
 	prefetch(g, max);
 	return n;
 }
@@ -292,9 +295,12 @@ right(const struct generator *owner, const struct rte_mbuf *result, unsigned int
 	if (h.block_id != owner->block[slot] || h.status != WEIR_STATUS_OK || h.degraded ||
 		h.src_cnt != (uint8_t)ranks || h.grad_cnt != owner->work->elements)
 		return false;
-	/* Tests verify the tag itself. */
+	/* Tests verify the tag or CRC itself. */
 	if (result->pkt_len !=
-		FRAME_HEADERS + weir_header_bytes(extended) + bytes + (tagged ? WEIR_TAG_BYTES : 0))
+		FRAME_HEADERS + weir_header_bytes(extended) + bytes +
+			(tagged                                ? WEIR_TAG_BYTES
+					: owner->work->checked ? WEIR_CRC_BYTES
+							       : 0))
 		return false;
 	if (result->nb_segs == 2) {
 		payload = rte_pktmbuf_mtod(result->next, const uint8_t *);
@@ -385,6 +391,8 @@ generator_answer(uint16_t port __rte_unused, uint16_t queue __rte_unused,
 			g->first_up + 1 == g->work->depth * g->work->jobs ? 0 : g->first_up + 1;
 		packets[given] =
 			frames_take(g->answers, g->row[slot] / g->work->sources, g->block[slot]);
+		if (g->work->checked)
+			frames_crc(g->answers, packets[given]);
 	}
 	if (counted)
 		BENCH_COLLECT_TOGGLE;

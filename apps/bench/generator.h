@@ -65,6 +65,7 @@ struct generator_work {
 	bool checksum; /* software verifies and computes UDP checksums; else they are not used */
 	bool multicast;
 	bool authenticated;
+	bool checked; /* integrity: crc32c; not with `authenticated` */
 	bool deterministic; /* contributions are added in the order of their sources */
 	bool forward; /* ordinary frames */
 	enum generator_role

@@ -33,6 +33,7 @@ class Outcome:
             'rejoins': sum(r['rejoins'] for r in done),
             'fed_back': sum(r['fed_back'] for r in done),
             'forged': sum(r['forged'] for r in done) + self.counts['drops.forged'],
+            'crc': sum(r['crc'] for r in done) + self.counts['drops.crc'],
         }
         self.counts.update(mine)
         sent = sum(r['packets_sent'] for r in done)

@@ -50,8 +50,8 @@ struct weir_slot {
 	const uint8_t *payload; /* what shape.send is of: the operation's send buffer */
 	uint32_t payload_bytes;
 	uint64_t number; /* the block's, without wrapping */
-	uint8_t tag_bytes; /* 0: the job is not authenticated */
-	uint8_t tag[WEIR_TAG_BYTES]; /* made once: repetitions are the same bytes */
+	uint8_t tag_bytes; /* 0: the job has neither tags nor CRCs */
+	uint8_t tag[WEIR_TAG_BYTES]; /* or CRC; made once: repetitions are the same bytes */
 };
 TAILQ_HEAD(weir_slots, weir_slot);
 
@@ -314,6 +314,10 @@ bool weir_receive(struct weir *weir, bool group, uint64_t now);
 void weir_take_errors(struct weir *weir);
 /* Is the packet from the switch? *extended is its form. */
 bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended);
+/* Flags of the packets of this generation. */
+uint8_t weir_packet_flags(const struct weir_handle *handle);
+/* Is the CRC right at the end of a packet from the switch? header: all of it, filled in from the job in the base form. */
+bool weir_crc_holds(const struct weir_header *header, const uint8_t *packet, size_t bytes);
 /* Part of the nonce of a result's tag: rank + 1 where each receiver gets another result; else 0. */
 uint32_t weir_result_slice(const struct weir *weir, const struct weir_header *header);
 
@@ -321,7 +325,7 @@ uint32_t weir_result_slice(const struct weir *weir, const struct weir_header *he
 void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
 /* The pieces of the slot's datagram: header, payload, tag. `vectors`: for the span's pieces and 2 more. Returns how many. */
 unsigned int weir_slot_pieces(struct weir_slot *slot, struct iovec *vectors);
-/* Write a packet without elements, with its tag in an authenticated job; the same for a block every time. Returns its bytes. */
+/* Write a packet without elements, with its tag or CRC; the same for a block every time. Returns its bytes. */
 size_t weir_note_write(const struct weir *weir, uint8_t collective, uint32_t block, uint8_t iv,
 	uint64_t number, uint8_t *packet);
 /* The UDP port for this block, network byte order; a repetition goes to the form's own port, which every firewall passes. */

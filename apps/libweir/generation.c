@@ -100,7 +100,7 @@ take_settings(struct weir_handle *h, const struct weir_header *reply, const uint
 	return 1;
 }
 
-/* The reply that begins the generation. 1 or -errno. */
+/* The reply that begins the generation. 1; 0: it is damaged; or -errno. */
 static int
 take_accepted(struct weir_handle *h, const struct weir_header *reply, const uint8_t *payload,
 	size_t bytes)
@@ -110,6 +110,17 @@ take_accepted(struct weir_handle *h, const struct weir_header *reply, const uint
 
 	h->tagged = bytes >= expected &&
 		(payload[offsetof(struct weir_join_reply, flags)] & WEIR_JOIN_AUTHENTICATED) != 0;
+	h->checked = bytes >= expected &&
+		(weir_get16(payload + offsetof(struct weir_join_reply, elements)) >>
+				WEIR_JOIN_MUST_SHIFT &
+			WEIR_JOIN_MUST_CRC32C) != 0;
+	if (h->checked && h->auth == NULL) {
+		if (!weir_crc_holds(reply, payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + bytes)) {
+			WEIR_COUNT(h, crc, 1);
+			return 0;
+		}
+		bytes -= WEIR_CRC_BYTES;
+	}
 	if (h->auth != NULL)
 		expected += WEIR_CHALLENGE_BYTES + (h->tagged ? WEIR_KEY_BYTES : 0u);
 	if (bytes != expected || (h->tagged && (h->auth == NULL || h->base_form)))
@@ -422,7 +433,7 @@ weir_end(struct weir *weir)
 	if (weir->h.transport != NULL)
 		weir->h.transport->ops->leave(weir->h.transport);
 	weir->h.group.s_addr = 0;
-	weir->h.tagged = false;
+	weir->h.tagged = weir->h.checked = false;
 	weir_ring_destroy(&weir->ring);
 	weir_unexpected_destroy(weir);
 	free(weir->outbox);

@@ -90,6 +90,7 @@ struct weir_handle {
 	struct in_addr group; /* 0: unicast results */
 	struct weir_auth *auth; /* proves joins; NULL: they prove nothing */
 	bool tagged; /* the job is authenticated: its data packets have tags, too */
+	bool checked; /* its packets end with a CRC; then it is not authenticated */
 
 	struct weir_transport *transport; /* NULL: not open */
 	int wake_fd; /* eventfd: wakes the thread that sleeps on the sockets */

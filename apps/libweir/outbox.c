@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "pktbuf/wire/crc32c.h"
+
 #define RETRY_NS (1 * WEIR_NS_PER_MS)
 
 /* The pieces of the slot's datagram: the payload's, and at most 2 more. */
@@ -112,10 +114,14 @@ weir_note_write(const struct weir *weir, uint8_t collective, uint32_t block, uin
 		.block_id = block,
 		.gen_id = weir->h.generation,
 		.collective = collective,
-		.flags = weir->h.tagged ? WEIR_FLAG_AUTHENTICATED : 0,
+		.flags = weir_packet_flags(&weir->h),
 	};
 	size_t bytes = weir_header_write(&h, packet);
 
+	if (weir->h.checked) {
+		weir_crc32c_put(packet + bytes, weir_crc32c(0, packet, bytes));
+		return bytes + WEIR_CRC_BYTES;
+	}
 	if (!weir->h.tagged)
 		return bytes;
 	weir_auth_tag(weir->h.auth, iv, number, &(struct iovec){packet, bytes}, 1, packet + bytes);

@@ -513,7 +513,8 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(window, "blocks in flight at most")                                                      \
 	X(window_job, "blocks in flight that the job allows")                                      \
 	X(receive_buffer, "bytes that the kernel granted to the receiving socket")                 \
-	X(probes, "questions whether the switch has a contribution")
+	X(probes, "questions whether the switch has a contribution")                               \
+	X(crc, "packets with a wrong CRC, of a job with integrity crc32c; repaired like losses")
 
 struct weir_stats {
 #define WEIR_X(name, help) uint64_t name;

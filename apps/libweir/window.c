@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pktbuf/wire/crc32c.h"
+
 #define SILENCE_MOST 16 /* doublings of the probe timeout */
 
 int
@@ -45,7 +47,7 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 		.final = nth + 1 == o->blocks,
 		.op = o->op,
 		.dtype = o->dtype,
-		.flags = weir->h.tagged ? WEIR_FLAG_AUTHENTICATED : 0,
+		.flags = weir_packet_flags(&weir->h),
 	};
 
 	weir_geometry_block(&o->geometry, nth, shape);
@@ -79,6 +81,15 @@ load(struct weir *weir, struct weir_slot *slot)
 		weir_auth_tag(weir->h.auth, WEIR_IV_CONTRIBUTION, slot->number, vectors,
 			weir_slot_pieces(slot, vectors), slot->tag);
 		slot->tag_bytes = WEIR_TAG_BYTES;
+	} else if (weir->h.checked) {
+		struct iovec *vectors = weir->outbox->vectors;
+		unsigned int n = weir_slot_pieces(slot, vectors);
+		uint32_t crc = 0;
+
+		for (unsigned int i = 0; i < n; i++)
+			crc = weir_crc32c(crc, vectors[i].iov_base, vectors[i].iov_len);
+		weir_crc32c_put(slot->tag, crc);
+		slot->tag_bytes = WEIR_CRC_BYTES;
 	}
 	slot->state = WEIR_SLOT_READY;
 	TAILQ_INSERT_TAIL(&weir->ring.ready, slot, link);
@@ -100,9 +111,10 @@ result_fits(const struct weir *weir, const struct weir_slot *slot, const struct 
 	if (h->degraded != partial || h->grad_cnt != shape->elements ||
 		payload != weir_span_bytes(&shape->recv) + (partial ? WEIR_BITMAP_BYTES : 0u))
 		return false;
-	if (h->extended &&
-		(h->collective != shape->collective || h->root != shape->root || h->op != o->op ||
-			h->dtype != o->dtype))
+	if (h->extended && (h->collective != shape->collective || h->root != shape->root))
+		return false;
+	/* Without elements they mean nothing. */
+	if (h->extended && h->grad_cnt != 0 && (h->op != o->op || h->dtype != o->dtype))
 		return false;
 	return partial || h->src_cnt == (uint8_t)weir->h.sources;
 }
@@ -493,6 +505,45 @@ authentic(struct weir *weir, const struct weir_slot *slot, const struct weir_hea
 	return weir_auth_reply(weir->h.auth, slot->tag, packet, bytes);
 }
 
+uint8_t
+weir_packet_flags(const struct weir_handle *h)
+{
+	if (h->tagged)
+		return WEIR_FLAG_AUTHENTICATED;
+	return h->checked ? WEIR_FLAG_CRC : 0;
+}
+
+bool
+weir_crc_holds(const struct weir_header *h, const uint8_t *packet, size_t bytes)
+{
+	unsigned int before = weir_header_bytes(h->extended);
+	uint8_t covered[WEIR_EXT_BYTES];
+
+	weir_header_covered(h, covered);
+	return bytes >= before + WEIR_CRC_BYTES &&
+		weir_crc32c(weir_crc32c(0, covered, sizeof(covered)), packet + before,
+			bytes - before) == WEIR_CRC32C_RESIDUE;
+}
+
+/* The same of a packet about a block: in flight, if it is that of the slot. */
+static bool
+is_undamaged(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	const uint8_t *packet, size_t bytes)
+{
+	bool flies = slot->state != WEIR_SLOT_IDLE && slot->block == h->block_id;
+	struct weir_header whole = *h;
+
+	if (!h->extended) {
+		whole.collective = flies   ? slot->shape.collective
+			: h->grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE
+					   : WEIR_COLLECTIVE_BARRIER;
+		whole.dtype = weir->h.job_dtype;
+		whole.op = weir->h.job_op;
+		whole.flags = WEIR_FLAG_CRC;
+	}
+	return weir_crc_holds(&whole, packet, bytes);
+}
+
 static bool
 generation_fits(const struct weir *weir, const struct weir_header *h)
 {
@@ -552,9 +603,15 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	if (h.extended && h.collective == WEIR_COLLECTIVE_JOIN)
 		return take_join_reply(weir, &h, packet, bytes, now);
 	of_probe = h.extended && h.collective == WEIR_COLLECTIVE_PROBE;
+	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
+	/* A switch that does not know the job refuses with a header alone. */
+	if (weir->h.checked && !(h.status == WEIR_STATUS_REFUSED && bytes == header)) {
+		if (!is_undamaged(weir, slot, &h, packet, bytes))
+			return &stats->crc;
+		bytes -= WEIR_CRC_BYTES;
+	}
 	if (!generation_fits(weir, &h) || (h.extended == weir->h.base_form && !of_probe))
 		return &stats->foreign;
-	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
 	if (slot->state == WEIR_SLOT_IDLE ||
 		slot->block != h.block_id) /* a probe may cross the result */
 		return of_probe ? NULL : weir_unexpected_take(weir, &h, packet, bytes, now);

@@ -162,9 +162,9 @@ ctrl_job_frame_bytes(const struct ppe_job *job)
 	uint32_t bitmap = ppe_policy_sends_partial(job->policy) || ctrl_job_in_tree(job)
 		? WEIR_BITMAP_BYTES
 		: 0;
-	uint32_t tag = job->authenticated ? WEIR_TAG_BYTES : 0;
 
-	return 14 + 20 + 8 + WEIR_EXT_BYTES + ppe_job_payload_bytes(job) + bitmap + tag;
+	return 14 + 20 + 8 + WEIR_EXT_BYTES + ppe_job_payload_bytes(job) + bitmap +
+		ppe_job_end_bytes(job);
 }
 
 uint32_t
@@ -206,6 +206,16 @@ ctrl_check_reduction(const struct ppe_job *job, struct ctrl_reason *reason)
 		return true;
 	return no(reason, "%s is for integers only, and %s is none", weir_op_text(job->op),
 		weir_dtype_text(job->dtype));
+}
+
+bool
+ctrl_check_integrity(const struct ppe_job *job, struct ctrl_reason *reason)
+{
+	return !job->authenticated || job->integrity == PPE_INTEGRITY_NONE ||
+		no(reason,
+			"crc32c is for jobs without a key for their packets: the tags of an "
+			"authenticated "
+			"job find damage, too");
 }
 
 bool
@@ -547,6 +557,8 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 		rc = refuse(reading, ctrl_path("jobs[%u].op", index), &reason);
 	if (rc == 0)
 		rc = read_keys(reading, &tree, index, object);
+	if (rc == 0 && !ctrl_check_integrity(job, &reason))
+		rc = refuse(reading, ctrl_path("jobs[%u].integrity", index), &reason);
 	if (rc == 0)
 		rc = check_collisions(reading, index);
 	if (rc == 0 && !ctrl_check_frames(reading->config, job, &reason))

@@ -93,6 +93,9 @@ bool ctrl_check_switch(
 /* Is there such an operation on elements of such a type? Pure. */
 bool ctrl_check_reduction(const struct ppe_job *job, struct ctrl_reason *reason);
 
+/* Can the job have this `integrity`? Pure. */
+bool ctrl_check_integrity(const struct ppe_job *job, struct ctrl_reason *reason);
+
 /* Does every frame of the job fit every port, as far as the configuration tells? Pure. */
 bool ctrl_check_frames(
 	const struct ctrl_config *config, const struct ppe_job *job, struct ctrl_reason *reason);

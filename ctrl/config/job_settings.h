@@ -27,6 +27,7 @@
 #define CTRL_WORD_OF_OP(name, code, text, ...)   "|" text
 #define CTRL_WORD_OF_POLICY(name, text, ...)     "|" text
 #define CTRL_POLICIES                            (&(PPE_POLICY_LIST(CTRL_WORD_OF_POLICY))[1])
+#define CTRL_INTEGRITY                           (&(PPE_INTEGRITY_LIST(CTRL_WORD_OF_POLICY))[1])
 #define CTRL_TYPES                               (&(WEIR_DTYPE_LIST(CTRL_WORD_OF_TYPE))[1])
 #define CTRL_OPS                                 (&(WEIR_OP_LIST(CTRL_WORD_OF_OP))[1])
 
@@ -66,6 +67,10 @@
 	X(narrow, BOTH, NO, BOOLEAN, shape.narrow, "", "false", 0, 0, NULL, \
 		"In a tree of switches, elements of types narrower than 4 bytes go from switch to switch as they are, and are " \
 		"rounded on each. Otherwise they take 4 bytes there, and are rounded once. Equal on all switches of the tree.") \
+	X(integrity, BOTH, NO, WORD, shape.integrity, "", "none", 0, 0, CTRL_INTEGRITY, \
+		"`crc32c`: each packet but joins ends with a CRC, which finds what UDP's checksum misses. The packet is dropped as " \
+		"`crc`, and repaired like a loss. Not in a job with a key for its packets, whose tags do the same. Equal on all " \
+		"switches of a tree.") \
 	X(alltoall, BOTH, NO, WORD, shape.alltoall, "", "short", 0, 0, "short|full|fit", \
 		"Blocks of AlltoAll. `short`: the rows of all sources share a buffer, and a packet carries `elements` / n. `full`: " \
 		"a packet carries `elements`; the job reserves as many more buffers, n times as large (512 KiB at most). Not in " \

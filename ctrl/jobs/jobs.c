@@ -408,6 +408,8 @@ check_spec(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	ctrl_fit_elements(running->config, &spec->shape);
 	if (!ctrl_check_reduction(shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "op", "%s", reason.text);
+	if (!ctrl_check_integrity(shape, &reason))
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "integrity", "%s", reason.text);
 	if (!ctrl_check_frames(running->config, shape, &reason) ||
 		!ctrl_check_links(running->config, shape, &reason) ||
 		!ctrl_check_buffers(running->config, shape, &reason))

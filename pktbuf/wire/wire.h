@@ -33,6 +33,7 @@
 #define WEIR_ELEMENTS_MAX 4095 /* grad_cnt has 12 bits */
 #define WEIR_BASE_BYTES   12
 #define WEIR_EXT_BYTES    16 /* base header and extension */
+#define WEIR_CRC_BYTES    4
 #define WEIR_GEN_JOIN     0 /* gen_id of a join; never the generation of a running job */
 
 /* age_op and ext.status: the outcome of the block. Fits the 4 bits of age_op. */
@@ -64,6 +65,7 @@ enum weir_status {
 #define WEIR_FLAG_AUTHENTICATED 0x2 /* a tag ends the packet */
 #define WEIR_FLAG_UP            0x4 /* from a switch to its parent: docs/tree.md */
 #define WEIR_FLAG_SKIPS_OWN     0x8 /* in a host's join: it would leave out its own slices */
+#define WEIR_FLAG_CRC           0x8 /* in all others: a CRC ends the packet */
 
 /* The base header. All multi-byte fields big-endian. */
 struct weir_base {
@@ -119,7 +121,8 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 /* What a host must understand to take part: it refuses a job with other bits. */
 #define WEIR_JOIN_MUST_SHIFT    12
 #define WEIR_JOIN_MUST_ALLTOALL 0x1 /* blocks of alltoall have room for full rows: row_room() */
-#define WEIR_JOIN_MUST_KNOWN    WEIR_JOIN_MUST_ALLTOALL /* all of them */
+#define WEIR_JOIN_MUST_CRC32C   0x8 /* a CRC ends packets other than joins, and this reply */
+#define WEIR_JOIN_MUST_KNOWN    (WEIR_JOIN_MUST_ALLTOALL | WEIR_JOIN_MUST_CRC32C) /* all of them */
 
 /*
  * Proved joins and authentication: docs/protocol.md, "Proved joins". Keys are derived with HMAC-SHA256 under
@@ -290,6 +293,26 @@ weir_iv(unsigned int collective)
 	if (collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
 		return WEIR_IV_ACKNOWLEDGE;
 	return collective == WEIR_COLLECTIVE_PROBE ? WEIR_IV_PROBE : WEIR_IV_CONTRIBUTION;
+}
+
+/*
+ * What the CRC of a packet from the switch covers in place of its header, which it follows: the extended header that says the
+ * same. The results that are the same for all receivers have one CRC, so src_id counts as 0 in them; and type and operation
+ * count as 0 where there are no elements. docs/protocol.md, "Integrity".
+ */
+static inline void
+weir_header_covered(const struct weir_header *h, uint8_t covered[WEIR_EXT_BYTES])
+{
+	const bool whole = h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL;
+	struct weir_header c = *h;
+
+	c.extended = true;
+	if ((whole && collective_table[h->collective].to == TO_ALL) ||
+		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
+		c.src_id = 0;
+	if (h->grad_cnt == 0)
+		c.op = c.dtype = 0;
+	weir_header_write(&c, covered);
 }
 
 /*

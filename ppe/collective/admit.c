@@ -178,6 +178,9 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->verified = true;
 	if (j == NULL || js == NULL || js->serial != c->serial)
 		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (js->crc_bytes != 0 && !crc_holds(worker, thread, js))
+		return PPE_END;
+	c->bytes -= js->crc_bytes; /* below 0 it fits nothing */
 	if (from_group(thread))
 		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 	/* A source without an endpoint has zeros there, which a frame may have, too. */
@@ -218,7 +221,8 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(find_block);
 }
 
-/* May the contribution go on to its block, if its tag turns out to be right? Its length includes the tag. */
+/* May the contribution go on to its block, if its tag or CRC turns out to be right? Its length includes that; if it may, no
+ * CRC any more. */
 static bool
 admits_more(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
 	const struct ppe_thread *thread, struct contribution *c)
@@ -235,13 +239,15 @@ admits_more(const struct collective *state, const struct job_shard *js, const st
 	if (tag > 0 &&
 		(!h->extended || (h->flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < tag))
 		return false;
-	c->bytes -= tag;
+	if (c->bytes < js->crc_bytes)
+		return false;
+	c->bytes -= tag + js->crc_bytes;
 	fits = js->children ? child_fits(state, js, j, c) : lengths_fit(state, js, j, c);
-	c->bytes += tag;
+	c->bytes += fits ? tag : tag + js->crc_bytes;
 	return fits;
 }
 
-/* A contribution to an authenticated job, whose tag is verified when its payload is read, or to a job of a tree. */
+/* A contribution to a job with tags or CRCs, which are verified when its payload is read, or to a job of a tree. */
 static __rte_noinline struct ppe_next
 admit_more(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct ppe_job *j)

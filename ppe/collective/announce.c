@@ -35,7 +35,8 @@ join_reply(const struct ppe_worker *worker, const struct ppe_job *j)
 	weir_put16(reply.window, j->window);
 	weir_put16(reply.elements,
 		(uint16_t)(j->elements |
-			(j->alltoall == PPE_ALLTOALL_FULL ? WEIR_JOIN_MUST_ALLTOALL : 0)
+			((j->alltoall == PPE_ALLTOALL_FULL ? WEIR_JOIN_MUST_ALLTOALL : 0) |
+				(j->integrity == PPE_INTEGRITY_CRC32C ? WEIR_JOIN_MUST_CRC32C : 0))
 				<< WEIR_JOIN_MUST_SHIFT));
 	weir_put16(reply.sources, ppe_job_tree_ranks(j));
 	weir_put32(reply.timeout_ms, j->timeout_ms);
@@ -73,6 +74,9 @@ send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_s
 				state, js, a->header.src_id, joined, payload + bytes);
 		bytes += tag_reply(
 			state, js, &a->header, joined->epoch, joined->proof, payload, bytes);
+	} else if (js->crc_bytes != 0) {
+		bytes += (uint8_t)crc_result(
+			&a->header, (const struct pktbuf_piece[2]){{0}}, payload, bytes);
 	}
 	send_small(worker, js, to, &a->header, payload, bytes);
 }
@@ -118,7 +122,7 @@ answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 			.job_id = js->job,
 			.gen_id = js->generation,
 			.src_cnt = (uint8_t)js->nb_ranks,
-			.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+			.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : js->flags,
 			.collective = WEIR_COLLECTIVE_JOIN},
 		.reply = join_reply(worker, j),
 		.next = only < 0 ? 0 : (uint16_t)only,

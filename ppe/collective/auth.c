@@ -346,6 +346,7 @@ tag_result(const struct job_shard *js, const struct weir_header *result, uint64_
 	uint8_t header[WEIR_EXT_BYTES], *tag = (uint8_t *)end + end_bytes;
 
 	h.extended = true;
+	h.src_id = 0;
 	weir_header_write(&h, header);
 	if (likely(js->keys->results_derived))
 		pktbuf_tag_make_pieces(
@@ -456,7 +457,7 @@ up_tag(const struct job_shard *js, const struct parent *parent, const struct wei
 	uint8_t covered[WEIR_EXT_BYTES];
 
 	if (parent->keys == NULL)
-		return 0;
+		return js->crc_bytes == 0 ? 0 : crc_up(header, payload, bytes, end, end_bytes);
 	weir_header_write(header, covered);
 	pktbuf_tag_make_pieces(&parent->keys->contributions, nonce, covered,
 		(const struct pktbuf_piece[]){{payload, bytes}, {end, end_bytes}}, 2,
@@ -504,7 +505,7 @@ from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct jo
 	uint8_t answered[WEIR_TAG_BYTES];
 
 	if (likely(js->keys == NULL && parent->keys == NULL))
-		return true;
+		return likely(js->crc_bytes == 0) || crc_above_holds(worker, thread, js);
 	if (parent->keys == NULL || parent->generation == 0 ||
 		(c->header.flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < WEIR_TAG_BYTES)
 		return forged(worker, thread, js);

@@ -6,7 +6,7 @@
  *              packet to the worker that owns it
  *   locate     read the slot; prefetch the block's record
  *   assign     block and contribution agree; the first one opens the block; group the packets by block
- *   verify     checksums of a group, where software must
+ *   verify     checksums of a group, where software must, and CRCs
  *   sum        add a group in one pass over the block's buffer, while the next group is fetched
  *   finish     the group that completes a block fixes its result
  *   emit       send all results (result.c)
@@ -14,7 +14,7 @@
  *
  * What this relies on, and what sees to it:
  *   - A packet that any step does not take goes to a thread, which does what the segments in collective.c do. Nothing was
- *     changed for it. So this file answers nobody. It drops only packets with wrong checksums.
+ *     changed for it. So this file answers nobody. It drops only packets with wrong checksums or CRCs.
  *   - Nothing overtakes what its source has left behind: after a packet for a thread, the packets of its source are
  *     followers (leave()). The engine gives them back when that thread has ended, and calls here only if no thread has
  *     a packet (barrel.c).
@@ -30,6 +30,7 @@
 
 #include <rte_malloc.h>
 
+#include "pktbuf/wire/crc32c.h"
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 #include "ppe/collective/flow_cache_fast.h"
@@ -371,17 +372,36 @@ fetch(const struct group *g)
 	}
 }
 
-/* Drop the group's packets with wrong checksums, where software verifies them. Their sources have not contributed. The
- * packet that opened the block has been verified. g->last may be dropped; then the block is not complete. */
+/* Are the CRCs of all packets of the group right? false: perhaps not. */
+static bool
+crcs_hold(const struct group *g)
+{
+	const uint8_t *message[SUMMED_TOGETHER];
+	const uint16_t length = g->last->flow->head.payload_length;
+	const struct lane *lane = g->last;
+	unsigned int n = 0;
+
+	static_assert(SUMMED_TOGETHER <= WEIR_CRC32C_TOGETHER, "at once");
+	for (; n < g->count && lane->flow->head.payload_length == length; lane = lane->before)
+		message[n++] = lane->payload + FLOW_JOB_AT - lane->flow->payload;
+	return n == g->count && weir_crc32c_hold(message, n, length);
+}
+
+/* Drop the group's packets with wrong checksums, where software verifies them, or wrong CRCs. Their sources have not
+ * contributed. g->last may be dropped; then the block is not complete. */
 static __rte_noinline void
 verify_group(
 	struct ppe_worker *worker, struct collective *state, struct batch *batch, struct group *g)
 {
-	const unsigned int first = g->block->heard_count == 0 ? 1 : 0;
+	/* Where software verifies checksums, that of the packet that opened the block has been. */
+	const unsigned int first =
+		g->block->heard_count == 0 && likely(g->js->crc_bytes == 0) ? 1 : 0;
 	struct lane *lane = g->last;
 
+	if (!state->verifies && likely(crcs_hold(g)))
+		return;
 	for (unsigned int i = g->count; i-- > first; lane = lane->before) {
-		if (likely(checksums_hold(worker, thread_of(state, batch, lane))))
+		if (likely(is_undamaged(worker, thread_of(state, batch, lane), g->js)))
 			continue;
 		mask_clear(g->block->heard, lane->source);
 		lane->fate = DROPPED;
@@ -499,11 +519,13 @@ run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 
 		if (i + 1 < batch->nb_groups)
 			fetch(g + 1);
-		if (unlikely(state->verifies))
+		if (unlikely(state->verifies) || unlikely(g->js->crc_bytes != 0))
 			verify_group(worker, state, batch, g);
 		if (likely(g->count > 0)) {
 			sum(g);
 			finish(worker, state, batch, g);
+		} else if (g->block->heard_count == 0 && g == &batch->group[g->block->group]) {
+			block_unopen(state, g->js, g->block); /* by a damaged packet alone */
 		}
 		g->block = NULL;
 	}

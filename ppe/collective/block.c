@@ -183,6 +183,18 @@ block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
 	return PPE_DROP_COUNT;
 }
 
+void
+block_unopen(struct collective *state, struct job_shard *job, struct block *block)
+{
+	struct slot *slot = &job->slot[block->block_id & (job->window - 1u)];
+
+	slot->next -= job->window;
+	slot->current = slot->previous;
+	slot->previous = NULL;
+	job->count.blocks_opened--;
+	release(state, block);
+}
+
 enum ppe_drop
 block_open(struct collective *state, struct job_shard *job, struct contribution *contribution,
 	uint64_t now, struct block **block, enum weir_status *status)
@@ -226,7 +238,7 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 	if (block_result_differs(block))
 		return; /* each receiver's result gets its own end */
 	data = rmw_buffer_data(block->buffer);
-	if (unlikely(status == WEIR_STATUS_PARTIAL || job->keys != NULL)) {
+	if (unlikely(status == WEIR_STATUS_PARTIAL || job->flags != 0)) {
 		struct weir_header header = result_header(block, job);
 
 		block->payload_bytes += result_end(job, &header, block_number(job, block->block_id),

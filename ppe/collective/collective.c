@@ -21,8 +21,8 @@
  * (admit.c) takes acknowledgements, probes and other unusual packets, whose tags it verifies itself.
  *
  * Files: block.c the life of a block; reduce.c payloads; result.c results; timeout.c stragglers; join.c joins; announce.c generations;
- * up.c the way to a parent and back; up_join.c generations there; auth.c keys and tags; jobs.c jobs in a shard;
- * statistics.c what the control thread reads.
+ * up.c the way to a parent and back; up_join.c generations there; auth.c keys and tags; integrity.c CRCs; jobs.c jobs in a
+ * shard; statistics.c what the control thread reads.
  */
 #include "ppe/collective/collective.h"
 
@@ -174,7 +174,7 @@ open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 	enum weir_status status;
 	enum ppe_drop reason;
 
-	if (!c->verified && !checksums_hold(worker, thread))
+	if (!c->verified && !is_undamaged(worker, thread, state->job[c->header.job_id]))
 		return PPE_END;
 	c->verified = true;
 	reason =
@@ -297,7 +297,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (unlikely(!block_is(b, c->probe.key)))
 		return PPE_RUN(find_block); /* released while we slept */
-	if (!c->verified && unlikely(!checksums_hold(worker, thread)))
+	if (!c->verified && unlikely(!is_undamaged(worker, thread, js)))
 		return PPE_END;
 	if (unlikely(b->state != BLOCK_OPEN))
 		return b->state == BLOCK_DONE ? answer_late(worker, thread, b)

@@ -66,6 +66,9 @@ enum ppe_drop block_begin(struct collective *state, struct job_shard *job, struc
 	const struct weir_header *header, uint64_t agreement, struct hash_probe *probe,
 	uint64_t now, struct block **block);
 
+/* The block was opened last of its residue, and has no contribution: it never was. */
+void block_unopen(struct collective *state, struct job_shard *job, struct block *block);
+
 /* End a block that is complete, timed out or failed, and fix its result. block_end() is for callers. */
 void block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
@@ -179,7 +182,7 @@ void order_end(const struct job_shard *js, const struct block *b, bool add);
 struct weir_header result_header(const struct block *block, const struct job_shard *job);
 
 /*
- * Write the end of a result: the bitmap, if some sources are missing, then the tag, if the job is authenticated.
+ * Write the end of a result: the bitmap, if some sources are missing, then the tag or CRC, if the job has them.
  * Returns its bytes, at most WEIR_BITMAP_BYTES + WEIR_TAG_BYTES. number: of the block in its generation. slice:
  * 1 + the rank of the receiver, or 0 if all get the same. part: the payload before the end.
  */
@@ -322,6 +325,19 @@ uint8_t tag_reply(struct collective *state, const struct job_shard *job,
 	const struct weir_header *header, uint64_t epoch, const uint8_t answered[WEIR_TAG_BYTES],
 	void *payload, uint8_t bytes);
 
+/* integrity.c: is the CRC right at the end of a packet from a source, or from a parent? Otherwise it is dropped. Of the
+ * latter, the payload then ends before the CRC. */
+bool crc_is_right(const struct ppe_thread *thread); /* of a source's packet, without dropping it */
+bool crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+bool crc_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+
+/* Write the CRC of a packet to a source, or to a parent, which is the payload, then end, behind the end; returns its bytes.
+ * header: src_id is the receiver's, or the sender's. */
+uint32_t crc_result(const struct weir_header *header, const struct pktbuf_piece part[2], void *end,
+	uint32_t end_bytes);
+uint32_t crc_up(const struct weir_header *header, const void *payload, uint32_t bytes, void *end,
+	uint32_t end_bytes);
+
 /* children.c: may this header with a status, source count or the flag `up` be a switch's to its parent? job: NULL: there is
  * no such job. Any worker. */
 bool may_be_from_child(const struct ppe_job *job, const struct weir_header *header);
@@ -397,14 +413,14 @@ extern const struct ppe_segment_name up_segments[];
 const struct ppe_job *find_above(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *header, uint8_t *parent);
 
-/* auth.c, for the hop to a parent: write the tag of a contribution or an acknowledgement, which is payload, then end, behind
- * the end; returns its bytes, 0 if this hop has no keys. */
+/* auth.c, for the hop to a parent: write the tag or CRC of a contribution or an acknowledgement, which is payload, then end,
+ * behind the end; returns its bytes, 0 if this hop has neither. */
 uint32_t up_tag(const struct job_shard *job, const struct parent *parent,
 	const struct weir_header *header, const void *payload, uint32_t bytes, void *end,
 	uint32_t end_bytes);
 
-/* Verify the tag of a packet from a parent other than the answer to a join; its payload then ends before the tag. false: the
- * packet has been dropped. */
+/* Verify the tag or CRC of a packet from a parent other than the answer to a join; its payload then ends before that. false:
+ * the packet has been dropped. */
 bool from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
 	struct parent *parent);
 

@@ -189,6 +189,14 @@ checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 	return false;
 }
 
+/* The same, and the CRC, if the job's packets have one. */
+static __rte_always_inline bool
+is_undamaged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job)
+{
+	return checksums_hold(worker, thread) &&
+		(likely(job->crc_bytes == 0) || crc_holds(worker, thread, job));
+}
+
 /* Prefetch lines [from, to) of the payload, as far as it goes; the hardware prefetcher continues. A whole large
  * payload would evict what other threads have prefetched. */
 static inline void

@@ -194,6 +194,8 @@ struct job_shard {
 	bool special; /* the end of a block is not block_finish() alone: ordered, or of a tree */
 	bool skips_own; /* some source's own slices are left out */
 	bool more_checks; /* of contributions than admit() makes: admit_more() */
+	uint8_t crc_bytes; /* at the end of packets: WEIR_CRC_BYTES or 0 */
+	uint8_t flags; /* of packets of the job: WEIR_FLAG_AUTHENTICATED, WEIR_FLAG_CRC or 0 */
 	bool revoked; /* the generation is over and its packets are stale, until the next one begins */
 	struct rmw_pool *pool; /* 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;

@@ -71,6 +71,8 @@ flow_cache_lookup(
 	c->bytes = FLOW_JOB_AT + (uint32_t)flow->head.payload_length - flow->payload;
 	c->verified = false;
 	c->learned = false;
+	if (home)
+		c->bytes -= js->crc_bytes;
 	if (unlikely(!home)) {
 		thread->next = PPE_RUN(job_entry);
 	} else if (unlikely(js->keys != NULL)) {

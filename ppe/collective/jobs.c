@@ -379,8 +379,13 @@ collective_job_create(
 		rc = order_create(js, job, residues, (uint16_t)setup->worker_id, setup->socket);
 	if (rc == 0) {
 		js->special = js->ordered || js->up != NULL || js->children;
-		js->more_checks =
-			js->keys != NULL || js->children || (js->up != NULL && js->narrow);
+		if (job->integrity == PPE_INTEGRITY_CRC32C && js->keys == NULL)
+			js->crc_bytes = WEIR_CRC_BYTES;
+		js->flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED
+			: js->crc_bytes != 0 ? WEIR_FLAG_CRC
+					     : 0;
+		js->more_checks = js->keys != NULL || js->crc_bytes != 0 || js->children ||
+			(js->up != NULL && js->narrow);
 		*shard = js;
 	} else {
 		struct ppe_program_leaks none = {0};

@@ -134,6 +134,14 @@ reply_to(struct ppe_worker *worker, struct collective *state, const struct asker
 		bytes +=
 			tag_reply(state, js, &header, asker->epoch, asker->answered, tagged, bytes);
 		payload = tagged;
+	} else if (status != WEIR_STATUS_REFUSED && js != NULL && js->crc_bytes != 0 &&
+		asked->collective != WEIR_COLLECTIVE_JOIN) {
+		header.flags = js->flags;
+		if (bytes > 0)
+			memcpy(tagged, payload, bytes);
+		bytes += (uint8_t)crc_result(
+			&header, (const struct pktbuf_piece[2]){{0}}, tagged, bytes);
+		payload = tagged;
 	}
 	send_small(worker, payer, &asker->at, &header, payload, bytes);
 }
@@ -156,7 +164,7 @@ result_header(const struct block *b, const struct job_shard *js)
 		.job_id = b->job,
 		.block_id = b->block_id,
 		.gen_id = js->generation,
-		.flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+		.flags = js->flags,
 		.status = b->status,
 		.src_cnt = (uint8_t)b->in_count,
 		.collective = b->collective,
@@ -183,6 +191,8 @@ result_end(const struct job_shard *js, const struct weir_header *result, uint64_
 	}
 	if (js->keys != NULL)
 		n += tag_result(js, result, number, slice, part, end, n);
+	else if (js->crc_bytes != 0)
+		n += crc_result(result, part, end, n);
 	return n;
 }
 
@@ -385,7 +395,7 @@ emit_to_one(struct ppe_worker *worker, struct job_shard *js, const struct block 
 }
 
 /* ---- results that differ by receiver: each has its part of the buffer, by reference, or none, its own lengths and
- * checksum, bitmap and tag. A part is one piece, or two around the receiver's own slice ---- */
+ * checksum, bitmap, and tag or CRC. A part is one piece, or two around the receiver's own slice ---- */
 
 static void
 set_parts(struct emission *e, const struct job_shard *js, struct block *block)
@@ -506,6 +516,7 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	if (unlikely(js->generation != e->header.gen_id))
 		return;
 	part_of(e, js, source, piece);
+	e->header.src_id = source;
 	for (unsigned int i = 0; i < 2; i++)
 		part[i] = (struct pktbuf_piece){piece[i].data, piece[i].bytes};
 	part[2] = (struct pktbuf_piece){end,

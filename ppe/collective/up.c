@@ -163,12 +163,12 @@ header_above(const struct job_shard *js, const struct parent *parent, const stru
 	h.job_id = parent->job;
 	h.gen_id = parent->generation;
 	h.src_id = (uint8_t)js->first_rank;
-	h.flags = WEIR_FLAG_UP | (parent->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0);
+	h.flags = WEIR_FLAG_UP | js->flags;
 	h.extended = true;
 	return h;
 }
 
-/* Write bitmap and tag behind the payload; returns their bytes. */
+/* Write bitmap, and tag or CRC, behind the payload; returns their bytes. */
 static uint32_t
 end_above(const struct job_shard *js, const struct parent *parent, const struct block *b,
 	const struct weir_header *h, uint8_t *payload, uint32_t bytes)
@@ -279,7 +279,7 @@ note_above(const struct job_shard *js, const struct parent *parent, uint32_t blo
 		.gen_id = parent->generation,
 		.src_id = (uint8_t)js->first_rank,
 		.collective = (uint8_t)note,
-		.flags = WEIR_FLAG_UP | (parent->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0),
+		.flags = WEIR_FLAG_UP | js->flags,
 		.extended = true};
 }
 

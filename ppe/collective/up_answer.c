@@ -3,7 +3,7 @@
  * What parents answer: the other half of up.c.
  *
  *   from_above   a packet to the upward port: find the job; hop to the block's shard   on the worker that received it
- *   take_above   checksums, tag, generation; the block                                 on the shard's owner
+ *   take_above   checksums, tag or CRC, generation; the block                          on the shard's owner
  *   answered     copy the result to the buffer, and send it to the own sources         "
  */
 #include "ppe/collective/collective.h"

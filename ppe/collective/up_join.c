@@ -224,9 +224,14 @@ disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
 	uint32_t timeout = weir_get32(reply->timeout_ms);
 	uint32_t dead_after = weir_get32(reply->group) & 0xffffff;
 	uint8_t agreed = reply->up.agreed, flags = reply->flags;
+	bool crcs =
+		(weir_get16(reply->elements) >> WEIR_JOIN_MUST_SHIFT & WEIR_JOIN_MUST_CRC32C) != 0;
 	const struct parent_refusal checks[] = {
 		{PPE_PARENT_WINDOW, j->window, weir_get16(reply->window)},
-		{PPE_PARENT_ELEMENTS, j->elements, weir_get16(reply->elements)},
+		/* With an option that does not exist here, they are none that a job has. */
+		{PPE_PARENT_ELEMENTS, j->elements,
+			weir_get16(reply->elements) &
+				~(WEIR_JOIN_MUST_CRC32C << WEIR_JOIN_MUST_SHIFT)},
 		{PPE_PARENT_RANKS, j->tree_ranks, weir_get16(reply->sources)},
 		{PPE_PARENT_TYPE, j->dtype, reply->dtype_op >> 4},
 		{PPE_PARENT_OP, j->op, reply->dtype_op & 0xf},
@@ -235,6 +240,8 @@ disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
 			(agreed & WEIR_JOIN_UP_DETERMINISTIC) != 0},
 		{PPE_PARENT_NARROW, j->narrow, (flags & WEIR_JOIN_NARROW) != 0},
 		{PPE_PARENT_AUTHENTICATE, j->authenticated, (flags & WEIR_JOIN_AUTHENTICATED) != 0},
+		{PPE_PARENT_INTEGRITY, j->integrity,
+			crcs ? PPE_INTEGRITY_CRC32C : PPE_INTEGRITY_NONE},
 	};
 
 	for (unsigned int i = 0; i < RTE_DIM(checks); i++)
@@ -343,6 +350,17 @@ take_answer(struct collective *state, struct job_shard *js, struct answer_above 
 	return PPE_DROP_COUNT;
 }
 
+/* Does a parent that asks for no proofs accept, in a job whose packets have CRCs? Then this reply has one. */
+static bool
+has_crc(const struct answer_above *a)
+{
+	return !a->j->parent[a->parent].keyed && a->header->status == WEIR_STATUS_OK &&
+		a->bytes >= sizeof(struct weir_join_reply) &&
+		(weir_get16(a->payload + offsetof(struct weir_join_reply, elements)) >>
+				WEIR_JOIN_MUST_SHIFT &
+			WEIR_JOIN_MUST_CRC32C) != 0;
+}
+
 /* The job of a packet from above at its home shard; NULL: it has been dropped. */
 static struct job_shard *
 at_home(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -391,6 +409,9 @@ joined_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (c->bytes > sizeof(a.payload) ||
 		pktbuf_cursor_copy(&cursor, a.payload, c->bytes) != c->bytes)
 		return end_dropped(worker, thread, PPE_DROP_LENGTH);
+	if (has_crc(&a) && !crc_above_holds(worker, thread, js))
+		return PPE_END;
+	a.bytes = c->bytes;
 	reason = take_answer(state, js, &a, &again);
 	if (reason != PPE_DROP_COUNT)
 		return end_dropped(worker, thread, reason);

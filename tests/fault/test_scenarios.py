@@ -14,7 +14,7 @@ from tap import check, main
 
 SHORT = ['everything', 'first-window-out', 'authenticated-unchecked', 'stopped-five-timeouts-partial',
          'killed-partial', 'switch-killed', 'broadcast-root-killed', 'allgather-partial',
-         'alltoall-bursts', 'loss-1-percent-eight-hosts']
+         'alltoall-bursts', 'loss-1-percent-eight-hosts', 'crc32c', 'crc32c-unchecked', 'crc32c-alltoall']
 
 
 def scenario(name):

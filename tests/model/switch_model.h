@@ -68,6 +68,7 @@ struct model_counters {
 	uint64_t acknowledged;
 	uint64_t probes;
 	uint64_t forged; /* 0: the model knows no keys */
+	uint64_t crc; /* 0: nor CRCs */
 	uint64_t expelled; /* 0: the model expels nobody */
 	uint64_t revokes; /* 0: nor ends a generation */
 	uint64_t out_of_turn; /* 0: it has no deterministic jobs */

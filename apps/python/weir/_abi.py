@@ -173,6 +173,7 @@ class Stats(Structure):
         ('window_job', c_uint64),
         ('receive_buffer', c_uint64),
         ('probes', c_uint64),
+        ('crc', c_uint64),
     ]
 
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CRC32C (RFC 3720, appendix B.4: the polynomial of Castagnoli), which ends the packets of jobs with `integrity: crc32c`.
+ *
+ * The switch and the hosts' library share it; no DPDK. The widest implementation that the CPU has is chosen before main.
+ */
+#ifndef PKTBUF_WIRE_CRC32C_H
+#define PKTBUF_WIRE_CRC32C_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The CRC of bytes and their CRC, whatever the bytes are. */
+#define WEIR_CRC32C_RESIDUE 0x48674bc7u
+
+/*
+ * The CRC of what `crc` is of, followed by these bytes; 0: of nothing. Any address and length, any thread.
+ * Cost: 4 KiB in L1 take 40 ns with VPCLMULQDQ, 120 ns with SSE4.2.
+ */
+uint32_t weir_crc32c(uint32_t crc, const void *bytes, size_t length);
+
+/*
+ * Do n messages, [1, 8], of the same length end with their CRCs? A wrong one is found as by its own CRC; the chance to miss
+ * several wrong ones is 2^-32. Any thread. Cost: 8 of 4 KiB in L1 take 1.5 times as long as the CRC of one with VPCLMULQDQ,
+ * otherwise 8 times.
+ */
+#define WEIR_CRC32C_TOGETHER 8
+bool weir_crc32c_hold(const uint8_t *const message[], unsigned int n, size_t length);
+
+/* Limit the vectors to 0 (tables), 128 (SSE4.2) or 512 bits (VPCLMULQDQ), as far as the CPU has them. Default: the widest.
+ * While no other thread computes a CRC. */
+void weir_crc32c_select(unsigned int bits);
+
+/* How a CRC ends a packet: least significant byte first. */
+static inline void
+weir_crc32c_put(uint8_t b[4], uint32_t crc)
+{
+	for (unsigned int i = 0; i < 4; i++)
+		b[i] = (uint8_t)(crc >> 8 * i);
+}
+
+#endif
