@@ -119,9 +119,11 @@ result_fits(const struct weir *weir, const struct weir_slot *slot, const struct 
 	return partial || h->src_cnt == (uint8_t)weir->h.sources;
 }
 
-/* Copy the result into the application's buffer, and the own slice, which did not come. */
+/* Copy the result into the application's buffer, and the own slice, which did not come. missing: the result is without this
+ * source, so that all receivers have zeros there. */
 static void
-spread(const struct weir_request *o, const struct weir_shape *shape, const uint8_t *payload)
+spread(const struct weir_request *o, const struct weir_shape *shape, const uint8_t *payload,
+	bool missing)
 {
 	const struct weir_span *span = &shape->recv;
 	const struct weir_own *own = &shape->own;
@@ -131,7 +133,9 @@ spread(const struct weir_request *o, const struct weir_shape *shape, const uint8
 			memcpy(o->recv + span->offset + i * span->stride, payload, span->bytes);
 			payload += span->bytes;
 		}
-	if (own->bytes != 0 && o->recv + own->to != o->send + own->from)
+	if (own->bytes != 0 && missing)
+		memset(o->recv + own->to, 0, own->bytes);
+	else if (own->bytes != 0 && o->recv + own->to != o->send + own->from)
 		memcpy(o->recv + own->to, o->send + own->from, own->bytes);
 }
 
@@ -141,9 +145,10 @@ result_deliver(struct weir *weir, const struct weir_slot *slot, const struct wei
 {
 	struct weir_request *o = slot->request;
 	size_t bytes = weir_span_bytes(&slot->shape.recv);
+	bool missing = h->status == WEIR_STATUS_PARTIAL &&
+		!weir_bitmap_has(payload + bytes, weir->h.source);
 
-	if (h->status == WEIR_STATUS_PARTIAL && o->feeds_back &&
-		!weir_bitmap_has(payload + bytes, weir->h.source) &&
+	if (missing && o->feeds_back &&
 		!weir_error_feedback_keep(&weir->h, o, slot->block - o->first,
 			slot->payload + slot->shape.send.offset, slot->payload_bytes)) {
 		weir_fail(weir,
@@ -152,7 +157,7 @@ result_deliver(struct weir *weir, const struct weir_slot *slot, const struct wei
 				"block"));
 		return false;
 	}
-	spread(o, &slot->shape, payload);
+	spread(o, &slot->shape, payload, missing);
 	WEIR_COUNT(&weir->h, payload_received, bytes);
 	o->result.completed++;
 	if (h->status == WEIR_STATUS_PARTIAL) {
