@@ -25,8 +25,8 @@ address_is_iova(struct rte_mempool *pool, void *arg, void *object, unsigned int 
  * pages anyway.)
  */
 static struct rte_mempool *
-make(const char *name, unsigned int n, unsigned int priv, unsigned int data, unsigned int cache,
-	int socket)
+make(const char *name, const char *ops, unsigned int n, unsigned int priv, unsigned int data,
+	unsigned int cache, int socket)
 {
 	bool packed = !rte_eal_has_hugepages() && rte_eal_iova_mode() == RTE_IOVA_VA;
 	struct rte_pktmbuf_pool_private sizes = {
@@ -38,7 +38,7 @@ make(const char *name, unsigned int n, unsigned int priv, unsigned int data, uns
 
 	if (pool == NULL)
 		return NULL;
-	rc = rte_mempool_set_ops_byname(pool, "ring_mt_rts", NULL);
+	rc = rte_mempool_set_ops_byname(pool, ops, NULL);
 	if (rc == 0) {
 		rte_pktmbuf_pool_init(pool, &sizes);
 		rc = rte_mempool_populate_default(pool);
@@ -54,24 +54,33 @@ make(const char *name, unsigned int n, unsigned int priv, unsigned int data, uns
 	return pool;
 }
 
+#define LCORES "ring_mt_rts"
+
 struct rte_mempool *
 pktbuf_packet_pool(
 	const char *name, unsigned int n, unsigned int data_bytes, unsigned int cache, int socket)
 {
-	return make(name, n, PKTBUF_PRIV_BYTES, data_bytes + RTE_PKTMBUF_HEADROOM, cache, socket);
+	return make(name, LCORES, n, PKTBUF_PRIV_BYTES, data_bytes + RTE_PKTMBUF_HEADROOM, cache,
+		socket);
 }
 
 struct rte_mempool *
 pktbuf_header_pool(const char *name, unsigned int n, unsigned int cache, int socket)
 {
-	return make(name, n, PKTBUF_SMALL_PRIV_BYTES,
+	return make(name, LCORES, n, PKTBUF_SMALL_PRIV_BYTES,
 		PKTBUF_HEADER_DATA_BYTES + RTE_PKTMBUF_HEADROOM, cache, socket);
 }
 
 struct rte_mempool *
 pktbuf_attach_pool(const char *name, unsigned int n, unsigned int cache, int socket)
 {
-	return make(name, n, PKTBUF_SMALL_PRIV_BYTES, 0, cache, socket);
+	return make(name, LCORES, n, PKTBUF_SMALL_PRIV_BYTES, 0, cache, socket);
+}
+
+struct rte_mempool *
+pktbuf_stack_pool(const char *name, unsigned int n, unsigned int data_bytes, int socket)
+{
+	return make(name, "stack", n, 0, data_bytes + RTE_PKTMBUF_HEADROOM, 0, socket);
 }
 
 /* Header and trailer of an object, alignment, and its place in the ring. */

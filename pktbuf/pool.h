@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mbuf pools. Three kinds:
+ * Mbuf pools. Three kinds of a switch:
  *
  *   packets   received packets and copies; with a private area of PKTBUF_PRIV_BYTES, where the
  *             engines keep the state of a thread that hops to another lcore
@@ -8,7 +8,7 @@
  *   attaches  mbufs without data, through which a result refers to its payload; the private area
  *             holds the reference count
  *
- * All use the ring_mt_rts mempool: if an lcore is preempted while it exchanges mbufs with the common
+ * These use the ring_mt_rts mempool: if an lcore is preempted while it exchanges mbufs with the common
  * ring, the others continue. With DPDK's default they would spin until it runs again, which stops a
  * machine whose lcores share CPUs (DPDK Programmer's Guide, Ring Library,
  * "Relaxed Tail Sync").
@@ -41,6 +41,13 @@ struct rte_mempool *pktbuf_header_pool(
 	const char *name, unsigned int n, unsigned int cache, int socket);
 struct rte_mempool *pktbuf_attach_pool(
 	const char *name, unsigned int n, unsigned int cache, int socket);
+
+/*
+ * For threads that are no lcores and take turns under a lock: no cache, no private area, and the mbuf that was freed last
+ * is the next one. For the rest as pktbuf_packet_pool().
+ */
+struct rte_mempool *pktbuf_stack_pool(
+	const char *name, unsigned int n, unsigned int data_bytes, int socket);
 
 /* Approximate bytes of such a pool (the ring and per-object overhead are estimated). */
 size_t pktbuf_packet_pool_bytes(unsigned int n, unsigned int data_bytes);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """AllReduce end to end, over hosts, links and switch, and what the hosts' CPU time yields; beside iperf3 through the
-same switch.
+same switch, or dpdk-testpmd in its place.
 
     weir-bench hosts [--hosts 2,4] [--mtu 1500,9000] [--sizes 4,64K,256K] [--against BUILD] [--quick]
 
@@ -15,6 +15,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import statistics
 import sys
 import time
@@ -24,6 +25,7 @@ for _place in ('rack', 'faults'):  # in the source, and installed
     sys.path.insert(0, os.path.join(os.path.dirname(HERE), _place))
 
 from experiment import Teller, add_outputs, keep, machine, play, size, size_text, table, write_json  # noqa: E402
+from memif import MemifRack  # noqa: E402
 from plots import SHADES, Panel, Plot  # noqa: E402
 from rack import Rack, RackError, job  # noqa: E402
 
@@ -58,8 +60,26 @@ def sockets(rack, elements, seconds):
                                     for rate in (0, int(tcp['goodput'] * 5e8))), key=lambda one: one['goodput'])}
 
 
+class Devices(MemifRack):
+    idle = 'yield'
+
+
+def devices(rack, elements, seconds):
+    """The limit of memif: the same frames through testpmd in the switch's place, both ways, and the round trip of one of
+    4 bytes. Its hosts share a core."""
+    rack.switch.signal(signal.SIGSTOP)  # it would take a CPU
+    try:
+        rate = rack.testpmd(14 + HEADERS + 4 * elements, 64, seconds)
+        trips = rack.testpmd(14 + HEADERS + LATENCY, 1, seconds)
+    finally:
+        rack.switch.signal(signal.SIGCONT)
+    goodput = rate * elements * 32e-9
+    return {'io': {'goodput': goodput, 'per_core': 2 * goodput, 'time_us': 1e6 / trips}}
+
+
 # By the values of WEIR_TRANSPORT, with which weir-perf runs: the rack, what its limits are and how they are measured.
-TRANSPORTS = {'udp': (Rack, 'iperf3', sockets)}
+TRANSPORTS = {'udp': (Rack, 'iperf3', sockets), 'dpdk': (Devices, 'dpdk-testpmd', devices)}
+PACKAGES = {'dpdk-testpmd': 'dpdk-dev'}  # those that are called otherwise
 
 
 def options(words=None):
@@ -181,8 +201,10 @@ def limits_of(record):
 
 
 def cells(record, goodput, per_core, known=True):
-    """Of a row: how it compares with the limit."""
+    """Of a row: how it compares with the limit; a latency, if that has one: limit / row."""
     beside = limits_of(record)[-1]
+    if not known and 'time_us_' + beside in record:
+        return number(record['time_us_' + beside] / record['time_us']), '-'
     return number(goodput / record['goodput_' + beside], known), number(per_core / record['per_core_' + beside], known)
 
 
@@ -192,7 +214,7 @@ def lines(records, tool):
     for r in records:
         title = '%(hosts)d hosts, MTU %(mtu)d, blocks of %(elements)d elements' % r
         if title not in groups:
-            groups[title] = [('%s %s' % (tool, name), '-', number(r['goodput_' + name]), '-', '-', number(r['per_core_' + name]),
+            groups[title] = [('%s %s' % (tool, name), number(r.get('time_us_' + name, 0), 'time_us_' + name in r), number(r['goodput_' + name]), '-', '-', number(r['per_core_' + name]),
                               '-', *cells(r, r['goodput_' + name], r['per_core_' + name]), *['-'] * 3 * old)
                              for name in limits_of(r)]
         rates = r['bytes'] > LATENCY
@@ -259,12 +281,13 @@ def run(chosen):
 
 def main(words=None):
     chosen = options(words)
+    tool = TRANSPORTS[chosen.transport][1]
     why = 'needs root, for network namespaces' if os.getuid() != 0 else \
-        'needs iperf3: apt-get install iperf3' if not shutil.which('iperf3') else None
+        'needs %s: apt-get install %s' % (tool, PACKAGES.get(tool, tool)) if not shutil.which(tool) else None
     if why:
         print('weir-bench hosts: ' + why, file=sys.stderr)
         return 2
-    os.environ['WEIR_TRANSPORT'] = chosen.transport
+    os.environ.pop('WEIR_TRANSPORT', None)  # the rack sets it
     with contextlib.redirect_stdout(sys.stderr if chosen.json == '-' else sys.stdout):
         return play('hosts', lambda: run(chosen))
 

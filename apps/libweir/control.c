@@ -374,10 +374,14 @@ interface_of(struct in_addr address, char name[IF_NAMESIZE])
 static void
 check_mtu(struct weir_handle *h, const struct weir_member *member)
 {
-	int fd = connect_udp(h->own.sin_addr, member->address), mtu = 0;
+	int fd, code, mtu = 0;
 	socklen_t size = sizeof(mtu);
 	char text[TEXT_MAX], name[IF_NAMESIZE];
 
+	/* Others do not use the kernel's interfaces. */
+	if (weir_transport_find(&code, text, sizeof(text)) != &weir_transport_udp)
+		return;
+	fd = connect_udp(h->own.sin_addr, member->address);
 	if (fd < 0)
 		return;
 	if (getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &size) < 0)

@@ -120,10 +120,11 @@ print_silence(char text[SILENCE_MAX], const struct weir_handle *h, const char *w
 		print_address(where, to), ntohs(to->sin_port), what, h->noun, h->source,
 		print_address(own, &h->own), h->job_text, (unsigned long long)(ns / WEIR_NS_PER_MS),
 		error != 0 ? " (" : "", error != 0 ? strerror(error) : "",
-		error == ECONNREFUSED ? ": no process listens there)"
-			: lost        ? ": did this host lose its link or its address?)"
-			: error != 0  ? ")"
-				      : "");
+		error == ECONNREFUSED           ? ": no process listens there)"
+			: error == EHOSTUNREACH ? ": does it answer ARP?)"
+			: lost                  ? ": did this host lose its link or its address?)"
+			: error != 0            ? ")"
+						: "");
 	return text;
 }
 

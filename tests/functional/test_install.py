@@ -96,7 +96,7 @@ def built():
                 env=dict(os.environ, B=BUILD, F=folder))
     made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
     check({re.sub(r'\d+$', 'N', name) for name in made} ==
-          {'libweirN', 'libweir-bin', 'libweir-dev', 'python3-weir', 'libnccl-net-weir', 'weir'} |
+          {'libweirN', 'libweir-dpdk', 'libweir-bin', 'libweir-dev', 'python3-weir', 'libnccl-net-weir', 'weir'} |
           {'weir-' + kind for kind in mpis()}, '%s', made)
     return made
 
@@ -160,6 +160,13 @@ def a_host_has_the_library_without_the_switch():
                 /exchange/libnccl-net-weir.deb
             dpkg --verify %s libweir-dev libweir-bin python3-weir libnccl-net-weir
             weir-perf --version
+            if ldd /usr/lib/*/libweir.so.0 | grep rte; then exit 1; fi
+            export WEIR_DPDK='--no-huge --no-pci'
+            HOST='weir-perf --switch 10.0.0.1 --address 10.0.0.2 --job 1 --source 0 --sources 1'
+            WEIR_TRANSPORT=dpdk $HOST 2>&1 | grep 'cannot be loaded'
+            dpkg -i /exchange/libweir-dpdk.deb
+            WEIR_TRANSPORT=dpdk $HOST 2>&1 | grep 'DPDK has no device'
+            dpkg -P libweir-dpdk
             weirctl --version
             mkdir /tmp/x
             make -s -f /usr/share/doc/weir/examples/libweir/Makefile FOLDER=/tmp/x
