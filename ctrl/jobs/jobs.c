@@ -361,18 +361,33 @@ check_use(const struct ctrl_running *running, const struct ctrl_job_spec *spec,
 			  : ctrl_tenant_check(running, tenant, &spec->shape, why);
 }
 
-/* Full blocks of AlltoAll, if the job may have them and takes at most half of what is left. */
+/* How many more jobs like this one, after it, the switch has ids and records for. */
+static uint32_t
+jobs_to_come(const struct ctrl_running *running, const struct ppe_room *room)
+{
+	uint32_t ids = 0, jobs = room->records_free / room->records_needed;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		ids += running->by_id[i] == NULL;
+	jobs = jobs < ids ? jobs : ids;
+	return jobs > 0 ? jobs - 1 : 0;
+}
+
+/* Full blocks of AlltoAll, if they take no memory from the jobs to come, which may be as many without them. */
 static void
 fit_alltoall(const struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant)
 {
 	struct ctrl_refusal ignored;
-	struct ppe_room room;
+	struct ppe_room room, less;
 
+	spec->shape.alltoall = PPE_ALLTOALL_SHORT;
+	running->engine->room(running->ppe, &spec->shape, &less);
 	spec->shape.alltoall = PPE_ALLTOALL_FULL;
 	running->engine->room(running->ppe, &spec->shape, &room);
 	if (ctrl_job_in_tree(&spec->shape) || room.memory_needed > room.memory_free ||
-		2 * room.memory_needed > room.memory_left ||
+		room.memory_needed + less.memory_needed * jobs_to_come(running, &less) >
+			room.memory_left ||
 		check_use(running, spec, tenant, &ignored) < 0)
 		spec->shape.alltoall = PPE_ALLTOALL_SHORT;
 }

@@ -70,7 +70,7 @@ Test(ctrl_temporary, as_many_elements_as_fit)
 	}
 }
 
-/* Full blocks of AlltoAll, if the job takes at most half of what is left, and there is a piece of that size. */
+/* Full blocks of AlltoAll, if one more job fits the rest, as the records allow, and there is a piece of that size. */
 Test(ctrl_temporary, full_alltoall_if_it_fits)
 {
 	static const struct {
@@ -84,6 +84,7 @@ Test(ctrl_temporary, full_alltoall_if_it_fits)
 
 		played.piece = fits[i].piece;
 		played.left = fits[i].left;
+		played.records = 2 * 2 * spec.shape.window;
 		spec.shape.alltoall = CTRL_ALLTOALL_FIT;
 		spec.shape.nb_parents = fits[i].tree;
 		spec.shape.tree_ranks = spec.shape.nb_sources;
