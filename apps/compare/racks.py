@@ -24,7 +24,8 @@ class TwoRacks(Tree):
         super().__init__(leaves=RACKS, hosts=HOSTS, limited=True, build=build, mtu=systems.MTU,
                          changes={'workers': settings.get('workers', {})})
         self.rate = rate
-        self.add_job(systems.JOB, **settings.get('job', {}))
+        # A tree has no full blocks of alltoall.
+        self.add_job(systems.JOB, **{**settings.get('job', {}), 'alltoall': 'short'})
         # What starts processes on hosts keeps their files with those of the first rack.
         self.folder, self.program = self.leaves[0].folder, self.leaves[0].program
 

@@ -15,7 +15,7 @@ import time
 from control import Control, running
 from perf import SLOW, wait_row
 from tap import case, check, main, wait_for
-from wire import EXTENDED, JOIN
+from wire import EXTENDED, JOIN, PROBE
 from rack import Rack, job
 
 SIZES = ('-b', '4K', '-e', '16K', '-f', '2', '-n', '300', '-w', '0', '-d', 'int32')
@@ -102,16 +102,16 @@ def no_key_comes_twice(heard, least):
     begun = challenges(heard.received)
     check(len(begun) >= least, 'only %d generations: %s', len(begun), begun)
     check(len({challenge for _, challenge in begun}) == len(begun), 'a challenge came twice: %s', begun)
-    # Under one key a block has one message: who repeats it, repeats the same bytes.
+    # Under one key a block has one contribution and one probe: who repeats it, repeats the same bytes.
     said = {}
     for packet in heard.sent:
         generation = int.from_bytes(packet[8:10], 'big')
         if generation != 0 and packet[12] >> 4 != JOIN:
             check(packet[13] & 2, 'a contribution without a tag')
-            said.setdefault((generation, packet[1:5]), set()).add(packet)
+            said.setdefault((generation, packet[1:5], packet[12] >> 4 == PROBE), set()).add(packet)
     check(len(said) > 100, 'only %d blocks were overheard', len(said))
     numbers = [generation for generation, _ in begun]
-    for (generation, _), messages in said.items():
+    for (generation, _, _), messages in said.items():
         # Two runs of the switch may draw one number, with other challenges.
         check(len(messages) <= numbers.count(generation), 'two messages under one key and nonce')
 
@@ -320,7 +320,8 @@ def who_was_expelled_revokes_the_others():
         check('silent for too long' in found[2]['rejoins'][0]['error'], '%s', found[2]['rejoins'])
         for one in found[:2]:
             check(one['rejoins'][0]['code'] == -116, '%s', one['rejoins'])
-        check(rack.check_packets()['jobs'][0]['revokes'] == 1, 'revokes')
+        stats = rack.check_packets()['jobs'][0]
+        check(stats['revokes'] == 1, '%s', stats)
 
 
 @case
