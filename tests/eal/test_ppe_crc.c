@@ -184,11 +184,11 @@ Test(ppe_crc, allreduce, .timeout = 90)
 	static const unsigned int elements[] = {1, 2, 7, 16, 63, 64, 65, 256, 1000, ELEMENTS};
 
 	start(PPE_POLICY_WAIT, 0);
-	for (; plan.block < 80; plan.block++) {
+	for (; plan.block < 20; plan.block++) {
 		plan.elements = elements[plan.block % RTE_DIM(elements)];
 		plan.final = plan.block % 3 == 0;
 		plan.seed = plan.block;
-		rig.seed = plan.block < 40 ? 0 : plan.block; /* over segments */
+		rig.seed = plan.block < 10 ? 0 : plan.block; /* over segments */
 		for (unsigned int s = 0; s < SOURCES; s++)
 			contribute((s + plan.block) % SOURCES);
 		expect_results();
@@ -205,8 +205,8 @@ Test(ppe_crc, alltoall_without_own_slices, .timeout = 90)
 	start(PPE_POLICY_WAIT, WEIR_FLAG_SKIPS_OWN);
 	plan.collective = WEIR_COLLECTIVE_ALLTOALL;
 	plan.skips_own = 7;
-	for (; plan.block < 40; plan.block++) {
-		plan.elements = plan.block * 7 + 1;
+	for (; plan.block < 12; plan.block++) {
+		plan.elements = plan.block * 27 + 1;
 		for (unsigned int s = 0; s < SOURCES; s++)
 			contribute(s);
 		expect_results();
@@ -220,7 +220,7 @@ Test(ppe_crc, base_form, .timeout = 90)
 	struct weir_header h;
 
 	start(PPE_POLICY_WAIT, WEIR_FLAG_BASE_RESULTS);
-	for (; plan.block < 20; plan.block++) {
+	for (; plan.block < 6; plan.block++) {
 		for (unsigned int s = 0; s < SOURCES; s++) {
 			h = block_header(&plan, s);
 			h.extended = false;
@@ -229,7 +229,7 @@ Test(ppe_crc, base_form, .timeout = 90)
 		}
 		expect_results();
 	}
-	expect_drop(PPE_DROP_CRC, 20 * SOURCES);
+	expect_drop(PPE_DROP_CRC, 6 * SOURCES);
 	stop();
 }
 
@@ -239,14 +239,13 @@ Test(ppe_crc, damaged_contributions_are_dropped, .timeout = 90)
 	uint64_t dropped = 0;
 
 	start(PPE_POLICY_WAIT, 0);
-	for (unsigned int i = 0; i < 4 * SOURCES * (DAMAGES - 1); i++, plan.block++) {
+	for (unsigned int i = 0; i < 2 * SOURCES * (DAMAGES - 1); i++, plan.block++) {
 		const enum damage damage = 1 + i % (DAMAGES - 1);
 		const unsigned int which = i / (DAMAGES - 1) % SOURCES;
 
 		if (i % 2 == 0) {
 			contribute_damaged(which, damage);
-			expect_drop(PPE_DROP_CRC, ++dropped);
-			dropped--;
+			expect_drop(PPE_DROP_CRC, dropped + 1);
 		}
 		dropped++;
 		for (unsigned int s = 0; s < SOURCES; s++) {
@@ -256,7 +255,6 @@ Test(ppe_crc, damaged_contributions_are_dropped, .timeout = 90)
 				contribute(s);
 		}
 		expect_drop(PPE_DROP_CRC, dropped);
-		expect_silence();
 		cr_assert_eq(job_stats(1).blocks_complete, plan.block);
 		contribute(which);
 		expect_results();
