@@ -52,7 +52,7 @@ for _, dtype in ipairs({ 8, 9, 12, 13 }) do WIDE[dtype] = { [0] = FP32, FP32, [4
 local ROOTED = { true, [3] = true, [4] = true, [5] = true }
 local BASE_BYTES, EXTENDED_BYTES, BITMAP_BYTES, JOIN_BYTES, MISMATCH_BYTES = 12, 16, 32, 16, 8
 local TAG_BYTES, CHALLENGE_BYTES, NONCE_BYTES, COUNT_BYTES, KEY_BYTES = 16, 16, 16, 4, 32 -- of jobs with a key
-local DISPLACED_BYTES = 12
+local DISPLACED_BYTES, CRC_BYTES = 12, 4
 
 local FORM_BASE, FORM_EXTENDED = 0, 1
 local FORM = { [0] = "base", "extended" }
@@ -80,6 +80,7 @@ local f = {
 	authenticated = ProtoField.bool("weir.flags.authenticated", "a tag ends the packet", 8, nil, 0x02),
 	up = ProtoField.bool("weir.flags.up", "from a switch to its parent", 8, nil, 0x04),
 	skips_own = ProtoField.bool("weir.flags.skips_own", "would leave out its own slices", 8, nil, 0x08),
+	has_crc = ProtoField.bool("weir.flags.crc", "a CRC ends the packet", 8, nil, 0x08),
 	root = ProtoField.uint8("weir.root", "root"),
 	status = ProtoField.uint8("weir.status", "status", base.DEC, STATUS),
 	payload = ProtoField.bytes("weir.payload", "payload"),
@@ -99,10 +100,12 @@ local f = {
 	newer_port = ProtoField.uint16("weir.displaced.port", "UDP port"),
 	newer_mac = ProtoField.ether("weir.displaced.mac", "MAC address"),
 	tag = ProtoField.bytes("weir.tag", "tag"),
+	crc = ProtoField.uint32("weir.crc", "CRC", base.HEX),
 	trailer = ProtoField.bytes("weir.trailer", "beyond the packet"),
 	window = ProtoField.uint16("weir.join.window", "window"),
 	options = ProtoField.uint16("weir.join.options", "options", base.HEX, nil, 0xf000),
 	full_rows = ProtoField.bool("weir.join.full_rows", "alltoall has full rows", 16, nil, 0x1000),
+	crcs = ProtoField.bool("weir.join.crc32c", "packets end with a CRC", 16, nil, 0x8000),
 	elements = ProtoField.uint16("weir.join.elements", "elements", base.DEC, nil, 0x0fff),
 	join_sources = ProtoField.uint16("weir.join.sources", "sources"),
 	join_dtype = ProtoField.uint8("weir.join.dtype", "dtype", base.DEC, DTYPE, 0xf0),
@@ -164,7 +167,7 @@ weir.prefs.shown = Pref.uint("Elements shown", 16, "Of each payload, the first s
 -- ---------------------------------------------------------------- state of the capture
 
 local frames -- by frame number: what is known beyond its bytes
-local jobs -- by switch and job: {sources = number, dtype = code, narrow = boolean, source = {[id] = true}, rank = {[id] = rank},
+local jobs -- by switch and job: {sources = number, dtype = code, narrow = boolean, crc = boolean, source = {[id] = true}, rank = {[id] = rank},
 -- skips = {[id] = boolean}, switch = {[id] = true}}
 local streams -- by switch, job and generation: {[source] = stream}
 
@@ -284,6 +287,7 @@ local function learn_join(h, buf, at)
 	job.rank[h.src] = h.root
 	local dtype = buf(at + 6, 1):bitfield(0, 4)
 	job.dtype = DTYPE[dtype] and dtype or job.dtype
+	job.crc = buf(at + 2, 1):bitfield(0, 1) == 1
 	job.narrow = buf(at + 7, 1):bitfield(5, 1) == 1
 	job.skips[h.src] = buf(at + 7, 1):bitfield(4, 1) == 1
 end
@@ -300,7 +304,7 @@ local function learn(h, buf, pinfo)
 	end
 	job.switch[h.src] = job.switch[h.src] or h.up
 	frame.switch, frame.narrow = job.switch[h.src], job.narrow
-	frame.dtype = job.dtype
+	frame.dtype, frame.crc = job.dtype, job.crc
 	frame.job_sources = job.sources
 	frame.rank, frame.skips = job.rank[h.src], job.skips[h.src] -- both nil: not known
 	frame.highest = job.highest
@@ -399,7 +403,7 @@ local function show_header(tree, buf, h)
 		flags:add(f.base_results, buf(13, 1))
 		flags:add(f.authenticated, buf(13, 1))
 		flags:add(f.up, buf(13, 1))
-		flags:add(f.skips_own, buf(13, 1))
+		flags:add(h.kind == JOINING and f.skips_own or f.has_crc, buf(13, 1))
 		tree:add(f.root, buf(14, 1))
 		tree:add(f.status, buf(15, 1))
 	else
@@ -578,7 +582,9 @@ local function show_join(tree, buf, at, h, complain)
 	local sources = buf(at + 4, 2):uint()
 	local dtype, op = buf(at + 6, 1):bitfield(0, 4), buf(at + 6, 1):bitfield(4, 4)
 	item:add(f.window, buf(at, 2))
-	item:add(f.options, buf(at + 2, 2)):add(f.full_rows, buf(at + 2, 2))
+	local options = item:add(f.options, buf(at + 2, 2))
+	options:add(f.crcs, buf(at + 2, 2))
+	options:add(f.full_rows, buf(at + 2, 2))
 	item:add(f.elements, buf(at + 2, 2))
 	item:add(f.join_sources, buf(at + 4, 2))
 	item:add(f.join_dtype, buf(at + 6, 1))
@@ -596,7 +602,7 @@ local function show_join(tree, buf, at, h, complain)
 	while power < window do power = power * 2 end
 	if window ~= power then complain("window " .. window .. " is no power of two") end
 	if elements < 1 then complain("elements 0 is not in 1..4095") end
-	if buf(at + 2, 1):bitfield(0, 3) ~= 0 then complain("an option is reserved") end
+	if buf(at + 2, 1):bitfield(1, 2) ~= 0 then complain("an option is reserved") end
 	if sources < 1 or sources > 256 then complain("sources " .. sources .. " is not in 1..256") end
 	if not DTYPE[dtype] or not OP[op] then complain("dtype or op of the base form is reserved") end
 	local group = buf(at + 12, 1):uint()
@@ -665,10 +671,17 @@ local function carried(h, frame, bytes, size, complain)
 	return row[first] == COLUMN and there or math.min(there, h.count)
 end
 
+-- Does a CRC end the packet? In the base form an accepted join tells.
+local function has_crc(h, frame)
+	if h.kind == JOINING then return false end
+	if h.flags == nil then return frame.crc and h.status ~= REFUSED and h.status ~= DISPLACED end
+	return h.flags >= 8
+end
+
 -- What follows the header, part by part: {bytes, show(at)}, in order.
 local function parts_of(tree, buf, h, frame, complain)
 	local parts = {}
-	local elements = h.kind == CONTRIBUTION or h.kind == RESULT
+	local elements, crc = h.kind == CONTRIBUTION or h.kind == RESULT, has_crc(h, frame)
 	if elements and h.count > 0 then
 		local wide = h.up and not frame.narrow and (WIDE[h.dtype] or {})[h.op]
 		local dtype = REDUCES[h.collective or 0] and wide or h.dtype or frame.dtype or weir.prefs.dtype
@@ -677,6 +690,7 @@ local function parts_of(tree, buf, h, frame, complain)
 				frame.dtype and ", from an accepted join" or ", from the preferences")
 		end
 		local beyond = (h.degraded and BITMAP_BYTES or 0) + (h.tagged and TAG_BYTES or 0)
+			+ (crc and CRC_BYTES or 0)
 		-- With an unknown type, all the rest is elements.
 		local size, whole = DTYPE_BYTES[dtype], buf:reported_len() - h.bytes - beyond
 		h.carried = size and carried(h, frame, whole, size, complain) or h.count
@@ -708,6 +722,9 @@ local function parts_of(tree, buf, h, frame, complain)
 			bytes(f.wrapped, KEY_BYTES)
 		end
 		bytes(f.tag, TAG_BYTES)
+	end
+	if crc then
+		parts[#parts + 1] = { CRC_BYTES, function(at) tree:add_le(f.crc, buf(at, CRC_BYTES)) end }
 	end
 	return parts
 end

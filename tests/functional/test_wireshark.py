@@ -132,7 +132,7 @@ def packets_of_the_protocol_page():
                   'Barrier', 'Barrier', 'Result', 'Result', 'Result', 'Result', 'Contribution', 'Contribution',
                   'Result', 'Contribution', 'Result', 'Join job', 'Join waiting', 'Join accepted', 'Join accepted', 'Contribution',
                   'Join job', 'Join refused', 'Join displaced', 'Status waiting', 'Status waiting', 'Partial result',
-                  'Partial result', 'Acknowledgement', 'Status error', 'Status mismatch', 'Status expired',
+                  'Partial result', 'Acknowledgement', 'Probe', 'Status waiting', 'Status error', 'Status mismatch', 'Status expired',
                   'Status stale', 'Status out-of-window', 'Status unsupported', 'Contribution', 'Contribution',
                   'Partial result', 'Contribution', 'Contribution', 'Join job', 'Join waiting']
         for info, start in zip(infos, starts):
@@ -485,6 +485,11 @@ def impossible_and_cut_off_packets():
         (frame('10.77.0.1', header(1, 5, 0, 7, 0, (JOIN, 0, 0, 1, 0))), 0, 0),  # repeated in generation 7
         (frame('10.77.0.1', header(1, 5, 0, 0, 3, (JOIN, 0, 0, 1, 0))), 1, 0),
         (reply(header(1, 5, 0, 7, 0, (JOIN, 0, 0, 1, 0)) + bytes(16)), 1, 0),
+        # With a CRC: a contribution, one that lacks it, a probe; a join of a host has none.
+        (frame('10.77.0.1', header(1, 5, 0, 7, 1, (ALLREDUCE, 0, FP32, 8, 0)) + bytes(8)), 0, 0),
+        (frame('10.77.0.1', header(1, 5, 0, 7, 1, (ALLREDUCE, 0, FP32, 8, 0)) + bytes(4)), 0, 1),
+        (frame('10.77.0.1', header(1, 5, 0, 7, 0, (13, 0, 0, 8, 0)) + bytes(4)), 0, 0),
+        (frame('10.77.0.1', header(1, 5, 0, 7, 0, (JOIN, 0, 0, 8, 0))), 0, 0),
     ]
     with folder() as home:
         path = os.path.join(home, 'bad.pcap')
