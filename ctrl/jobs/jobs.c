@@ -380,14 +380,15 @@ fit_alltoall(const struct ctrl_running *running, struct ctrl_job_spec *spec,
 {
 	struct ctrl_refusal ignored;
 	struct ppe_room room, less;
+	uint64_t left;
 
 	spec->shape.alltoall = PPE_ALLTOALL_SHORT;
 	running->engine->room(running->ppe, &spec->shape, &less);
 	spec->shape.alltoall = PPE_ALLTOALL_FULL;
 	running->engine->room(running->ppe, &spec->shape, &room);
+	left = spec->open ? ctrl_open_left(running, room.memory_left) : room.memory_left;
 	if (ctrl_job_in_tree(&spec->shape) || room.memory_needed > room.memory_free ||
-		room.memory_needed + less.memory_needed * jobs_to_come(running, &less) >
-			room.memory_left ||
+		room.memory_needed + less.memory_needed * jobs_to_come(running, &less) > left ||
 		check_use(running, spec, tenant, &ignored) < 0)
 		spec->shape.alltoall = PPE_ALLTOALL_SHORT;
 }

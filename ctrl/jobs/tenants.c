@@ -133,6 +133,15 @@ count_open(const struct ctrl_running *running)
 	return n;
 }
 
+uint64_t
+ctrl_open_left(const struct ctrl_running *running, uint64_t left)
+{
+	struct ctrl_use use;
+
+	sum(running, NULL, true, NULL, &use);
+	return left > use.memory ? (left - use.memory) / 2 : 0;
+}
+
 int
 ctrl_open_check(
 	const struct ctrl_running *running, const struct ppe_job *job, struct ctrl_refusal *why)
@@ -152,7 +161,7 @@ ctrl_open_check(
 	/* Half of what these jobs have and what is free. */
 	records = (use.blocks / workers + room.records_free) / 2 <
 		use.blocks / workers + room.records_needed;
-	if (!records && (use.memory + room.memory_left) / 2 >= use.memory + room.memory_needed)
+	if (!records && room.memory_needed <= ctrl_open_left(running, room.memory_left))
 		return 0;
 	ctrl_deny(why, CTRL_REFUSED_MEMORY, records ? "window" : NULL,
 		"jobs of clients without a token get at most half of the %s: close some, take a "

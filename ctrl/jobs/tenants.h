@@ -30,6 +30,9 @@ void ctrl_tenant_use(
 int ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
 	const struct ppe_job *job, struct ctrl_refusal *why);
 
+/* Bytes that jobs of clients without a token may still take: of what they have and of the `left` bytes, half. */
+uint64_t ctrl_open_left(const struct ctrl_running *running, uint64_t left);
+
 /*
  * May clients without a token have another job of this shape? Not more than api.open_jobs of them, those that are
  * leaving not counted; and all together get at most half of the memory and of the block records that other jobs leave.

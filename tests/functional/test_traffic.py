@@ -26,9 +26,10 @@ def without_repetitions(stats):
     All blocks of these vectors are alike, so what is repeated is as large as the rest.
     """
     blocks = stats['packets_sent'] - stats['retransmissions']
+    answers = {'sent': 0, 'received': stats['waiting']}  # to probes: a header and a bitmap
     found = []
     for way in ('sent', 'received'):
-        each, rest = divmod(stats['wire_' + way], stats['packets_' + way])
+        each, rest = divmod(stats['wire_' + way] - answers[way] * (42 + 16 + 32), max(stats['packets_' + way] - answers[way], 1))
         if rest:  # something else came between: that a block waits
             return None
         found.append(each * blocks)
