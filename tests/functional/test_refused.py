@@ -17,6 +17,7 @@ from elements import OPERATIONS, TYPE, TYPES
 from libweir import ARGUMENTS, Handle, Library, addresses, c_request, environment
 from rack import SWITCH_ADDRESS, job
 from reference import COLLECTIVES, REDUCING, ROOTED
+from wire import PROBE
 from wire import OK, UNSUPPORTED, Peer, header, join_all
 
 
@@ -149,7 +150,7 @@ def ask(peer, block, collective, op=0, dtype=4, root=0, count=1):
 @case
 def by_the_switch():
     draw = seed()
-    table = [(c, o, t) for c in range(14) for o in range(16) for t in range(16)
+    table = [(c, o, t) for c in range(PROBE) for o in range(16) for t in range(16)
              if c != COLLECTIVES.index('barrier')]
     draw.shuffle(table)
     block = 0
