@@ -17,8 +17,7 @@ from elements import OPERATIONS, TYPE, TYPES
 from libweir import ARGUMENTS, Handle, Library, addresses, c_request, environment
 from rack import SWITCH_ADDRESS, job
 from reference import COLLECTIVES, REDUCING, ROOTED
-from wire import PROBE
-from wire import OK, UNSUPPORTED, Peer, header, join_all
+from wire import OK, PROBE, UNSUPPORTED, Peer, header, join_all
 
 
 
