@@ -33,7 +33,7 @@
 	X(DUPLICATE, "duplicate", "the block already has this source's contribution")              \
 	X(ACKNOWLEDGED, "acknowledged", "acknowledgement of a result, without a contribution")     \
 	X(PROBED, "probed", "question of a source for a block, answered without a result")         \
-	X(KNOWN, "known", "repeated acknowledgement")                                              \
+	X(KNOWN, "known", "repeated acknowledgement, or a probe by a source that has the result")  \
 	X(LATE, "late", "the block was completed before the contribution arrived")                 \
 	X(EXPIRED, "expired", "the block is over and its result is gone")                          \
 	X(WINDOW, "window", "block ahead of the job's window")                                     \

@@ -152,6 +152,12 @@ read_settings(char *text, size_t size)
 	char *end = NULL;
 	unsigned long value = mtu != NULL ? strtoul(mtu, &end, 10) : 0;
 
+	/* Its driver takes an mbuf's memory for its own: what refers to a user's buffer goes wrong. */
+	if (setting("WEIR_DPDK") != NULL && strstr(setting("WEIR_DPDK"), "zero-copy=yes") != NULL) {
+		snprintf(text, size,
+			"WEIR_DPDK: memif with zero-copy=yes is not supported: leave it out");
+		return -EINVAL;
+	}
 	if (mtu != NULL && (*end != '\0' || value < MTU_LEAST || value > MTU_MOST)) {
 		snprintf(text, size, "WEIR_DPDK_MTU: \"%s\" is no number in [%d, %d]", mtu,
 			MTU_LEAST, MTU_MOST);

@@ -222,6 +222,7 @@ dpdk_send(struct weir_transport *t, const struct weir_tx *tx, unsigned int n)
 
 		if (code < 0)
 			return code;
+		mac = __atomic_load_n(&end->switch_mac, __ATOMIC_RELAXED);
 	}
 	end->unanswered_since = 0;
 	memcpy(&known, &end->frame.ether.dst_addr, sizeof(end->frame.ether.dst_addr));
@@ -254,8 +255,10 @@ dpdk_receive(struct weir_transport *t, bool group, struct weir_rx *rx, unsigned 
 	pthread_mutex_lock(&device.receiving);
 	rte_pktmbuf_free_bulk(end->given, end->given_count);
 	__atomic_store_n(&end->polls, true, __ATOMIC_RELAXED);
-	while (end->tail - end->head < n && device_poll() == BURST)
-		;
+	/* Frames for others must not keep this thread. */
+	for (unsigned int turn = 0; turn < INBOX / BURST && end->tail - end->head < n; turn++)
+		if (device_poll() < BURST)
+			break;
 	__atomic_store_n(&end->polls, false, __ATOMIC_RELAXED);
 	while (got < n && end->head != end->tail) {
 		struct rte_mbuf *m = end->inbox[end->head++ % INBOX];

@@ -70,8 +70,8 @@ TAILQ_HEAD(weir_slots, weir_slot);
  *
  * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source. So silence is answered with
  * PROBE packets (for as many blocks, or for the only one, one timeout after the other), then with as many after twice the
- * timeout, up to the retransmission timeout, which itself backs off while no probe is answered. An answer allows another
- * probe until all blocks are known to be there, and two if the contribution was lost. So a lost window is
+ * timeout, up to the retransmission timeout, which itself backs off while no result comes. An answer allows another
+ * probe until all blocks are known to be there, and two if the contribution was lost for the first time. So a lost window is
  * repaired as fast as a slow start, and a straggler costs each host PROBE packets per timeout.
  *
  * Gaps: a block counts as lost when a block transmitted `gap` or more transmissions later has its result (only

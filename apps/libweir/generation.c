@@ -114,8 +114,10 @@ take_accepted(struct weir_handle *h, const struct weir_header *reply, const uint
 		(weir_get16(payload + offsetof(struct weir_join_reply, elements)) >>
 				WEIR_JOIN_MUST_SHIFT &
 			WEIR_JOIN_MUST_CRC32C) != 0;
-	if (h->checked && h->auth == NULL) {
-		if (!weir_crc_holds(reply, payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + bytes)) {
+	/* Its length tells whether it has a CRC, which no bit flips. */
+	if (h->auth == NULL && (h->checked || bytes == expected + WEIR_CRC_BYTES)) {
+		if (!h->checked ||
+			!weir_crc_holds(reply, payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + bytes)) {
 			WEIR_COUNT(h, crc, 1);
 			return 0;
 		}

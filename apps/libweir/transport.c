@@ -68,9 +68,13 @@ weir_transport_find(int *code, char *text, size_t size)
 	pthread_mutex_lock(&lock);
 	name = chosen[0] != '\0' ? chosen : secure_getenv("WEIR_TRANSPORT");
 	if (name != NULL && name[0] != '\0' && strcmp(name, "udp") != 0) {
-		if (loaded == NULL || strcmp(loaded_from, name) != 0)
-			*code = strlen(name) < sizeof(loaded_from) ? load(name, text, size)
-								   : -EINVAL;
+		if (strlen(name) >= sizeof(loaded_from)) {
+			snprintf(text, size, "WEIR_TRANSPORT is longer than %zu characters",
+				sizeof(loaded_from) - 1);
+			*code = -EINVAL;
+		} else if (loaded == NULL || strcmp(loaded_from, name) != 0) {
+			*code = load(name, text, size);
+		}
 		ops = *code == 0 ? loaded : NULL;
 	}
 	pthread_mutex_unlock(&lock);

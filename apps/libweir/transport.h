@@ -28,10 +28,10 @@
 #define WEIR_TRANSPORT_SYMBOL "weir_transport"
 
 /*
- * A datagram to send: `count` pieces, in order; behind them in the array are those of the next one. A transport has read them when send() returns; but `lasting` pieces, from
- * the second on, are of the operation's buffer, to which a device may refer longer. That memory stays until the operation
- * has ended. Its bytes may change once the block's result has come; whatever such a datagram carries then, the switch no
- * longer adds it.
+ * A datagram to send: `count` pieces, in order; behind them in the array are those of the next datagram. A transport has
+ * read them when send() returns; but `lasting` pieces, from the second on, are of the operation's buffer, to which a
+ * device may refer longer. That memory stays until the operation has ended. Its bytes may change once the block's result
+ * has come; whatever such a datagram carries then, the switch no longer adds it.
  */
 struct weir_tx {
 	const struct iovec *pieces;
@@ -98,8 +98,8 @@ struct weir_transport_ops {
 	 *   others       of the host's network: weir_soft_error() says whether repetition may help
 	 */
 	int (*send)(struct weir_transport *transport, const struct weir_tx *tx, unsigned int n);
-	/* Take up to n datagrams that have come; group: after WEIR_READY_GROUP. Returns how many; fewer than n: there are no
-	 * more. One call costs at most one system call. */
+	/* Take up to n datagrams that have come; group: after WEIR_READY_GROUP. Returns how many; 0: there are none. A
+	 * transport may hand out fewer than there are. One call costs at most one system call. */
 	unsigned int (*receive)(
 		struct weir_transport *transport, bool group, struct weir_rx *rx, unsigned int n);
 

@@ -131,19 +131,22 @@ prepare(struct inbox *in, unsigned int message)
 	};
 }
 
-/* Room for datagrams of so many bytes. False: no memory. */
+/* Room for datagrams of so many bytes. False: no memory, and the inbox is as it was. */
 static bool
 inbox_create(struct udp *u, size_t datagram)
 {
 	struct inbox *in = &u->inbox;
+	size_t stride = u->joins ? JOINED_STRIDE : datagram;
+	unsigned int messages = u->joins ? MESSAGES / 2 : MESSAGES;
+	uint8_t *bytes = malloc(messages * stride);
 
-	free(in->bytes);
-	in->stride = u->joins ? JOINED_STRIDE : datagram;
-	in->messages = u->joins ? MESSAGES / 2 : MESSAGES;
-	in->count = in->next = 0;
-	in->bytes = malloc(in->messages * in->stride);
-	if (in->bytes == NULL)
+	if (bytes == NULL)
 		return false;
+	free(in->bytes);
+	in->bytes = bytes;
+	in->stride = stride;
+	in->messages = messages;
+	in->count = in->next = 0;
 	for (unsigned int i = 0; i < in->messages; i++)
 		prepare(in, i);
 	return true;
@@ -329,10 +332,9 @@ udp_send(struct weir_transport *t, const struct weir_tx *tx, unsigned int n)
 		packed += taken[messages++];
 	}
 	sent = sendmmsg(t->fd, u->out, messages, MSG_DONTWAIT);
-	if (sent < 0 && taken[0] > 1 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM &&
-		errno != EINTR) {
-		/* Kernel or interface can't cut messages (EIO, EINVAL, EOPNOTSUPP); or something else is wrong: one
-		 * datagram tells. */
+	if (sent < 0 && taken[0] > 1 &&
+		(errno == EIO || errno == EINVAL || errno == EOPNOTSUPP || errno == EMSGSIZE)) {
+		/* Kernel or interface cannot cut messages, or something else is wrong: one datagram tells. */
 		u->segments = false;
 		sent = udp_send(t, tx, 1);
 		u->segments = sent < 0;
@@ -434,14 +436,22 @@ udp_errors(struct weir_transport *t, int *soft)
 
 /* ---- waiting ---- */
 
-/* Poll until there is something to hand out, or until `end`: receiving at once saves a system call per batch. */
+#define WAKE_TURNS 16 /* receive calls for one look at wake_fd */
+
+/* Poll until there is something to hand out, until wake_fd is readable, or until `end`: receiving at once saves a system
+ * call per batch. True: there is something. */
 static bool
-poll_until(struct udp *u, uint64_t end)
+poll_until(struct udp *u, int wake_fd, uint64_t end)
 {
+	struct pollfd wake = {.fd = wake_fd, .events = POLLIN}; /* -1 is ignored */
+	unsigned int turn = 0;
+
 	do {
 		if (fetch(u, false, MESSAGES) ||
 			(u->transport.group_fd >= 0 && fetch(u, true, MESSAGES)))
 			return true;
+		if (++turn % WAKE_TURNS == 0 && poll(&wake, 1, 0) > 0)
+			return false;
 		sched_yield();
 	} while (weir_now() < end);
 	return false;
@@ -458,7 +468,7 @@ udp_wait(struct weir_transport *t, int wake_fd, bool tx, uint64_t spin, uint64_t
 	};
 	unsigned int ready = 0;
 
-	if (u->inbox.next < u->inbox.count || (spin != 0 && !tx && poll_until(u, spin)))
+	if (u->inbox.next < u->inbox.count || (spin != 0 && !tx && poll_until(u, wake_fd, spin)))
 		return u->inbox.group ? WEIR_READY_GROUP : WEIR_READY_RX;
 	weir_sleep(polls, 3, due);
 	if (polls[0].revents & POLLIN)

@@ -64,8 +64,8 @@
  * undefined. (A call that could not begin, for -ENOMEM or an -EMSGSIZE of too many slices, has sent nothing and does
  * not change the handle; sources that could begin it wait for this one.)
  *
- * Cost: one system call for up to 512 packets that leave, or 64 that come (several times as many where the kernel joins
- * them); no copy to send, one to receive; see spin_us.
+ * Cost: one system call for up to 512 packets that leave, or for up to 64 that come (with UDP_GRO for up to 32 messages,
+ * into which the kernel may have joined several packets each); no copy to send, one to receive; see spin_us.
  */
 #ifndef APPS_LIBWEIR_WEIR_H
 #define APPS_LIBWEIR_WEIR_H

@@ -287,7 +287,6 @@ static void
 back_off(struct weir *weir)
 {
 	struct weir_ring *r = &weir->ring;
-
 	bool full = timeout(r) >= r->rtt.rto;
 
 	r->silence += r->silence < SILENCE_MOST;
@@ -339,10 +338,9 @@ probe_answered(struct weir *weir, struct weir_slot *slot, bool in, uint64_t now)
 	if (slot->probes == 1)
 		weir_path_sample(&r->path, since(slot->asked_at, now), true);
 	slot->probes = 0;
-	weir_rtt_answered(&r->rtt);
-	WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
 	if (!in) {
-		r->allowance += 2;
+		/* Not so when it was repeated in vain: the switch holds it back. */
+		r->allowance += slot->tries == 1 ? 2 : 0;
 		repeat(weir, slot);
 		return;
 	}

@@ -296,9 +296,9 @@ weir_iv(unsigned int collective)
 }
 
 /*
- * What the CRC of a packet from the switch covers in place of its header, which it follows: the extended header that says the
- * same. The results that are the same for all receivers have one CRC, so src_id counts as 0 in them; and type and operation
- * count as 0 where there are no elements. docs/protocol.md, "Integrity".
+ * What the CRC of a packet from the switch covers in place of its header: the extended header that says the same. In
+ * results to all, which share a CRC where they are the same, src_id counts as 0. Type and operation count as 0 where there
+ * are no elements. docs/protocol.md, "Integrity".
  */
 static inline void
 weir_header_covered(const struct weir_header *h, uint8_t covered[WEIR_EXT_BYTES])

@@ -129,6 +129,7 @@ def what_is_wrong_is_said():
         refused(rack, r'which device\?: DPDK has net_memif0 net_null0; WEIR_DPDK_PORT', WEIR_DPDK=memif + ' --vdev=net_null0')
         refused(rack, r'no device net_x: DPDK has net_memif0;', WEIR_DPDK_PORT='net_x')
         refused(rack, r'net_memif0 .* -m in WEIR_DPDK', WEIR_DPDK=memif.replace('-m 64', '-m 4'))
+        refused(rack, r'zero-copy=yes is not supported', WEIR_DPDK=memif + ',zero-copy=yes')
         refused(rack, r'WEIR_DPDK_MTU: "9k" is no number in \[576, 9600\]', WEIR_DPDK_MTU='9k')
         refused(rack, r'WEIR_DPDK_IDLE: "nap" is not spin', WEIR_DPDK_IDLE='nap')
         refused(rack, r'WEIR_DPDK_SWITCH_MAC: "02:00" is no MAC', WEIR_DPDK_SWITCH_MAC='02:00')

@@ -71,8 +71,6 @@ Test(weir_timers, it_has_bounds)
 	cr_expect_eq(rtt.rto, WEIR_RTO_BASE);
 }
 
-/* A window that fills a slow link makes round trips of a steady length, of its own making: the timeout must
- * leave them room, or all of the window would be sent again, and that would make them longer still. */
 /* The path's estimate: what waited for others does not count, answers to probes do. */
 Test(weir_timers, the_path_is_shorter_than_what_waits_for_others)
 {
@@ -96,6 +94,8 @@ Test(weir_timers, the_path_is_shorter_than_what_waits_for_others)
 	cr_expect_eq(weir_pto(&path), WEIR_PTO_LEAST);
 }
 
+/* A window that fills a slow link makes round trips of a steady length, of its own making: the timeout must
+ * leave them room, or all of the window would be sent again, and that would make them longer still. */
 Test(weir_timers, steady_queues_are_no_losses)
 {
 	struct weir_rtt rtt;
@@ -428,6 +428,48 @@ Test(weir_timers, unanswered_probes_end_in_a_repetition, .timeout = 90)
 	answer(0);
 	end();
 	stop();
+}
+
+/* A window for which nothing comes but answers to probes, for a second. */
+static void
+answers_without_results(bool in)
+{
+	uint64_t contributions = 0, probes = 0, began;
+	struct weir_header h;
+
+	start();
+	begin(WINDOW);
+	began = now_ns();
+	while (now_ns() - began < MS(1000)) {
+		if (!hear(&h, 100))
+			continue;
+		if (h.collective != WEIR_COLLECTIVE_PROBE) {
+			contributions++;
+			continue;
+		}
+		probes++;
+		tell(&h, in);
+	}
+	for (uint32_t block = 0; block < WINDOW; block++)
+		answer(block);
+	end();
+	/* Each block, what the first answers allow, and four at each timeout, which doubles. */
+	cr_expect_geq(probes, WINDOW);
+	cr_expect_leq(probes, 5u * WINDOW, "%llu", (unsigned long long)probes);
+	cr_expect_geq(contributions, in ? WINDOW : 2u * WINDOW);
+	cr_expect_leq(contributions, in ? WINDOW : 5u * WINDOW, "%llu",
+		(unsigned long long)contributions);
+	stop();
+}
+
+Test(weir_timers, a_straggler_is_asked_for_now_and_then, .timeout = 90)
+{
+	answers_without_results(true);
+}
+
+Test(weir_timers, what_is_held_back_is_not_sent_again_and_again, .timeout = 90)
+{
+	answers_without_results(false);
 }
 
 Test(weir_timers, silence_is_asked_less_and_less, .timeout = 90)
