@@ -74,7 +74,7 @@
 	X(alltoall, BOTH, NO, WORD, shape.alltoall, "", "short", 0, 0, "short|full|fit", \
 		"Blocks of AlltoAll. `short`: the rows of all sources share a buffer, and a packet carries `elements` / n. `full`: " \
 		"a packet carries `elements`; the job reserves as many more buffers, n times as large (512 KiB at most). Not in " \
-		"a tree. `fit`, over the control API alone: full, if enough memory is left for as many jobs without it as may still be created.") \
+		"a tree. `fit`, over the control API alone: full, if all jobs with full blocks then take at most a quarter of the memory.") \
 	X(generation, FILE, NO, INTEGER, shape.fixed_generation, "", "0", 0, 65535, NULL, \
 		"0: sources join, and a generation begins when all have joined. Otherwise the number of the only " \
 		"generation, which needs no joins: for packet generators.") \

@@ -361,34 +361,39 @@ check_use(const struct ctrl_running *running, const struct ctrl_job_spec *spec,
 			  : ctrl_tenant_check(running, tenant, &spec->shape, why);
 }
 
-/* How many more jobs like this one, after it, the switch has ids and records for. */
-static uint32_t
-jobs_to_come(const struct ctrl_running *running, const struct ppe_room *room)
+/* Bytes of all jobs with full blocks of AlltoAll. */
+static uint64_t
+sum_full(const struct ctrl_running *running)
 {
-	uint32_t ids = 0, jobs = room->records_free / room->records_needed;
+	struct ppe_room room;
+	uint64_t bytes = 0;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		ids += running->by_id[i] == NULL;
-	jobs = jobs < ids ? jobs : ids;
-	return jobs > 0 ? jobs - 1 : 0;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+
+		if (job == NULL || job->job->alltoall != PPE_ALLTOALL_FULL)
+			continue;
+		running->engine->room(running->ppe, job->job, &room);
+		bytes += room.memory_needed;
+	}
+	return bytes;
 }
 
-/* Full blocks of AlltoAll, if they take no memory from the jobs to come, which may be as many without them. */
+/* Full blocks of AlltoAll, if the job may have them, and all jobs with them take at most a quarter of the memory. The
+ * rest is for programs with many communicators. */
 static void
 fit_alltoall(const struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant)
 {
+	uint64_t full = sum_full(running), left;
 	struct ctrl_refusal ignored;
-	struct ppe_room room, less;
-	uint64_t left;
+	struct ppe_room room;
 
-	spec->shape.alltoall = PPE_ALLTOALL_SHORT;
-	running->engine->room(running->ppe, &spec->shape, &less);
 	spec->shape.alltoall = PPE_ALLTOALL_FULL;
 	running->engine->room(running->ppe, &spec->shape, &room);
 	left = spec->open ? ctrl_open_left(running, room.memory_left) : room.memory_left;
 	if (ctrl_job_in_tree(&spec->shape) || room.memory_needed > room.memory_free ||
-		room.memory_needed + less.memory_needed * jobs_to_come(running, &less) > left ||
+		full + room.memory_needed > (full + left) / 4 ||
 		check_use(running, spec, tenant, &ignored) < 0)
 		spec->shape.alltoall = PPE_ALLTOALL_SHORT;
 }

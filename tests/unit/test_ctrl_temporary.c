@@ -70,21 +70,27 @@ Test(ctrl_temporary, as_many_elements_as_fit)
 	}
 }
 
-/* Full blocks of AlltoAll, if one more job fits the rest, as the records allow, and there is a piece of that size. */
+/* Full blocks of AlltoAll, if jobs with them take at most a quarter of the memory, and there is a piece of that size. */
 Test(ctrl_temporary, full_alltoall_if_it_fits)
 {
 	static const struct {
 		uint64_t piece, left;
 		bool tree, full;
-	} fits[] = {{64000, 128000, false, true}, {63999, 128000, false, false},
-		{64000, 127999, false, false}, {64000, 128000, true, false}};
+	} fits[] = {{64000, 256000, false, true}, {63999, 256000, false, false},
+		{64000, 255999, false, false}, {64000, 256000, true, false},
+		/* Beside another one. */
+		{64000, 448000, false, true}, {64000, 447999, false, false}};
+	struct ctrl_job_spec other = temporary("other");
 
 	for (unsigned int i = 0; i < RTE_DIM(fits); i++) {
 		struct ctrl_job_spec spec = temporary("t");
 
+		if (i == 4) {
+			other.shape.alltoall = PPE_ALLTOALL_FULL;
+			make(&other);
+		}
 		played.piece = fits[i].piece;
 		played.left = fits[i].left;
-		played.records = 2 * 2 * spec.shape.window;
 		spec.shape.alltoall = CTRL_ALLTOALL_FIT;
 		spec.shape.nb_parents = fits[i].tree;
 		spec.shape.tree_ranks = spec.shape.nb_sources;
