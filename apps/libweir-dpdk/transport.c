@@ -287,7 +287,8 @@ dpdk_receive(struct weir_transport *t, bool group, struct weir_rx *rx, unsigned 
 		}
 	}
 	pthread_mutex_unlock(&device.receiving);
-	if (got < n)
+	t->more = got == n;
+	if (!t->more)
 		end->waited = false;
 	return got;
 }

@@ -224,7 +224,7 @@ receive_replies(struct weir *weir, uint32_t nonce)
 			if (rx[i].length <= REPLY_MOST)
 				code = take_reply(
 					weir, nonce, rx[i].from, rx[i].bytes, rx[i].length);
-	} while (n == WEIR_BATCH && code == 0);
+	} while (t->more && code == 0);
 	return code;
 }
 

@@ -67,6 +67,7 @@ struct weir_transport {
 	const struct weir_transport_ops *ops;
 	int fd; /* readable when wait() would return WEIR_READY_RX, for poll(2) and epoll(7); -1: not yet open */
 	int group_fd; /* the same of WEIR_READY_GROUP; -1: there is no group, or `fd` tells of both */
+	bool more; /* receive() sets it: there may be more datagrams than it has handed out */
 };
 
 struct weir_transport_ops {
@@ -98,8 +99,8 @@ struct weir_transport_ops {
 	 *   others       of the host's network: weir_soft_error() says whether repetition may help
 	 */
 	int (*send)(struct weir_transport *transport, const struct weir_tx *tx, unsigned int n);
-	/* Take up to n datagrams that have come; group: after WEIR_READY_GROUP. Returns how many; 0: there are none. A
-	 * transport may hand out fewer than there are. One call costs at most one system call. */
+	/* Take up to n datagrams that have come; group: after WEIR_READY_GROUP. Returns how many, and sets `more`. One call
+	 * costs at most one system call. */
 	unsigned int (*receive)(
 		struct weir_transport *transport, bool group, struct weir_rx *rx, unsigned int n);
 

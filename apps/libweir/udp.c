@@ -44,6 +44,7 @@ struct inbox {
 	unsigned int messages, count,
 		next; /* there are; were received last; the next to hand out */
 	bool group; /* they are of the group */
+	bool full; /* the socket may have had more */
 	uint32_t offset; /* of the next datagram in its message */
 	struct mmsghdr header[MESSAGES];
 	struct iovec vector[MESSAGES];
@@ -371,11 +372,13 @@ fetch(struct udp *u, bool group, unsigned int most)
 
 	if (in->next < in->count)
 		return true;
+	most = in->messages < most ? in->messages : most;
 	for (unsigned int i = 0; i < in->count; i++)
 		prepare(in, i);
-	count = recvmmsg(group ? u->transport.group_fd : u->transport.fd, in->header,
-		in->messages < most ? in->messages : most, MSG_DONTWAIT | MSG_TRUNC, NULL);
+	count = recvmmsg(group ? u->transport.group_fd : u->transport.fd, in->header, most,
+		MSG_DONTWAIT | MSG_TRUNC, NULL);
 	in->count = count > 0 ? (unsigned int)count : 0;
+	in->full = in->count == most;
 	in->next = in->offset = 0;
 	in->group = group;
 	return count > 0;
@@ -406,6 +409,7 @@ udp_receive(struct weir_transport *t, bool group, struct weir_rx *rx, unsigned i
 			in->offset = 0;
 		}
 	}
+	t->more = in->full || in->next < in->count;
 	return got;
 }
 

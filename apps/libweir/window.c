@@ -661,7 +661,7 @@ weir_receive(struct weir *weir, bool group, uint64_t now)
 		weir_window_flush(weir, now);
 		weir_unexpected_repeat(weir, now);
 		weir_unexpected_flush(weir, now);
-		if (n < WEIR_BATCH)
+		if (!t->more)
 			return false;
 	}
 	return true;
