@@ -149,6 +149,14 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 					  : "does it need no key");
 }
 
+/* The switch answers that it waits for others, and still does: it is asked again at intervals that grow from
+ * WEIR_RTO_LEAST to WEIR_RTO_MOST. */
+static bool
+says_waiting(const struct weir_handle *h, uint64_t progressed, uint64_t now)
+{
+	return h->have_waiting && now - h->heard_at < (now - progressed) / 4 * 3;
+}
+
 int
 weir_error_timeout(
 	struct weir_handle *h, const struct weir_request *o, uint64_t progressed, uint64_t now)
@@ -156,7 +164,7 @@ weir_error_timeout(
 	char missing[2 * SET_MAX], call[CALL_MAX];
 
 	print_request(call, o);
-	if (h->have_waiting) {
+	if (says_waiting(h, progressed, now)) {
 		print_missing(h, missing, sizeof(missing), h->waiting, h->sources);
 		return weir_error_set(h, -ETIMEDOUT,
 			"%s, %s: no block has completed for %llu ms (%u of %u have); block %u "

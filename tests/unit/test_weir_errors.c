@@ -295,6 +295,39 @@ Test(weir_errors, silent_switch_is_told_from_missing_sources, .timeout = 90)
 	cr_expect_not_null(strstr(hosts[0].error, "has not answered"), "%s", hosts[0].error);
 }
 
+/* Host 1 stops the switch, rather than contribute, when the switch has told host 0 that it waits. */
+static int
+mute_when_waiting(struct host *h)
+{
+	struct weir_stats stats = {0};
+
+	h->code = weir_barrier(h->weir);
+	if (h->id == 0)
+		return reduce(h);
+	for (unsigned int ms = 0; stats.waiting == 0 && ms < 20000; ms++) {
+		sleep_ms(1);
+		weir_stats(hosts[0].weir, &stats);
+	}
+	fake_switch_mute(fake, true);
+	return h->code;
+}
+
+Test(weir_errors, switch_that_waited_and_fell_silent_is_silent, .timeout = 90)
+{
+	struct fake_switch_config c = switch_config(2);
+
+	start_switch(&c);
+	for (unsigned int h = 0; h < 2; h++) {
+		hosts[h].body = mute_when_waiting;
+		hosts[h].count = 64;
+		hosts[h].config.op_timeout_ms = 4000;
+	}
+	run_hosts(0, 2);
+	fake_switch_stop(fake, NULL);
+	cr_expect_eq(hosts[0].code, -ETIMEDOUT);
+	cr_expect_not_null(strstr(hosts[0].error, "has not answered"), "%s", hosts[0].error);
+}
+
 static int
 reduce_alone(struct host *h)
 {
