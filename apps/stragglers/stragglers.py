@@ -226,10 +226,10 @@ def block_times(api):
     return int(count), round(1e6 * (whole - spread))
 
 
-def watch(api, process, blocks, seconds):
-    """Look until so many more blocks have ended. Returns [ms since a block's last progress]; the mean, as often,
-    of blocks that ended between the same looks."""
-    before, found = block_times(api), []
+def watch(api, before, process, blocks, seconds):
+    """Look until so many blocks have ended since `before`, a block_times(). Returns [ms since a block's last
+    progress]; the mean, as often, of blocks that ended between the same looks."""
+    found = []
     until = time.monotonic() + seconds
     while len(found) < blocks:
         if time.monotonic() > until or process.status not in (None, 0):
@@ -254,11 +254,12 @@ def detection(plan, build=None, tell=lambda row: None):
         api = Api(path)
         for one in plan:
             api.ask('PATCH', '/v1/jobs/' + DETECTION_JOB, {'timeout_ms': one.timeout})
+            before = block_times(api)
             away = start(rack, 1, compute_us=FAR_US, elements=1)
             here = start(rack, 0, compute_us=round(one.pause * 1e3), iterations=one.rounds,
                          elements=one.at_once * DETECTION_BLOCK)
             times = sorted(t / one.timeout for t in watch(
-                api, here, one.rounds * one.at_once, 10 + 3 * one.seconds))
+                api, before, here, one.rounds * one.at_once, 60 + 3 * one.seconds))
             here.wait(10)
             away.kill()
             rows.append({'timeout_ms': one.timeout, 'blocks': len(times), 'least': times[0],
