@@ -6,6 +6,7 @@
 
 #include "tests/eal/blocks.h"
 #include "tests/eal/one_rig.h"
+#include "tests/model/tags.h"
 
 #define SOURCES  3
 #define WINDOW   4
@@ -19,18 +20,6 @@ enum damage { NONE, HEADER, PAYLOAD, CRC, NO_CRC, CUT_OFF, DAMAGES };
 static const uint8_t ids[SOURCES] = {0, 1, 2};
 static uint8_t frame[RIG_FRAME_MAX], data[BLOCK_BYTES_MAX];
 static struct block_plan plan = {.job = 1, .n = SOURCES, .ids = ids, .dtype = WEIR_DTYPE_INT32};
-
-/* CRC32C bit by bit: RFC 3720, appendix B.4. */
-static uint32_t
-crc32c(uint32_t crc, const uint8_t *bytes, unsigned int n)
-{
-	crc = ~crc;
-	for (unsigned int i = 0; i < 8 * n; i++) {
-		crc ^= i % 8 == 0 ? bytes[i / 8] : 0;
-		crc = crc >> 1 ^ (crc % 2 != 0 ? 0x82f63b78 : 0);
-	}
-	return ~crc;
-}
 
 static uint32_t
 crc_at(const uint8_t *p)
@@ -47,7 +36,7 @@ offer(struct weir_header h, unsigned int bytes, enum damage damage)
 
 	h.flags |= h.extended ? WEIR_FLAG_CRC : 0;
 	weir_header_write(&h, sent);
-	crc = crc32c(crc32c(0, sent, header), data, bytes);
+	crc = tags_crc32c(tags_crc32c(0, sent, header), data, bytes);
 	for (unsigned int i = 0; i < 4; i++)
 		data[bytes + i] = (uint8_t)(crc >> 8 * i);
 	bytes += damage == NO_CRC ? 0 : damage == CUT_OFF ? 2 : 4;
@@ -108,7 +97,7 @@ receive(unsigned int s, struct weir_header *h, enum weir_status status, unsigned
 		c.dtype = 0;
 	weir_header_write(&c, covered);
 	cr_assert_eq(crc_at(payload + bytes),
-		crc32c(crc32c(0, covered, sizeof(covered)), payload, bytes),
+		tags_crc32c(tags_crc32c(0, covered, sizeof(covered)), payload, bytes),
 		"block %u, source %u: a wrong CRC", plan.block, s);
 	return payload;
 }

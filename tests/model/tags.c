@@ -128,3 +128,14 @@ tags_join(const uint8_t source[32], uint32_t address, uint16_t port,
 	tags_hmac(source, "weir join", sender, sizeof(sender), join,
 		WEIR_EXT_BYTES + sizeof(struct weir_join_proof), tag);
 }
+
+uint32_t
+tags_crc32c(uint32_t crc, const uint8_t *bytes, size_t n)
+{
+	crc = ~crc;
+	for (size_t i = 0; i < 8 * n; i++) {
+		crc ^= (uint32_t)bytes[i / 8] >> i % 8 & 1;
+		crc = crc >> 1 ^ ((crc & 1) != 0 ? 0x82f63b78u : 0);
+	}
+	return ~crc;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The keys and tags of proved joins and authenticated jobs as docs/protocol.md says them, by OpenSSL alone and one call
- * at a time: what the switch and the hosts' library are compared with.
+ * at a time, and CRC32C bit by bit: what the switch and the hosts' library are compared with.
  */
 #ifndef TESTS_MODEL_TAGS_H
 #define TESTS_MODEL_TAGS_H
@@ -38,5 +38,8 @@ void tags_hmac(const uint8_t key[32], const char *label, const void *a, size_t a
 /* The tag of a proved join, from header and proof. address, port: of the sender, host order. */
 void tags_join(const uint8_t source[32], uint32_t address, uint16_t port,
 	const uint8_t join[WEIR_EXT_BYTES + sizeof(struct weir_join_proof)], uint8_t tag[16]);
+
+/* The CRC of what had the CRC `crc` (0: nothing) and of these bytes behind it. RFC 3720, appendix B.4. */
+uint32_t tags_crc32c(uint32_t crc, const uint8_t *bytes, size_t n);
 
 #endif

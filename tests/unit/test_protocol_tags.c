@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tags of docs/protocol.md, "Packets with tags, byte by byte", by the definitions above them there. */
+/* The CRCs and tags of docs/protocol.md, "Packets with a CRC, byte by byte" and "Packets with tags, byte by byte", by the
+ * definitions above them there. */
 #include <criterion/criterion.h>
 
 #include <inttypes.h>
@@ -114,5 +115,44 @@ Test(protocol_tags, packets, .timeout = 90)
 		seen++;
 	}
 	cr_assert_geq(seen, 11);
+	free(page);
+}
+
+Test(protocol_tags, packets_with_crc, .timeout = 90)
+{
+	char *page = doc_read("docs/protocol.md"), *block;
+	const char *at = page;
+	unsigned int seen[2] = {0};
+
+	cr_assert_not_null(page);
+	while ((block = doc_block(&at, "crc")) != NULL) {
+		struct weir_header h = {.dtype = WEIR_DTYPE_FP32};
+		uint8_t bytes[BYTES_MAX], covered[WEIR_EXT_BYTES], crc[4];
+		unsigned int line = doc_line(page, at), n = read_dump(block, bytes) - 4, payload,
+			     sum;
+		char *end = block;
+
+		payload = 4u * weir_get16(bytes + 10);
+		h.extended = n - payload == WEIR_EXT_BYTES;
+		cr_assert(h.extended || n - payload == WEIR_BASE_BYTES, "above line %u", line);
+		weir_header_read(&h, bytes);
+		seen[h.extended]++;
+		if (h.extended)
+			cr_assert_eq(h.flags, WEIR_FLAG_CRC, "above line %u", line);
+		h.extended = true;
+		h.flags = WEIR_FLAG_CRC;
+		if (h.src_cnt != 0)
+			h.src_id = 0; /* a result of allreduce */
+		weir_header_write(&h, covered);
+		for (unsigned int i = 0; i < sizeof(covered); i++)
+			cr_assert_eq(strtoul(end, &end, 16), covered[i], "above line %u", line);
+		sum = tags_crc32c(
+			tags_crc32c(0, covered, sizeof(covered)), bytes + n - payload, payload);
+		for (unsigned int i = 0; i < 4; i++)
+			crc[i] = (uint8_t)(sum >> 8 * i);
+		cr_assert_arr_eq(bytes + n, crc, 4, "above line %u", line);
+		free(block);
+	}
+	cr_assert(seen[0] >= 1 && seen[1] >= 2);
 	free(page);
 }
