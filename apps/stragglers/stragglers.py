@@ -62,9 +62,9 @@ def reports(runs, seconds, statuses=(0,)):
     """Wait for the end of all. Returns their reports."""
     until, found = time.monotonic() + seconds, []
     for process in runs:
-        status = process.end(max(1, until - time.monotonic()))
-        if status not in statuses:
-            raise RackError('%s: exit status %d\n%s' % (process.name, status, process.output))
+        if process.end(max(1, until - time.monotonic())) not in statuses:
+            raise RackError('\n'.join('%s: exit status %d\n%s' % (one.name, one.status, one.output)
+                                      for one in runs if one.status not in (None, *statuses)))
         with open(process.json) as file:
             found.append(json.load(file))
     return found

@@ -20,10 +20,10 @@ BUILD = os.path.abspath(os.environ['WEIR_BUILD'])
 BENCH = os.path.join(BUILD, 'apps', 'bench', 'weir-bench')
 
 
-def play(*words, status=0, **environment):
+def play(*words, status=0, beside='iperf3', **environment):
     """Returns the process, its output and its records."""
-    if shutil.which('iperf3') is None:
-        raise Skip('iperf3 is not installed (.ci/install packages.test)')
+    if shutil.which(beside) is None:
+        raise Skip('%s is not installed (.ci/install packages.test)' % beside)
     with tempfile.TemporaryDirectory(prefix='weir-hosts-') as folder:
         report = os.path.join(folder, 'hosts.json')
         run = subprocess.Popen([BENCH, 'hosts', '--quick', '--json', report, *words], text=True, stdout=subprocess.PIPE,
@@ -62,6 +62,18 @@ def hosts_are_measured_beside_iperf3():
           [[['iperf3', 'tcp'], ['iperf3', 'udp'], ['4', 'B'], ['64', 'KiB']]] * 2, '%s', said)
     row = blocks[0][3]
     check(row[2] == hosts.number(records[1]['time_us']) and len(row) == 10, '%s', row)
+
+
+@case
+def hosts_over_memif_are_measured_beside_testpmd():
+    _, said, records = play('--transport', 'dpdk', '--mtu', '9000', beside='dpdk-testpmd')
+    check([(r['bench'], r['transport'], r['mtu'], r['bytes']) for r in records] == [
+        ('hosts', 'dpdk', 9000, size) for size in (4, 65536)], '%s', records)
+    for record in records:
+        for key in ('time_us', 'goodput', 'per_core', 'switch_cpus', 'goodput_io', 'per_core_io', 'time_us_io'):
+            check(record[key] > 0, '%s: %s', key, record)
+    (rows,) = table(said)
+    check([row[:2] for row in rows] == [['dpdk-testpmd', 'io'], ['4', 'B'], ['64', 'KiB']], '%s', said)
 
 
 @case

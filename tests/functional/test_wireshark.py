@@ -17,9 +17,9 @@ from replay import job as replayed_job
 from tap import case, check, main, seed, wait_for
 from tshark import ROOT, fields, number, tshark, write_pcap
 from wire import (ALLREDUCE, BASE, BARRIER, ERROR, EXTENDED, FP32, INT32, JOIN, MISMATCH, OK, PARTIAL,
-                  SWITCH_MAC, WAITING, Packet, checksum, frame, header)
+                  PROBE, SWITCH_MAC, WAITING, Packet, checksum, frame, header)
 
-CONTRIBUTION, JOINING, RESULT, REPLY = 1, 2, 3, 4
+CONTRIBUTION, JOINING, RESULT, REPLY, PROBING = 1, 2, 3, 4, 6
 HEADER = {'job_id': 'weir.job', 'block_id': 'weir.block', 'gen_id': 'weir.gen',
           'src_id': 'weir.src', 'src_cnt': 'weir.src_cnt', 'grad_cnt': 'weir.grad_cnt',
           'final': 'weir.final', 'degraded': 'weir.degraded', 'status': 'weir.status',
@@ -333,7 +333,7 @@ def check_packets(path, home, *options, dtype=None):
                   'flags': p.flags, 'root': p.root, 'form': int(extended)}
         for name, value in wanted.items():
             check(number(row, 'weir.' + name) == value, '%s: %s, not %s', name, row, value)
-        kind = (JOINING if joins else CONTRIBUTION) if to_switch else \
+        kind = (JOINING if joins else PROBING if p.collective == PROBE else CONTRIBUTION) if to_switch else \
             REPLY if joins or p.status > PARTIAL else RESULT
         check(number(row, 'weir.kind') == kind, 'kind: %s', row)
         kinds = dtype if p.dtype is None else p.dtype
