@@ -6,8 +6,8 @@
  *
  *	spin    nothing. It needs a CPU of its own.
  *	yield   it lets other threads run.
- *	sleep   the default: it yields while the result is expected soon (weir_config.spin_us), and naps after that, each nap
- *		longer than the one before, up to NAP_MOST.
+ *	sleep   the default: it yields while the result is expected soon (weir_config.spin_us), and at least for YIELD; after
+ *		that it naps, each nap longer than the one before, up to NAP_MOST.
  *
  * The descriptor of a handle, for threads that sleep on many, is a timer: it becomes readable when it is time to poll
  * again, at once when another thread has received something for the handle. It is set anew only when a look has found
@@ -28,6 +28,7 @@
 #include "apps/libweir-dpdk/device.h"
 
 #define US         UINT64_C(1000)
+#define YIELD      (30 * US) /* a nap costs more than an answer of a switch on the same machine takes */
 #define NAP_LEAST  (2 * US)
 #define NAP_MOST   (50 * US)
 #define LOOK_LEAST (50 * US)
@@ -352,9 +353,10 @@ static unsigned int
 dpdk_wait(struct weir_transport *t, int wake_fd, bool tx, uint64_t spin, uint64_t due)
 {
 	struct end *end = end_of(t);
-	uint64_t now, pause = NAP_LEAST;
+	uint64_t now = now_ns(), pause = NAP_LEAST;
 	unsigned int ready = 0;
 
+	spin = RTE_MAX(spin, now + YIELD);
 	__atomic_store_n(&end->polls, true, __ATOMIC_RELAXED);
 	end->waited = true;
 	for (unsigned int turn = 0; ready == 0; turn++) {
