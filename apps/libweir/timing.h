@@ -95,7 +95,9 @@ weir_rtt_back_off(struct weir_rtt *rtt)
  * hosts share CPUs. A needless probe costs a header and its answer, so this timeout may be as short as a needless
  * repetition must be rare. The answer to a probe waits for no other source. So it gives samples of the path alone, and
  * these estimates do not feed on those of other hosts. A block's round trip is no shorter than the path's: it
- * counts if it is below the estimate, and is all there is until the first probe.
+ * counts if it is below the estimate, and is all there is until the first probe. The second copy of a
+ * result means that a probe came while the first one was on its way (Eifel detection, RFC 3522): the estimate is too low.
+ * Without that, a host whose link has a growing queue would go on probing, and each probe adds a result to the queue.
  */
 #define WEIR_PTO_LEAST UINT64_C(500000)
 
@@ -109,6 +111,14 @@ weir_path_sample(struct weir_path *path, uint64_t ns, bool of_probe)
 {
 	if (of_probe || path->srtt == 0 || ns < path->srtt)
 		weir_smooth(&path->srtt, &path->rttvar, ns);
+}
+
+/* A result came twice. most: the round trip of blocks. */
+static inline void
+weir_path_needless(struct weir_path *path, uint64_t most)
+{
+	if (path->srtt != 0)
+		weir_path_sample(path, 2 * path->srtt < most ? 2 * path->srtt : most, true);
 }
 
 static inline uint64_t

@@ -358,6 +358,8 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 		if (!a->closed && !TAILQ_EMPTY(&r->kept) &&
 			h.block_id == block - weir->h.window_job)
 			make_ready(a, r);
+		if (h.status == WEIR_STATUS_OK || h.status == WEIR_STATUS_PARTIAL)
+			weir_path_needless(&weir->ring.path, weir->ring.rtt.srtt);
 		return &stats->duplicates;
 	}
 	if (weir->h.tagged &&

@@ -385,10 +385,12 @@ unsigned int up_parent_of(const struct job_shard *job, uint32_t block);
 void send_up(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
 
+#define PROBED_MS 20 /* a parent that has been silent for so long is sent contributions */
+
 /* A host has said something about a block whose result this switch does not have, and which is not open: repeat to the
  * parent, at most once per millisecond and residue, the contribution or, if the block is the next one, the
- * acknowledgement. probe: the host has sent a probe; so does this switch, in place of the contribution, unless the parent is
- * silent or does not know probes. */
+ * acknowledgement. probe: the host has sent a probe; so does this switch, less often, in place of the contribution, unless
+ * the parent is silent or does not know probes. */
 void ask_above(struct collective *state, struct job_shard *job, uint32_t block, bool probe);
 /* The contribution again. */
 void repeat_above(struct ppe_worker *worker, struct job_shard *job, struct block *block);

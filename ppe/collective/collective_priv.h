@@ -61,7 +61,8 @@ struct block {
 	struct weir_mismatch mismatch;
 	uint8_t above_says; /* up: what hosts that repeat are told, enum weir_status; 0: nothing */
 	uint8_t probed; /* up: by a probe since the contribution was sent last */
-	uint8_t spare[6];
+	uint8_t asks; /* up: how often the parent was asked */
+	uint8_t spare[5];
 
 	/* Open: ranks that the children's contributions lack. Up: ranks whose contributions were sent; done: those in
 	 * a degraded result. */
@@ -86,6 +87,7 @@ struct parent {
 	uint32_t
 		unanswered; /* heard_now() of the first repetition since its last packet here; 0: none */
 	uint32_t asked; /* of the last one */
+	uint64_t answer; /* TSC cycles from a contribution to its result, smoothed */
 	bool deaf; /* it does not know probes */
 	struct parent_keys *keys; /* not NULL when packets on this hop have tags */
 };

@@ -7,7 +7,8 @@
  * and it repeats when the parent lacks its contribution.
  *
  *   send_up      the block is complete here, timed out or failed: its sum, bitmap and tag are fixed in the buffer
- *   ask_above    a host's packet about the block: the same again, or a probe, at most once per millisecond
+ *   ask_above    a host's packet about the block: the same again, or a probe, at most once per millisecond. Probes wait for
+ *                twice the time that an answer takes, and twice as long each time
  *   up_answer.c  what the parents answer
  */
 #include "ppe/collective/collective.h"
@@ -368,6 +369,7 @@ send_up(struct collective *state, struct job_shard *js, struct block *b, enum we
 	uint32_t size;
 
 	b->state = BLOCK_UP;
+	b->asks = 0;
 	note_ranks(js, b, status);
 	slot_of(js, b->block_id)->asked = state->worker->now;
 	if (unlikely(p == PPE_PARENTS_MAX))
@@ -396,7 +398,21 @@ repeat_above(struct ppe_worker *worker, struct job_shard *js, struct block *b)
 	contribute_above(worker, js, b);
 }
 
-#define PROBED_MS 20 /* a parent that has been silent for so long is sent contributions */
+#define ASKS_MOST 4 /* doublings */
+
+/*
+ * How long to wait before the parent is asked again, in TSC cycles. A host knows only the path to this switch, so it may ask
+ * while the result is on its way. A parent that is then probed sends the result a second time, and a thin link that is
+ * full of second copies delays all the others: so the time grows with that of the answers, and doubles (RFC 6298, 5.5).
+ */
+static uint64_t
+patience(const struct collective *state, const struct parent *parent, const struct block *b)
+{
+	uint64_t answer = 2 * parent->answer;
+
+	return (answer > state->tsc_per_ms ? answer : state->tsc_per_ms)
+		<< (b->asks < ASKS_MOST ? b->asks : ASKS_MOST);
+}
 
 void
 ask_above(struct collective *state, struct job_shard *js, uint32_t block, bool probe)
@@ -410,6 +426,9 @@ ask_above(struct collective *state, struct job_shard *js, uint32_t block, bool p
 	if (now - slot->asked < state->tsc_per_ms)
 		return;
 	if (b != NULL && b->state == BLOCK_UP && b->block_id == block) {
+		if (probe && parent != NULL && now - slot->asked < patience(state, parent, b))
+			return;
+		b->asks += b->asks < UINT8_MAX;
 		if (parent != NULL)
 			parent_was_asked(parent, heard_now(now));
 		if (probe && parent != NULL && !parent->deaf &&

@@ -92,6 +92,16 @@ copy_result(const struct job_shard *js, const struct ppe_thread *thread, struct 
 		pktbuf_cursor_copy(&cursor, b->in, WEIR_BITMAP_BYTES);
 }
 
+/* A straggler's time counts as PROBED_MS. */
+static void
+time_answer(const struct collective *state, struct parent *parent, const struct block *b)
+{
+	uint64_t most = PROBED_MS * state->tsc_per_ms, took = state->worker->now - b->progress;
+
+	took = took < most ? took : most;
+	parent->answer += took / 8 - parent->answer / 8;
+}
+
 /* The parent has finished the block. Its result counts, always, and what was collected here does not. */
 static struct ppe_next
 answered(
@@ -100,6 +110,8 @@ answered(
 	struct collective *state = ppe_state(worker, thread);
 	const struct weir_header *h = &lmem(thread)->c.header;
 
+	if (b->state == BLOCK_UP)
+		time_answer(state, &js->up->parent[lmem(thread)->c.parent], b);
 	if (b->state == BLOCK_OPEN && js->ordered)
 		order_end(js, b, false);
 	if ((h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL) &&

@@ -415,6 +415,9 @@ BOTH(probes)
 	expect_silence();
 	turned_turn_after_us(&rig, 1001);
 	probe(FIRST, 0, 0x7e);
+	expect_silence(); /* twice as long each time */
+	turned_turn_after_us(&rig, 1001);
+	probe(FIRST, 0, 0x7e);
 	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
 	/* It has it: nothing. */
 	tell_leaf(0, WEIR_STATUS_WAITING, 0x7c);
@@ -444,11 +447,33 @@ BOTH(probes_without_an_answer)
 	expect_sum_above(0, 0x70);
 	tell_leaf(0, WEIR_STATUS_UNSUPPORTED, 0);
 	expect_silence(); /* no host is told */
-	turned_turn_after_us(&rig, 1001);
+	turned_turn_after_us(&rig, 4001);
 	probe(FIRST, 0, 0x70);
 	expect_sum_above(0, 0x70);
 	answer(0, WEIR_STATUS_OK);
 	expect_results(0, WEIR_STATUS_OK);
+	stop();
+}
+
+/* Where answers take 16 ms, hosts that probe sooner do not make the parent send a result twice. */
+BOTH(probes_of_a_slow_parent)
+{
+	start(workers);
+	contribute_all(0);
+	expect_sum_above(0, 0x70);
+	turned_turn_after_us(&rig, 16000);
+	answer(0, WEIR_STATUS_OK);
+	expect_results(0, WEIR_STATUS_OK);
+	contribute_all(2); /* of the same worker */
+	expect_sum_above(2, 0x70);
+	turned_turn_after_us(&rig, 2000);
+	probe(FIRST, 2, 0x70);
+	expect_silence();
+	turned_turn_after_us(&rig, 2001); /* in all, twice an eighth of 16 ms */
+	probe(FIRST, 2, 0x70);
+	expect_above(2, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
+	answer(2, WEIR_STATUS_OK);
+	expect_results(2, WEIR_STATUS_OK);
 	stop();
 }
 

@@ -472,6 +472,38 @@ Test(weir_timers, what_is_held_back_is_not_sent_again_and_again, .timeout = 90)
 	answers_without_results(false);
 }
 
+#define QUICK  8 /* blocks that are answered at once */
+#define SLOW   60
+#define JUDGED 10 /* the last ones of them */
+#define SLOWLY MS(10)
+
+/* A result that is on its way for longer than the estimate: a queue has grown. A probe would make it longer. */
+Test(weir_timers, results_that_become_slower_are_waited_for, .timeout = 90)
+{
+	unsigned int quiet = 0;
+	struct weir_header h;
+
+	start();
+	for (uint32_t block = 0; block < QUICK + SLOW; block++) {
+		uint64_t began;
+		unsigned int probes = 0;
+
+		begin(1);
+		do
+			cr_assert(hear(&h, 20000));
+		while (h.block_id != block || h.collective == WEIR_COLLECTIVE_PROBE);
+		for (began = now_ns(); block >= QUICK && now_ns() - began < SLOWLY;)
+			probes += hear(&h, 1) && h.collective == WEIR_COLLECTIVE_PROBE;
+		quiet += block >= QUICK + SLOW - JUDGED && probes == 0;
+		answer(block);
+		if (probes > 0)
+			answer(block); /* as the switch does */
+		end();
+	}
+	cr_expect_geq(quiet, 1, "each of the last %d blocks is probed", JUDGED);
+	stop();
+}
+
 Test(weir_timers, silence_is_asked_less_and_less, .timeout = 90)
 {
 	uint64_t began, last, gap[32] = {0};
