@@ -149,8 +149,8 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 					  : "does it need no key");
 }
 
-/* The switch answers that it waits for others, and still does: it is asked again at intervals that grow from
- * WEIR_RTO_LEAST to WEIR_RTO_MOST. */
+/* The switch has said that it waits for others, and has answered since: probes and repetitions, at intervals that grow up to
+ * WEIR_RTO_MOST. */
 static bool
 says_waiting(const struct weir_handle *h, uint64_t progressed, uint64_t now)
 {
