@@ -418,7 +418,8 @@ class Rack:
             'memory_mb': 256,
             'workers': {'count': self.workers,
                         'cpus': [cpus[(self.first_cpu + i) % len(cpus)] for i in range(self.workers)],
-                        'threads': self.threads, 'idle': 'sleep', 'idle_sleep_us': 50},
+                        # Workers that share a CPU nap longer, so that hosts get the rest of it.
+                        'threads': self.threads, 'idle': 'sleep', 'idle_sleep_us': 50 * max(1, self.workers // len(cpus))},
             'exception': {'interface': 'weir0'},
             'ports': self.ports(),
             'jobs': self.jobs,

@@ -65,7 +65,8 @@ def examples():
     wanted = {'allreduce': ['rank 2 of 4: sum 10, mean 2.5'],
               'without_numpy': [r"rank 3: \[1, 3, 9\]; \['rank 0', 'rank 1', 'rank 2', 'rank 3', ''\]; from the root"],
               'nonblocking': ['rank 1: 8 layers, right'],
-              'partial': [r'rank 0: without ranks \[3\]: sum 3, mean 1']}
+              # A busy machine can make others late, too.
+              'partial': [r'rank 0: without ranks \[([0-2], )*3\]: sum [123], mean 1']}
     with switch(4, open_jobs=8) as (rack, _):
         found = sorted(os.listdir(os.path.join(PACKAGE, 'examples')))
         check(found == sorted(name + '.py' for name in wanted), '%s', found)

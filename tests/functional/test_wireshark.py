@@ -319,7 +319,8 @@ def check_packets(path, home, *options, dtype=None):
     counted = {}
     for data, row in zip(frames, rows):
         if data[12:14] != b'\x08\x00' or data[23] != 17:
-            check(row['weir.job'] == [], 'not Weir: %s', row)
+            # An ICMP message quotes a packet: a second result that came after the host had closed its port.
+            check(row['weir.job'] == [] or data[23] == 1, 'not Weir: %s', row)
             continue
         d = Datagram(data)
         to_switch = d.to_ip == SWITCH_ADDRESS
@@ -353,7 +354,8 @@ def check_links(path, home):
     """Of a source's packets in a clean capture: the result of a block answers its contribution."""
     rows = fields(path, ['frame.number', 'frame.time_relative', 'weir.kind', 'weir.job',
                          'weir.gen', 'weir.block', 'weir.src'] + LINKS, '-2', '-Y',
-                  'weir.kind == 1 || weir.kind == 3', home=home)
+                  '!icmp && (weir.kind == %d || weir.kind == %d || weir.kind == %d)' % (CONTRIBUTION, PROBING, RESULT),
+                  home=home)
     sent, links = {}, 0
     by_number = {number(row, 'frame.number'): row for row in rows}
     for row in rows:
@@ -362,10 +364,13 @@ def check_links(path, home):
             check((key in sent) == bool(row['weir.repeats']), '%s', row)
             sent.setdefault(key, []).append(row)
             continue
+        if number(row, 'weir.kind') == PROBING:
+            sent[key].append(row)  # is answered, too
+            continue
         to = number(row, 'weir.answer_to')
         check(by_number[to] in sent[key], '%s answers %s', row, to)
         if len(sent[key]) > 1:
-            continue  # a host on a busy machine has repeated it
+            continue  # a host on a busy machine has repeated it, or has asked for the result
         check(number(by_number[to], 'weir.answer_in') == number(row, 'frame.number'), '%s', row)
         took = float(row['frame.time_relative'][0]) - \
             float(by_number[to]['frame.time_relative'][0])
