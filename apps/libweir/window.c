@@ -324,6 +324,9 @@ sample(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 	}
 	weir_rtt_answered(&r->rtt);
 	WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
+	/* The next timeout is not as far away as it was in a silence. */
+	if (r->probe_at > now + 2 * timeout(r))
+		r->probe_at = now + 2 * timeout(r);
 }
 
 /* The switch has answered a probe of the block: does it have the contribution? */

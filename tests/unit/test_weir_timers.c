@@ -528,6 +528,46 @@ Test(weir_timers, silence_is_asked_less_and_less, .timeout = 90)
 	stop();
 }
 
+#define SILENCE MS(120)
+
+/* A straggler has come after a silence, and then the last result is lost. */
+Test(weir_timers, after_a_silence_the_last_block_is_asked_for_soon, .timeout = 90)
+{
+	bool soon = false; /* a busy machine may hold it up now and then */
+	struct weir_header h;
+
+	start();
+	for (uint32_t first = 0; !soon && first < 10 * WINDOW; first += WINDOW) {
+		const uint32_t last = first + WINDOW - 1;
+		uint64_t gap = 0, then = now_ns();
+
+		begin(WINDOW);
+		while (gap < SILENCE)
+			if (hear(&h, 1000)) {
+				gap = now_ns() - then;
+				then += gap;
+				if (h.collective == WEIR_COLLECTIVE_PROBE)
+					tell(&h, true);
+			}
+		while (hear(&h, 5)) /* of the same timeout */
+			if (h.collective == WEIR_COLLECTIVE_PROBE)
+				tell(&h, true);
+		for (uint32_t block = first; block < last; block++)
+			answer(block);
+		then = now_ns();
+		do
+			cr_assert(hear(&h, 20000));
+		while (h.block_id != last);
+		soon = now_ns() - then < gap / 2;
+		answer(last);
+		end();
+		while (hear(&h, 20))
+			;
+	}
+	cr_expect(soon, "after less than half of the silence");
+	stop();
+}
+
 /* Have the timer know that answers take their time: then only gaps can explain a quick repetition. */
 static void
 answers_take_a_while(uint32_t first)
