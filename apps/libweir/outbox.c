@@ -153,7 +153,7 @@ pack(struct weir *weir, in_port_t port, unsigned int n, unsigned int *used)
 			*pieces = (struct iovec){out->notes[n], out->tx[n].bytes};
 		} else {
 			out->tx[n].count = weir_slot_pieces(slot, pieces);
-			out->tx[n].lasting = slot->shape.send.pieces;
+			out->tx[n].lasting = out->tx[n].count - 1 - (slot->tag_bytes != 0);
 			out->tx[n].bytes = (uint32_t)datagram_bytes(slot);
 		}
 		*used += out->tx[n].count;

@@ -96,7 +96,7 @@ struct weir_transport_ops {
 	 *   -EAGAIN      full: again after WEIR_READY_TX
 	 *   -ENOBUFS, -ENOMEM, -EINTR   again a little later
 	 *   -EMSGSIZE    it does not fit the MTU
-	 *   others       of the host's network: weir_soft_error() says whether repetition may help
+	 *   other errors of the host's network: weir_soft_error() says whether repetition may help
 	 */
 	int (*send)(struct weir_transport *transport, const struct weir_tx *tx, unsigned int n);
 	/* Take up to n datagrams that have come; group: after WEIR_READY_GROUP. Returns how many, and sets `more`. One call

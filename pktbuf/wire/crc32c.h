@@ -21,8 +21,9 @@
 uint32_t weir_crc32c(uint32_t crc, const void *bytes, size_t length);
 
 /*
- * Do n messages, [1, 8], of the same length end with their CRCs? A wrong one is found as by its own CRC; the chance to miss
- * several wrong ones is 2^-32. Any thread. Cost: with VPCLMULQDQ one CRC, of their sum; otherwise n of them.
+ * Do n messages, [1, 8], of the same length end with their CRCs? A wrong one is found as by its own CRC. Several wrong ones
+ * can cancel each other: if the same bits are wrong at places that differ by 16 bytes times the distance of the messages,
+ * otherwise with a chance of 2^-32. Any thread. Cost: with VPCLMULQDQ one CRC, of their sum; otherwise n of them.
  */
 #define WEIR_CRC32C_TOGETHER 8
 bool weir_crc32c_hold(const uint8_t *const message[], unsigned int n, size_t length);

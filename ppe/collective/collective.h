@@ -396,7 +396,7 @@ void ask_above(struct collective *state, struct job_shard *job, uint32_t block, 
 void repeat_above(struct ppe_worker *worker, struct job_shard *job, struct block *block);
 
 /* The block's parent waits for others. If these cannot reach it, they have left for the other parents, which then answer
- * `stale`; but nothing may be due there. So ask the others in turn, with an acknowledgement of a block that they never have. */
+ * `stale`; but nothing may be due there. So ask the others in turn, with an acknowledgement of a block that no switch has. */
 void ask_another(struct ppe_worker *worker, struct job_shard *job, uint32_t block);
 
 /* Tell the source that asked last about the block what the parent says. */

@@ -88,7 +88,7 @@ struct parent {
 		unanswered; /* heard_now() of the first repetition since its last packet here; 0: none */
 	uint32_t asked; /* of the last one */
 	uint64_t answer; /* TSC cycles from a contribution to its result, smoothed */
-	bool deaf; /* it does not know probes */
+	bool no_probes; /* it does not know probes */
 	struct parent_keys *keys; /* not NULL when packets on this hop have tags */
 };
 

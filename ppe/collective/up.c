@@ -431,7 +431,7 @@ ask_above(struct collective *state, struct job_shard *js, uint32_t block, bool p
 		b->asks += b->asks < UINT8_MAX;
 		if (parent != NULL)
 			parent_was_asked(parent, heard_now(now));
-		if (probe && parent != NULL && !parent->deaf &&
+		if (probe && parent != NULL && !parent->no_probes &&
 			ticks_since(parent->unanswered, heard_now(now)) <=
 				PROBED_MS * state->tsc_per_ms >> HEARD_SHIFT) {
 			b->probed = true;

@@ -92,7 +92,7 @@ copy_result(const struct job_shard *js, const struct ppe_thread *thread, struct 
 		pktbuf_cursor_copy(&cursor, b->in, WEIR_BITMAP_BYTES);
 }
 
-/* A straggler's time counts as PROBED_MS. */
+/* Where a straggler held the block up, PROBED_MS counts instead. */
 static void
 time_answer(const struct collective *state, struct parent *parent, const struct block *b)
 {
@@ -189,7 +189,7 @@ note_status(
 		if (c->header.collective == WEIR_COLLECTIVE_PROBE && b->probed && lacks_own(js, b))
 			repeat_above(worker, js, b);
 	} else if (c->header.collective == WEIR_COLLECTIVE_PROBE) {
-		js->up->parent[c->parent].deaf = true;
+		js->up->parent[c->parent].no_probes = true;
 		ppe_consume(worker, thread);
 		return PPE_END;
 	}

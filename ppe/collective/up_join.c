@@ -444,7 +444,7 @@ up_begin(struct up *up, const struct up_home *above)
 		parent->generation = serves ? join->generation : 0;
 		parent->timeout_ms = join->timeout_ms;
 		parent->unanswered = 0;
-		parent->deaf = false;
+		parent->no_probes = false;
 		if (!serves)
 			continue;
 		up->serving[up->nb_serving++] = (uint8_t)p;
