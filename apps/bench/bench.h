@@ -58,8 +58,7 @@ struct bench {
 	/* Returns 0 or an exit status, after a line on stderr: 1 after a wrong or missing result, 2 if
 	 * it can't run here. */
 	int (*run)(void);
-	const char *
-		script; /* instead of all this: a program beside these sources, which replaces this one */
+	const char *script; /* instead of run(): a script here, which replaces this process */
 };
 extern const struct bench bench_engine, bench_ports, bench_latency, bench_rfc2544, bench_hash,
 	bench_kernels, bench_pair, bench_plan, bench_tree;

@@ -84,7 +84,10 @@ PACKAGES = {'dpdk-testpmd': 'dpdk-dev'}  # those that are called otherwise
 
 def options(words=None):
     def listed(kind):
-        return lambda text: [kind(word) for word in text.split(',')]
+        def items(text):
+            return [kind(word) for word in text.split(',')]
+        items.__name__ = 'list'  # argparse: invalid list value
+        return items
 
     parser = argparse.ArgumentParser(prog='weir-bench hosts', description=__doc__.split('\n\n', 1)[0],
                                      epilog='docs/performance.md says how to read the table')
@@ -111,6 +114,8 @@ def options(words=None):
         parser.error('an MTU of 576 to 9000')
     if chosen.repeat < 1 or chosen.phase_ms < 1:
         parser.error('--repeat and --phase-ms: from 1 on')
+    if chosen.against and chosen.transport != 'udp':
+        parser.error('--against: only with --transport udp')
     return chosen
 
 
@@ -287,7 +292,8 @@ def main(words=None):
     if why:
         print('weir-bench hosts: ' + why, file=sys.stderr)
         return 2
-    os.environ.pop('WEIR_TRANSPORT', None)  # the rack sets it
+    for name in [one for one in os.environ if one == 'WEIR_TRANSPORT' or one.startswith('WEIR_DPDK')]:
+        del os.environ[name]  # the rack sets them
     with contextlib.redirect_stdout(sys.stderr if chosen.json == '-' else sys.stdout):
         return play('hosts', lambda: run(chosen))
 

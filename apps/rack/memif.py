@@ -37,7 +37,8 @@ class MemifRack(Rack):
 
     def environment(self, host):
         """Of a program on this host."""
-        return {'WEIR_TRANSPORT': self.program(('libweir-dpdk', 'libweir-dpdk.so.0')),
+        library = os.path.join(self.build, 'apps', 'libweir-dpdk', 'libweir-dpdk.so.0')
+        return {'WEIR_TRANSPORT': library if os.path.exists(library) else 'dpdk',
                 'WEIR_DPDK': '--no-huge --no-pci -m %d --vdev=net_memif0,role=client,mac=%s,%s' % (
                     MEMORY_MB, self.mac(host), self.link(host)),
                 'WEIR_DPDK_MTU': str(self.mtu), 'WEIR_DPDK_IDLE': self.idle}

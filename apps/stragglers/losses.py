@@ -8,7 +8,8 @@ Parts, a few seconds each; docs/performance.md explains them:
 
     rate      8 hosts, operations of 1 MiB, 1 % of all packets lost each way
     window2   3 hosts, a window of 2 blocks, 10 % lost each way
-    last      4 hosts, operations of one block; of every second one a packet is lost: host 0's contribution, or its result
+    last      4 hosts, operations of one block; every third contribution of host 0 is lost (repetitions and
+              probes count, too), or every third result
     needless  4 and 8 hosts, no faults
 
 `needless` in the table are contributions that the switch had already, in percent of all. Each part alternates between
