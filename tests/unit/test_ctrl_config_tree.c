@@ -267,6 +267,7 @@ Test(ctrl_config_tree, as_it_is_shown)
 	struct ctrl_config *c = must_take(text_with_job(HOSTS TREE(
 		6, PARENT("s", "10.78.0.254", "p1", ", \"api\": \"http://s:80\"")) REVOKE));
 	json_t *job = json_array_get(json_object_get(c->document, "jobs"), 0), *shown, *right;
+	json_t *none = json_object();
 
 	json_object_set_new(
 		json_array_get(json_object_get(json_object_get(job, "tree"), "parents"), 0), "key",
@@ -282,7 +283,8 @@ Test(ctrl_config_tree, as_it_is_shown)
 	json_decref(right);
 	ctrl_config_destroy(c);
 	c = must_take(text_with(0, NULL));
-	cr_expect_null(ctrl_tree_shown(c->jobs.by_id[1], json_object()), "it is in no tree");
+	cr_expect_null(ctrl_tree_shown(c->jobs.by_id[1], none), "it is in no tree");
+	json_decref(none);
 	ctrl_config_destroy(c);
 }
 
