@@ -134,11 +134,11 @@ def what_is_wrong_is_said():
         refused(rack, r'WEIR_DPDK_IDLE: "nap" is not spin', WEIR_DPDK_IDLE='nap')
         refused(rack, r'WEIR_DPDK_SWITCH_MAC: "02:00" is no MAC', WEIR_DPDK_SWITCH_MAC='02:00')
         # No switch at the other end; and one that answers no ARP.
-        refused(rack, r'Network is down: did this host lose its link', '--join-timeout', '1000')
+        refused(rack, r'Network is down: did this host lose its link', '--join-timeout', '4000')
         rack.changes['exception'] = None
         config = {key: value for key, value in rack.config().items() if value is not None}
         rack.start_switch(rack.write_config(json.dumps(config)))
-        refused(rack, r'No route to host: does it answer ARP\?', '--join-timeout', '4000')
+        refused(rack, r'No route to host: does it answer ARP\?', '--join-timeout', '6000')
         runs = [Rack.spawn(rack, host, [rack.program(('perf', 'weir-perf')), *PERF, '--source', str(host), '--address', rack.address(host),
                                         '-b', '64K', '-e', '64K'], 'told', {**os.environ, **rack.environment(host), 'WEIR_DPDK_SWITCH_MAC': SWITCH_MAC})
                 for host in range(2)]
