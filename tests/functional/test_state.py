@@ -170,7 +170,7 @@ def killed_at_any_moment_it_keeps_what_it_confirmed():
             kept.kill()
             kills += 1
         print('# %d jobs asked for, %d there' % (number, len(kept.state()['jobs'])))
-        check(number > kills, '%d jobs', number)  # how many depends on the machine
+        check(number > 2 * kills, '%d jobs', number)  # of those of a kill, all but the last were confirmed
 
 
 @case

@@ -17,8 +17,9 @@ TRIES = [
     ('a plain program that fails', 'exit 1', '', r'0 passed, 1 failed$'),
     ('a skipped case', "echo 'ok 1 - a # SKIP no root'; echo ok 2; echo 1..2", "protocol: 'tap'",
      r'1 passed, 0 failed, 1 skipped$'),
-    ('a failed case', "echo ok 1; echo not ok 2; echo 1..2", "protocol: 'tap'",
-     r'1 passed, 1 failed$'),
+    ('a failed case', "echo ok 1; echo '# seed 7'; echo not ok 2; echo '# why'; echo ok 3; echo '# fine'; echo 1..3; "
+     'echo oops >&2', "protocol: 'tap'",
+     r'2 passed, 1 failed$'),
     ('a crash after its cases', TAP + '; kill -SEGV $$', "protocol: 'tap'", r'2 passed, 1 failed$'),
     ('an exit status after its cases', TAP + '; exit 3', "protocol: 'tap'", r'2 passed, 1 failed$'),
     ('a timeout', TAP + '; exec sleep 30', "protocol: 'tap', timeout: 1", r'2 passed, 1 failed$'),
@@ -83,6 +84,8 @@ def main():
         found = dict(re.findall(r'^(\w+) +[\d.]+ s  (\d+ passed.*)$', '\n'.join(lines), re.M))
         for name, suite, last in tries:
             tell(name, re.match(last, found.get(suite, '')), lines)
+        shown = ['   | ' + text for text in ('ok 1', '# seed 7', 'not ok 2', '# why', 'oops')]
+        tell('of a failed case, what was said before and after it', '\n'.join(shown + ['----']) in '\n'.join(lines), lines)
         tell('failures are the exit status', status == 1, lines)
         told = lines[lines.index('== skipped'):lines.index('== summary')] if '== skipped' in lines else []
         tell('skipped cases are listed with the reason',
