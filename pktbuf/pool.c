@@ -83,6 +83,15 @@ pktbuf_stack_pool(const char *name, unsigned int n, unsigned int data_bytes, int
 	return make(name, "stack", n, 0, data_bytes + RTE_PKTMBUF_HEADROOM, 0, socket);
 }
 
+struct rte_mbuf *
+pktbuf_packet_copy(struct rte_mbuf *packet, struct rte_mempool *pool)
+{
+	struct rte_mbuf *copy = rte_pktmbuf_copy(packet, pool, 0, UINT32_MAX);
+
+	rte_pktmbuf_free(packet);
+	return copy;
+}
+
 /* Header and trailer of an object, alignment, and its place in the ring. */
 #define OVERHEAD (RTE_CACHE_LINE_SIZE * 2 + 2 * sizeof(void *))
 

@@ -54,6 +54,12 @@ size_t pktbuf_packet_pool_bytes(unsigned int n, unsigned int data_bytes);
 size_t pktbuf_header_pool_bytes(unsigned int n);
 size_t pktbuf_attach_pool_bytes(unsigned int n);
 
+/*
+ * A copy of the packet with its own bytes, in one mbuf, or a chain if one is too short. Consumes the packet, in either
+ * case. NULL: the pool is empty. The thread that owns the packet. Cost: an mbuf, and a copy of all bytes.
+ */
+struct rte_mbuf *pktbuf_packet_copy(struct rte_mbuf *packet, struct rte_mempool *pool);
+
 /* The private area of an mbuf of one of these pools; aligned to 64 bytes. */
 static inline void *
 pktbuf_priv(struct rte_mbuf *packet)

@@ -250,6 +250,10 @@ ppe_job_end_bytes(const struct ppe_job *job)
 	return job->integrity == PPE_INTEGRITY_CRC32C ? WEIR_CRC_BYTES : 0;
 }
 
+/* Buffers per residue of the window: two for its blocks, and one that queues and devices may keep after its block is
+ * over. docs/architecture.md, "Memory". */
+#define PPE_JOB_BUFFERS 3u
+
 /* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag or CRC. A job with full AlltoAll blocks
  * has as many more of ppe_job_row_bytes(): what ends its results differs by receiver, and is not in the buffer. */
 static inline uint32_t

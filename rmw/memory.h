@@ -20,10 +20,14 @@
  * pool. So a job below its limit always gets a buffer (-EDQUOT is its only failure), and memory cannot
  * run out in the middle of an admitted job.
  *
+ * HOLDS are not the owner's to end: a device that sends nothing keeps what it was given. So the owner asks
+ * rmw_may_hold before it lets packets refer to a buffer, and copies the payload when the answer is no. Then
+ * at most `held_max` buffers of a quota are kept by others, and its owner can rely on the rest.
+ *
  * DESIGN. Last freed, first reused: the free list is a stack, linked through the buffers' header
  * lines. Aggregation is three times as fast on a payload in L2 as on one in L3 (kernels.h), and the
  * payload freed last is most likely there; a queue would cycle through the whole pool and keep it in
- * L3. A pool has 2 x window buffers, of which a well-behaved job uses little more than half; the rest
+ * L3. A pool has 3 x window buffers, of which a well-behaved job uses little more than a third; the rest
  * is never touched. The link is free of cost, because alloc and release write the header line anyway. An
  * unused pool is handed out in the order of addresses, for the hardware prefetchers.
  *
@@ -59,6 +63,8 @@ struct rmw_quota {
 	uint32_t limit; /* buffers reserved; only rmw_pool_reserve and _unreserve write it */
 	uint32_t used; /* buffers not yet returned, released ones included; never > limit */
 	uint32_t peak; /* the largest `used` so far; the owner may reset it */
+	uint32_t held; /* buffers with holds */
+	uint32_t held_max; /* buffers that may have holds: rmw_may_hold; the owner sets it */
 };
 
 enum rmw_buffer_state {

@@ -7,6 +7,7 @@
 #define RMW_MEMORY_FAST_H
 
 #include <errno.h>
+#include <stdbool.h>
 
 #include <rte_branch_prediction.h>
 
@@ -83,16 +84,29 @@ rmw_release(struct rmw_buffer *buffer)
 }
 
 /*
- * Add n holds, at most 2^32 - 1 together. A released buffer can get more while it has one. It is a fault
- * if the buffer is free. Cost: the header line.
+ * May a packet refer to the live buffer, so that its quota keeps at most held_max buffers for others? If not, copy the
+ * payload. Cost: the lines of header and quota.
+ */
+static inline bool
+rmw_may_hold(const struct rmw_buffer *buffer)
+{
+	return buffer->holds > 0 || buffer->quota->held < buffer->quota->held_max;
+}
+
+/*
+ * Add n holds, [1, 2^32 - 1] together. A released buffer can get more while it has one. It is a fault
+ * if the buffer is free. Cost: the header line, and the quota's for the first hold.
  */
 static inline void
 rmw_hold(struct rmw_buffer *buffer, uint32_t n)
 {
-	if (unlikely(buffer->state == RMW_BUFFER_FREE))
+	if (unlikely(buffer->state == RMW_BUFFER_FREE)) {
 		buffer->pool->faults++;
-	else
+	} else {
+		if (buffer->holds == 0)
+			buffer->quota->held++;
 		buffer->holds += n;
+	}
 }
 
 /*
@@ -107,7 +121,10 @@ rmw_unhold(struct rmw_buffer *buffer, uint32_t n)
 		return;
 	}
 	buffer->holds -= n;
-	if (buffer->holds == 0 && buffer->state == RMW_BUFFER_RELEASED)
+	if (buffer->holds > 0)
+		return;
+	buffer->quota->held -= n > 0;
+	if (buffer->state == RMW_BUFFER_RELEASED)
 		rmw_buffer_put(buffer);
 }
 

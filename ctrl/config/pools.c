@@ -112,7 +112,7 @@ ctrl_memory_print(const struct ctrl_config *config, FILE *out)
 		config->memory_mb);
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {
 		const struct ppe_job *job = &config->job[i];
-		uint64_t buffers = 2u * job->window;
+		uint64_t buffers = PPE_JOB_BUFFERS * job->window;
 
 		fprintf(out,
 			"job %-5u %s: %u sources, window %u, %u elements; reserves %" PRIu64

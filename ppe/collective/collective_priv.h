@@ -406,6 +406,7 @@ struct emission {
 	struct rmw_buffer *buffer; /* holds the payload, and is held until the end; or NULL */
 	uint8_t in[WEIR_BITMAP_BYTES]; /* the bitmap */
 	uint8_t job;
+	bool copied; /* its packets may not hold the buffer */
 	struct weir_header header;
 	uint64_t number; /* of the block in its generation */
 	uint16_t next, end; /* sources [next, end) are to be served */

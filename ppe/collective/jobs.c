@@ -233,11 +233,11 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 		(home && job->nb_parents != 0 ? sizeof(struct up_home) : 0) + job_keys_bytes(job) +
 		up_bytes(job);
 	if (residues > 0)
-		memory->data_memory +=
-			rmw_pool_bytes(ppe_job_buffer_bytes(job), 2 * residues, DEVICE_PAGE);
+		memory->data_memory += rmw_pool_bytes(
+			ppe_job_buffer_bytes(job), PPE_JOB_BUFFERS * residues, DEVICE_PAGE);
 	if (residues > 0 && job->alltoall == PPE_ALLTOALL_FULL)
-		memory->data_memory +=
-			rmw_pool_bytes(ppe_job_row_bytes(job), 2 * residues, DEVICE_PAGE);
+		memory->data_memory += rmw_pool_bytes(
+			ppe_job_row_bytes(job), PPE_JOB_BUFFERS * residues, DEVICE_PAGE);
 	if (residues > 0 && ppe_job_kept(job) > 0) {
 		memory->block_tables += order_bytes(job);
 		memory->data_memory += order_pool_bytes(job, residues);
@@ -246,8 +246,9 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 
 static int
 create_pool(struct rmw_pool **pool, struct rmw_quota *quota, const struct ppe_setup *setup,
-	uint32_t bytes, uint32_t count)
+	uint32_t bytes, unsigned int residues)
 {
+	const uint32_t count = PPE_JOB_BUFFERS * residues;
 	struct rmw_pool_config config = {
 		.shard = (uint16_t)setup->worker_id,
 		.bytes = bytes,
@@ -266,6 +267,7 @@ create_pool(struct rmw_pool **pool, struct rmw_quota *quota, const struct ppe_se
 		rte_free(config.memory);
 		return -EINVAL;
 	}
+	quota->held_max = residues;
 	return rmw_pool_reserve(*pool, quota, count);
 }
 
@@ -370,11 +372,10 @@ collective_job_create(
 		rc = js->up == NULL ? -ENOMEM : 0;
 	}
 	if (rc == 0 && residues > 0)
-		rc = create_pool(
-			&js->pool, &js->quota, setup, ppe_job_buffer_bytes(job), 2 * residues);
+		rc = create_pool(&js->pool, &js->quota, setup, ppe_job_buffer_bytes(job), residues);
 	if (rc == 0 && residues > 0 && job->alltoall == PPE_ALLTOALL_FULL)
 		rc = create_pool(
-			&js->row_pool, &js->row_quota, setup, ppe_job_row_bytes(job), 2 * residues);
+			&js->row_pool, &js->row_quota, setup, ppe_job_row_bytes(job), residues);
 	if (rc == 0 && residues > 0 && ppe_job_kept(job) > 0)
 		rc = order_create(js, job, residues, (uint16_t)setup->worker_id, setup->socket);
 	if (rc == 0) {

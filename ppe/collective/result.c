@@ -2,7 +2,8 @@
 /*
  * Results and replies: one header mbuf per destination; a small payload is copied behind the headers, a larger one is the
  * aggregation buffer, attached by reference. Each packet holds the buffer until the driver has sent it; so does the emission
- * of results that differ by receiver, until its end.
+ * of results that differ by receiver, until its end. When queues and devices hold as many buffers of the job as its window
+ * has residues, further results are copied: docs/architecture.md, "Memory".
  */
 #include "pktbuf/checksum.h"
 #include "pktbuf/cursor.h"
@@ -277,31 +278,46 @@ collect_destinations(const struct ppe_worker *worker, struct job_shard *js)
 	}
 }
 
-/* Send a result to n destinations. */
+/* Send a result to n destinations. copied: it is referred to only while it is copied. */
 static __rte_always_inline void
 send_as(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *results,
 	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
-	const struct pktbuf_header_template *const *to, unsigned int n, const bool referred)
+	const struct pktbuf_header_template *const *to, unsigned int n, const bool referred,
+	const bool copied)
 {
 	struct rte_mbuf *packet;
-	unsigned int built = 0;
+	unsigned int holds = 0, built = 0;
 	uint32_t bytes = 0;
 
 	js->count.results += n;
 	worker->count.created += n;
+	if (referred && likely(n > 0))
+		rmw_hold(payload->opaque, n);
 	for (unsigned int i = 0; i < n; i++) {
 		packet = pktbuf_result_build_as(results, shared, payload, to[i], referred);
+		holds += packet != NULL;
+		if (copied && packet != NULL)
+			packet = pktbuf_packet_copy(packet, worker->pools->packets);
 		if (unlikely(packet == NULL))
 			continue;
 		built++;
 		bytes = packet->pkt_len;
-		if (referred)
-			rmw_hold(payload->opaque, 1);
 		ppe_output(worker, packet, to[i]->port, PKTBUF_PRIO_RESULT);
 	}
+	if (referred && unlikely(holds < n))
+		rmw_unhold(payload->opaque, n - holds);
 	if (unlikely(built < n))
 		worker->count.drops[PPE_DROP_NO_MBUF] += n - built;
 	charge(worker, js, built, bytes);
+}
+
+/* Ports have kept as many of the job's buffers as they may. */
+static __rte_noinline void
+send_copies(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *results,
+	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
+	const struct pktbuf_header_template *const *to, unsigned int n)
+{
+	send_as(worker, js, results, shared, payload, to, n, true, true);
 }
 
 static inline void
@@ -309,10 +325,12 @@ send_to(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *
 	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
 	const struct pktbuf_header_template *const *to, unsigned int n)
 {
-	if (pktbuf_payload_referred(payload))
-		send_as(worker, js, results, shared, payload, to, n, true);
+	if (!pktbuf_payload_referred(payload))
+		send_as(worker, js, results, shared, payload, to, n, false, false);
+	else if (likely(rmw_may_hold(payload->opaque)))
+		send_as(worker, js, results, shared, payload, to, n, true, false);
 	else
-		send_as(worker, js, results, shared, payload, to, n, false);
+		send_copies(worker, js, results, shared, payload, to, n);
 }
 
 /* The shared headers of a result, in the forms that are needed. */
@@ -406,6 +424,7 @@ set_parts(struct emission *e, const struct job_shard *js, struct block *block)
 	memcpy(e->in, block->in, WEIR_BITMAP_BYTES);
 	e->buffer = block->buffer;
 	e->payload = (struct pktbuf_payload){.data = e->in};
+	e->copied = block->buffer != NULL && !rmw_may_hold(block->buffer);
 	if (block->buffer == NULL)
 		return;
 	rmw_hold(block->buffer, 1);
@@ -542,6 +561,13 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 		rte_pktmbuf_free(packet);
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 		return;
+	}
+	if (unlikely(e->copied)) {
+		packet = pktbuf_packet_copy(packet, worker->pools->packets);
+		if (packet == NULL) {
+			worker->count.drops[PPE_DROP_NO_MBUF]++;
+			return;
+		}
 	}
 	charge(worker, js, 1, packet->pkt_len);
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);

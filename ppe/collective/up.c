@@ -233,6 +233,8 @@ static void
 send_above(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
 	const struct weir_header *h, const struct pktbuf_payload *payload)
 {
+	const bool referred = pktbuf_payload_referred(payload);
+	const bool copied = referred && !rmw_may_hold(payload->opaque);
 	struct pktbuf_shared_header shared[2];
 	struct pktbuf_results results;
 	struct rte_mbuf *packet;
@@ -243,12 +245,14 @@ send_above(struct ppe_worker *worker, struct job_shard *js, const struct parent 
 	pktbuf_results_end(&results);
 	js->count.upward++;
 	worker->count.created++;
+	if (likely(packet != NULL) && referred)
+		rmw_hold(payload->opaque, 1);
+	if (unlikely(packet != NULL && copied))
+		packet = pktbuf_packet_copy(packet, worker->pools->packets);
 	if (unlikely(packet == NULL)) {
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 		return;
 	}
-	if (pktbuf_payload_referred(payload))
-		rmw_hold(payload->opaque, 1);
 	charge(worker, js, 1, packet->pkt_len);
 	ppe_output(worker, packet, parent->at.port, PKTBUF_PRIO_RESULT);
 }

@@ -98,7 +98,7 @@ run(unsigned int workers)
 	beside = job_stats(BESIDE);
 	cr_expect_eq(greedy.held_back, 5 * WINDOW);
 	cr_expect_eq(greedy.buffers_used, 2 * WINDOW);
-	cr_expect_eq(greedy.buffers_reserved, 2 * WINDOW);
+	cr_expect_eq(greedy.buffers_reserved, 3 * WINDOW);
 	cr_expect_eq(beside.held_back, 0);
 	cr_expect_eq(beside.blocks_complete, 5 * WINDOW);
 	cr_expect_leq(beside.buffers_used, 2 * WINDOW);

@@ -300,6 +300,7 @@ Test(rmw_memory, faults_change_nothing, .timeout = 90)
 /* The model: what is free as an array in order of reuse, and a line of facts for each buffer. */
 #define QUOTAS    3
 #define COUNT_MAX 40
+#define HELD_MAX  3
 
 struct model {
 	struct rmw_buffer *free[COUNT_MAX]; /* the last one is taken next */
@@ -351,12 +352,24 @@ random_alloc(struct model *m, uint64_t *state, struct rmw_pool *pool, struct rmw
 	m->nb_used++;
 }
 
+/* Buffers of a quota that have holds. */
+static uint32_t
+held_by(const struct model *m, unsigned int quota)
+{
+	uint32_t n = 0;
+
+	for (unsigned int i = 0; i < m->nb_used; i++)
+		n += m->used[i].quota == quota && m->used[i].holds > 0;
+	return n;
+}
+
 static void
 random_change(struct model *m, uint64_t *state)
 {
 	unsigned int i = (unsigned int)random_below(state, m->nb_used);
 	struct rmw_buffer *b = m->used[i].buffer;
 	uint32_t n = (uint32_t)random_below(state, 4);
+	unsigned int q = m->used[i].quota;
 
 	for (uint32_t byte = 0; byte < b->bytes; byte++)
 		cr_assert_eq(((uint8_t *)rmw_buffer_data(b))[byte], m->used[i].mark);
@@ -367,6 +380,9 @@ random_change(struct model *m, uint64_t *state)
 		m->used[i].released = 1;
 		break;
 	case 1:
+		n++;
+		cr_assert_eq(rmw_may_hold(b),
+			m->used[i].holds > 0 || held_by(m, m->used[i].quota) < HELD_MAX);
 		rmw_hold(b, n);
 		m->used[i].holds += n;
 		break;
@@ -377,6 +393,7 @@ random_change(struct model *m, uint64_t *state)
 			m->used[i].holds -= n;
 		break;
 	}
+	m->quota[q].held = held_by(m, q);
 	model_leave(m, i);
 }
 
@@ -410,6 +427,8 @@ random_run(uint64_t seed, uint32_t bytes, uint32_t count)
 	struct model m = {0};
 	size_t stride = rmw_pool_bytes(bytes, 2, 0) - rmw_pool_bytes(bytes, 1, 0);
 
+	for (unsigned int q = 0; q < QUOTAS; q++)
+		quotas[q].held_max = m.quota[q].held_max = HELD_MAX;
 	for (m.nb_free = 0; m.nb_free < count; m.nb_free++)
 		m.free[m.nb_free] = (struct rmw_buffer *)(void *)((uint8_t *)pool + 128 +
 			stride * (count - 1 - m.nb_free));
