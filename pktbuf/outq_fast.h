@@ -7,16 +7,23 @@
 
 #include "pktbuf/outq.h"
 
-/* Queue a packet; the owner. False: the FIFO is full, and the caller keeps the packet. */
-static inline bool
+/* As pktbuf_outq_push() with a packet that needs a look, and may be copied, or refused. There is room. Out of line:
+ * pktbuf/outq.c. */
+enum pktbuf_refusal pktbuf_outq_push_other(
+	struct pktbuf_outq *outq, unsigned int priority, struct rte_mbuf *packet);
+
+/* Queue a packet; the owner. If it is refused, the caller keeps the packet. */
+static inline enum pktbuf_refusal
 pktbuf_outq_push(struct pktbuf_outq *outq, unsigned int priority, struct rte_mbuf *packet)
 {
 	struct pktbuf_fifo *fifo = &outq->fifo[priority];
 
-	if (unlikely(fifo->tail - fifo->head == outq->depth))
-		return false;
+	if (unlikely(fifo->tail - fifo->head >= outq->limit))
+		return PKTBUF_QUEUE_FULL;
+	if (unlikely(packet->nb_segs > outq->segments_free))
+		return pktbuf_outq_push_other(outq, priority, packet);
 	fifo->ring[fifo->tail++ & (outq->depth - 1)] = packet;
-	return true;
+	return PKTBUF_QUEUED;
 }
 
 /* Packets waiting. Any thread; exact for the owner. */
@@ -31,14 +38,14 @@ pktbuf_outq_depth(const struct pktbuf_outq *outq)
 }
 
 /* Offer all queued packets to the device, results first. Out of line: pktbuf/outq.c. */
-unsigned int pktbuf_outq_send(struct pktbuf_outq *outq);
+unsigned int pktbuf_outq_send(struct pktbuf_outq *outq, uint32_t *waiting);
 
-/* Send queued packets, results first; the owner. Those that the device does not take stay. Returns how
- * many it took. Cost if none are queued: one line. */
+/* Send queued packets, results first; the owner. Those that the device does not take stay, and are added to *waiting.
+ * Returns how many it took. Cost if none are queued: one line. */
 static inline unsigned int
-pktbuf_outq_flush(struct pktbuf_outq *outq)
+pktbuf_outq_flush(struct pktbuf_outq *outq, uint32_t *waiting)
 {
-	return pktbuf_outq_depth(outq) == 0 ? 0 : pktbuf_outq_send(outq);
+	return pktbuf_outq_depth(outq) == 0 ? 0 : pktbuf_outq_send(outq, waiting);
 }
 
 #endif

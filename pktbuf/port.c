@@ -96,6 +96,23 @@ configure(struct pktbuf_port *port, const struct pktbuf_port_config *config,
 	return 0;
 }
 
+/* What the device can send. A driver that says nothing of chains sends none. */
+static void
+learn_limits(struct pktbuf_port *port, const struct pktbuf_port_config *config,
+	const struct rte_eth_dev_info *info)
+{
+	uint16_t chain = info->tx_desc_lim.nb_mtu_seg_max;
+
+	port->segments_max = 1;
+	if (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS)
+		port->segments_max = chain != 0 ? chain : UINT16_MAX;
+	port->frame_limit = config->frame_max != 0 ? config->frame_max : UINT32_MAX;
+	if (info->max_mtu != UINT16_MAX)
+		port->frame_limit =
+			RTE_MIN(port->frame_limit, (uint32_t)info->max_mtu + RTE_ETHER_HDR_LEN);
+	port->frame_max = port->frame_limit;
+}
+
 int
 pktbuf_port_open(
 	struct pktbuf_port *port, const struct pktbuf_port_config *config, struct rte_mempool *pool)
@@ -131,6 +148,7 @@ pktbuf_port_open(
 		rc = configure(port, config, &info, pool);
 	if (rc < 0)
 		return rc;
+	learn_limits(port, config, &info);
 	rte_eth_macaddr_get(port->id, &port->mac);
 	if (config->promiscuous) {
 		rc = rte_eth_promiscuous_enable(port->id);

@@ -32,6 +32,8 @@ struct pktbuf_port_config {
 	uint16_t rx_descriptors, tx_descriptors; /* requested; the device rounds them */
 	enum pktbuf_checksum rx_checksum, tx_checksum;
 	uint16_t mtu; /* bytes; 0: keep the device's own */
+	uint32_t
+		frame_max; /* bytes of the longest frame that may be sent, without a VLAN tag; 0: the driver's limit */
 	bool promiscuous;
 };
 
@@ -42,6 +44,11 @@ struct pktbuf_port {
 	uint16_t rx_queues, tx_queues;
 	enum pktbuf_checksum rx_checksum, tx_checksum; /* resolved: never AUTO */
 	struct rte_ether_addr mac; /* the device's own */
+	uint16_t segments_max; /* mbufs of the longest chain that the driver sends, at least 1 */
+	uint32_t
+		frame_limit; /* bytes of the longest frame that it sends, without a VLAN tag; UINT32_MAX: any */
+	/* As frame_limit, with the present MTU of the link; 0: there is no link. ctrl: rw, workers: ro */
+	uint32_t frame_max;
 	bool started;
 	bool steers; /* pktbuf_port_steer() has succeeded for all that it was asked for */
 	char name[PKTBUF_NAME_MAX];

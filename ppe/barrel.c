@@ -254,21 +254,52 @@ ppe_free_consumed(struct ppe_worker *worker)
 	worker->nb_consumed = 0;
 }
 
+void
+ppe_output_refused(struct ppe_worker *worker, const struct pktbuf_outq *outq,
+	struct rte_mbuf *packet, unsigned int priority, enum pktbuf_refusal refusal)
+{
+	static const enum ppe_drop reason[] = {
+		[PKTBUF_QUEUE_FULL] = PPE_DROP_QUEUE_FULL,
+		[PKTBUF_PORT_STALLED] = PPE_DROP_PORT_STALLED,
+		[PKTBUF_TOO_LONG] = PPE_DROP_TOO_LONG,
+		[PKTBUF_NO_MBUF] = PPE_DROP_NO_MBUF,
+	};
+	const uint16_t port = outq->port->index;
+
+	worker->count.queue_full[port][priority] += refusal == PKTBUF_QUEUE_FULL;
+	worker->count.stalled[port] += refusal == PKTBUF_PORT_STALLED;
+	worker->count.too_long[port] += refusal == PKTBUF_TOO_LONG;
+	worker->count.drops[reason[refusal]]++;
+	rte_pktmbuf_free(packet);
+}
+
+/* Share what may wait among the queues that could not send all. */
+static __rte_noinline void
+limit_queues(struct ppe_worker *worker, uint32_t waiting)
+{
+	worker->limited = waiting > 0;
+	for (unsigned int i = 0; i < worker->nb_outq; i++)
+		pktbuf_outq_limit(worker->outq[i], worker->share - RTE_MIN(worker->share, waiting));
+}
+
 TWICE unsigned int
 transmit(struct ppe_worker *worker, const bool traced)
 {
 	unsigned int total = 0;
+	uint32_t waiting = 0;
 
 	if (unlikely(worker->faults != NULL))
 		ppe_faults_out(worker);
 	for (unsigned int i = 0; i < worker->nb_outq; i++) {
-		unsigned int sent = pktbuf_outq_flush(worker->outq[i]);
+		unsigned int sent = pktbuf_outq_flush(worker->outq[i], &waiting);
 
 		if (traced)
 			ppe_trace_step(
 				worker, PPE_EVENT_TRANSMIT, worker->outq[i]->port->index, sent);
 		total += sent;
 	}
+	if (unlikely(waiting > 0 || worker->limited))
+		limit_queues(worker, waiting);
 	return total;
 }
 
@@ -431,15 +462,19 @@ take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 	ppe_take_jobs(worker, table);
 }
 
-/* How often idle queues are asked for sent packets, which a job that leaves may wait for. */
-#define RECLAIMS_PER_S 1000
+/* How often output queues are tended. */
+#define TENDS_PER_S 1000
 
 static __rte_noinline void
-reclaim(struct ppe_worker *worker)
+tend(struct ppe_worker *worker)
 {
-	worker->reclaim_at = worker->now + rte_get_tsc_hz() / RECLAIMS_PER_S;
-	for (unsigned int i = 0; i < worker->nb_outq; i++)
-		pktbuf_outq_reclaim(worker->outq[i]);
+	worker->tend_at = worker->now + rte_get_tsc_hz() / TENDS_PER_S;
+	for (unsigned int i = 0; i < worker->nb_outq; i++) {
+		unsigned int dropped = pktbuf_outq_tend(worker->outq[i], worker->now);
+
+		worker->count.stalled[worker->outq[i]->port->index] += dropped;
+		worker->count.drops[PPE_DROP_PORT_STALLED] += dropped;
+	}
 }
 
 int
@@ -475,8 +510,8 @@ ppe_barrel(void *arg)
 			work = turn(worker, state, false);
 		else
 			work = traced_turn(worker, state, trace);
-		if (unlikely(worker->now >= worker->reclaim_at))
-			reclaim(worker);
+		if (unlikely(worker->now >= worker->tend_at))
+			tend(worker);
 		rte_rcu_qsbr_quiescent(ppe->qsbr, worker->id);
 
 		worker->count.worker.turns++;

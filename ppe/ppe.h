@@ -78,6 +78,7 @@ struct ppe_config {
 	uint32_t idle_sleep_us; /* [1, 10000] */
 	uint32_t crossbar_depth; /* packets per ordered pair of workers, a power of two */
 	uint32_t queue_depth; /* packets per output queue and priority, a power of two */
+	uint32_t queue_wait_ms; /* [1, 10000] how long a packet may wait in an output queue */
 	uint32_t timer_threads; /* [1, 1000]: the slices of an aging scan */
 	struct ppe_policers policers;
 	unsigned int nb_hosts; /* [0, PPE_HOSTS_MAX] */
@@ -169,9 +170,9 @@ int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 /*
  * Free the memory of deleted jobs whose last results have been sent. Call it periodically. Returns how many
  * such jobs are left. Waits for a loop turn of the slowest worker, at most half a second, if last results
- * were sent just now. A job leaves some milliseconds after its last result, even through idle ports
- * (pktbuf_outq_reclaim). Devices whose drivers free nothing on demand keep it until they have sent a ring
- * of other packets, and captures while they hold packets.
+ * were sent just now. A job leaves some milliseconds after its last result was sent or dropped, even through idle
+ * ports (pktbuf_outq_tend). A device that was found prompt and then stops keeps it until it sends again, and a
+ * capture while it holds packets.
  */
 unsigned int ppe_jobs_leaving(struct ppe *ppe);
 
@@ -240,6 +241,8 @@ void ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks);
 	ONE(missed, "packets that the device dropped before Weir saw them")                        \
 	ONE(spoofed, "frames dropped because they carried an address that belongs elsewhere")      \
 	ONE(policed, "packets beyond the port's rates: dropped, or not answered")                  \
+	ONE(stalled, "packets dropped because the port took nothing, or its link was down")        \
+	ONE(too_long, "packets dropped because they were longer than the port can send")           \
 	EACH(tx_packets, "packets sent")                                                           \
 	EACH(tx_bytes, "bytes sent: frames without FCS")                                           \
 	EACH(queue_full, "packets dropped because the port's output queue was full")
@@ -340,6 +343,21 @@ struct ppe_stats {
 
 /* Sum the per-worker counters. Reads only; any time between create and destroy. */
 void ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats);
+
+/* What waits for a port, in the output queues of all workers. */
+struct ppe_port_queue {
+	uint32_t packets;
+	uint32_t oldest_ms; /* the oldest one has waited at least so long */
+	bool is_stalled; /* packets were dropped because the port took nothing, and it still takes nothing */
+	bool is_copied; /* results are copied for the port: its device keeps what it has sent (pktbuf/outq.h) */
+};
+
+/* Read the output queues of a port. Any time between create and destroy. Control thread. */
+void ppe_port_queue_read(const struct ppe *ppe, unsigned int port, struct ppe_port_queue *queue);
+
+/* Tell the workers the longest frame that the port's link carries now, in bytes, without a VLAN tag; 0: there is no link.
+ * Longer frames for the port are dropped. Control thread. */
+void ppe_port_set_frame_max(struct ppe *ppe, unsigned int port, uint32_t bytes);
 
 /* A source address that a port must not carry. */
 struct ppe_spoofed {

@@ -47,10 +47,25 @@ ppe_drop(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop rea
 	worker->count.drops[reason]++;
 }
 
+/* Drop a packet that an output queue has refused. Out of line: barrel.c. */
+void ppe_output_refused(struct ppe_worker *worker, const struct pktbuf_outq *outq,
+	struct rte_mbuf *packet, unsigned int priority, enum pktbuf_refusal refusal);
+
+/* Queue a packet in an output queue of this worker, or drop it. */
+static inline void
+ppe_output_own(struct ppe_worker *worker, struct pktbuf_outq *outq, struct rte_mbuf *packet,
+	unsigned int priority)
+{
+	enum pktbuf_refusal refusal = pktbuf_outq_push(outq, priority, packet);
+
+	if (unlikely(refusal != PKTBUF_QUEUED))
+		ppe_output_refused(worker, outq, packet, priority, refusal);
+}
+
 /*
  * Send a packet that this thread made (a result, a reply, a copy) to the output queue of a port: directly
- * if this worker owns a queue of the port, else over the crossbar. Always takes the mbuf; a full queue is
- * a drop. The caller has counted the packet as created.
+ * if this worker owns a queue of the port, else over the crossbar. Always takes the mbuf; a packet that the
+ * queue refuses is a drop. The caller has counted the packet as created.
  * port: [0, nb_ports). priority: enum pktbuf_priority.
  */
 static inline void
@@ -58,15 +73,10 @@ ppe_output(struct ppe_worker *worker, struct rte_mbuf *packet, uint16_t port, un
 {
 	const struct ppe_route *route = &worker->route[port];
 
-	if (likely(route->queue != NULL)) {
-		if (likely(pktbuf_outq_push(route->queue, priority, packet)))
-			return;
-		worker->count.queue_full[port][priority]++;
-		worker->count.drops[PPE_DROP_QUEUE_FULL]++;
-		rte_pktmbuf_free(packet);
-		return;
-	}
-	crossbar_send_output(worker, route->owner, packet, port, priority);
+	if (likely(route->queue != NULL))
+		ppe_output_own(worker, route->queue, packet, priority);
+	else
+		crossbar_send_output(worker, route->owner, packet, port, priority);
 }
 
 /* End of the packet: send it to the output queue of a port. */

@@ -3,9 +3,11 @@
 
 #include <string.h>
 
+#include <rte_cycles.h>
 #include <rte_ethdev.h>
 #include <rte_mempool.h>
 
+#include "pktbuf/outq_fast.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
 
@@ -28,6 +30,8 @@ add_worker(struct ppe_stats *stats, const struct ppe_worker *worker)
 		port->rx_bytes += count->rx_bytes[p];
 		port->spoofed += count->spoofed[p];
 		port->policed += count->policed[p];
+		port->stalled += count->stalled[p];
+		port->too_long += count->too_long[p];
 		for (unsigned int q = 0; q < 2; q++)
 			port->queue_full[q] += count->queue_full[p][q];
 	}
@@ -62,6 +66,33 @@ ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats)
 		if (rte_eth_stats_get(ppe->port[p].id, &device) == 0)
 			stats->port[p].missed = device.imissed + device.rx_nombuf;
 	}
+}
+
+void
+ppe_port_queue_read(const struct ppe *ppe, unsigned int port, struct ppe_port_queue *queue)
+{
+	const uint64_t now = rte_rdtsc();
+
+	memset(queue, 0, sizeof(*queue));
+	for (unsigned int w = 0; w < ppe->config.workers; w++) {
+		for (unsigned int i = 0; i < ppe->worker[w]->nb_outq; i++) {
+			const struct pktbuf_outq *outq = ppe->worker[w]->outq[i];
+
+			if (outq->port->index != port)
+				continue;
+			queue->packets += pktbuf_outq_depth(outq);
+			queue->oldest_ms = RTE_MAX(queue->oldest_ms, pktbuf_outq_age_ms(outq, now));
+			queue->is_stalled |= outq->is_stalled;
+			queue->is_copied |= !outq->is_prompt;
+		}
+	}
+}
+
+void
+ppe_port_set_frame_max(struct ppe *ppe, unsigned int port, uint32_t bytes)
+{
+	__atomic_store_n(&ppe->port[port].frame_max, RTE_MIN(bytes, ppe->port[port].frame_limit),
+		__ATOMIC_RELAXED);
 }
 
 static struct ppe_pool_gauge

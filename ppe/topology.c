@@ -54,7 +54,8 @@ check_config(const struct ppe_config *config, unsigned int nb_ports)
 		nb_ports >= 1 && nb_ports <= PPE_PORTS_MAX &&
 		config->exception_port < (int)nb_ports &&
 		rte_is_power_of_2(config->crossbar_depth) &&
-		rte_is_power_of_2(config->queue_depth) && config->first_generation != 0 &&
+		rte_is_power_of_2(config->queue_depth) && config->queue_wait_ms >= 1 &&
+		config->queue_wait_ms <= 10000 && config->first_generation != 0 &&
 		config->timer_threads >= 1 && config->timer_threads <= 1000 &&
 		config->nb_hosts <= PPE_HOSTS_MAX && config->joins_s <= 3600;
 
@@ -125,6 +126,16 @@ choose_udp_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
 	self->port_any = any;
 }
 
+/*
+ * Packets that may wait in the output queues of a worker: three quarters of the headers, half of the packets. The rest is
+ * for ports that take what they are offered, receivers, and lcores' caches.
+ */
+static uint32_t
+queue_share(const struct ppe_config *config)
+{
+	return RTE_MIN(config->headers / 4 * 3, config->packets / 2) / config->workers;
+}
+
 static struct ppe_worker *
 create_worker(struct ppe *ppe, uint16_t id)
 {
@@ -142,6 +153,7 @@ create_worker(struct ppe *ppe, uint16_t id)
 	w->threads = c->threads;
 	w->burst = c->burst;
 	w->batch = c->batch;
+	w->share = queue_share(c);
 	w->nb_ports = (uint16_t)ppe->nb_ports;
 	w->exception_port = (int16_t)c->exception_port;
 	w->thread = rte_zmalloc_socket(
@@ -188,7 +200,8 @@ assign_tx(struct ppe *ppe)
 		for (unsigned int q = 0; q < queues; q++) {
 			struct ppe_worker *w = ppe->worker[(p + q) % workers];
 			struct pktbuf_outq *outq = pktbuf_outq_create(&ppe->port[p], (uint16_t)q,
-				ppe->config.queue_depth,
+				ppe->config.queue_depth, ppe->pools.packets,
+				ppe->config.queue_wait_ms,
 				(int)rte_lcore_to_socket_id(ppe->lcore[w->id]));
 
 			if (outq == NULL)

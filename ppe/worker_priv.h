@@ -64,6 +64,7 @@ struct ppe_counters {
 	uint64_t rx_packets[PPE_PORTS_MAX], rx_bytes[PPE_PORTS_MAX];
 	uint64_t queue_full[PPE_PORTS_MAX][2];
 	uint64_t spoofed[PPE_PORTS_MAX], policed[PPE_PORTS_MAX];
+	uint64_t stalled[PPE_PORTS_MAX], too_long[PPE_PORTS_MAX];
 	struct ppe_worker_stats worker;
 };
 
@@ -84,6 +85,7 @@ struct ppe_worker {
 	void *state[PPE_PROGRAMS_MAX]; /* by program */
 	uint16_t id, workers, nb_ports, threads, burst;
 	uint16_t nb_rx, nb_outq, nb_matches, nb_timers;
+	uint32_t share; /* packets that may wait in this worker's output queues together */
 	int16_t exception_port;
 	uint8_t nb_programs;
 	uint8_t recogniser; /* the program with a shortcut, when recognise is not NULL */
@@ -106,12 +108,13 @@ struct ppe_worker {
 	uint64_t
 		seen; /* TSC: all packets that arrived before were dispatched, in an earlier turn */
 	uint64_t begun; /* TSC: begin of this turn */
-	uint64_t reclaim_at; /* TSC of the next pktbuf_outq_reclaim */
+	uint64_t tend_at; /* TSC of the next pktbuf_outq_tend */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;
 	bool timers_first; /* in this turn timers get contexts first */
 	bool away; /* long before this turn */
 	bool more; /* a queue returned a full burst when it was polled last */
+	bool limited; /* some output queues have less than their depth */
 	bool gave_up; /* was behind for too long and has not caught up since */
 	struct ppe_fault_store *faults; /* NULL: no faults, and no held packets */
 	struct ppe_fault_set *fault_set; /* the faults that this worker has taken */

@@ -56,6 +56,7 @@ configure(struct bench_switch *s)
 		.idle_sleep_us = 50,
 		.crossbar_depth = 4096,
 		.queue_depth = RING,
+		.queue_wait_ms = 10000,
 		.timer_threads = 100,
 		.fdb_entries = 1024,
 		.fdb_timeout_s = 300,
@@ -63,7 +64,7 @@ configure(struct bench_switch *s)
 		.isa = w->isa,
 		.first_generation = 1,
 		.packets = 1024 * w->workers,
-		.packet_bytes = 2048,
+		.packet_bytes = RTE_MAX(2048u, 4 * w->elements + 128),
 		.headers = RING,
 		.identity = frames_switch,
 	};

@@ -223,6 +223,7 @@ count_memory(const struct plan *plan, const struct level *level, struct ppe_conf
 		.burst = 32,
 		.crossbar_depth = 1024,
 		.queue_depth = 1024,
+		.queue_wait_ms = 100,
 		.fdb_entries = 4096,
 		.blocks = 16384,
 		.packets = level->ports * (uint32_t)descriptors + sends + flight + 2 * 32 * workers,

@@ -81,11 +81,19 @@ put_ports(struct api_text *text, const struct ctrl_running *running)
 	static const char *const priority[] = {"priority=\"results\"", "priority=\"bulk\""};
 	const struct ppe_stats *stats = &running->stats;
 	char label[PPE_PORTS_MAX][LABEL_BYTES];
+	struct ppe_port_queue queue[PPE_PORTS_MAX];
 
-	for (unsigned int p = 0; p < stats->nb_ports; p++)
+	for (unsigned int p = 0; p < stats->nb_ports; p++) {
 		api_text_label(label[p], sizeof(label[p]), "port", running->config->port[p].name);
+		ppe_port_queue_read(running->ppe, p, &queue[p]);
+	}
 	PUT_EACH(text, "weir_port_up", "gauge", "1 while the port has a link", stats->nb_ports,
 		label[i], NULL, ctrl_port_is_up(running, i));
+	PUT_EACH(text, "weir_port_queue_packets", "gauge", "packets that wait for the port",
+		stats->nb_ports, label[i], NULL, queue[i].packets);
+	PUT_EACH(text, "weir_port_stalled", "gauge",
+		"1 while the port takes nothing, and what waits for it is dropped", stats->nb_ports,
+		label[i], NULL, queue[i].is_stalled);
 #define ONE(name, help)                                                                            \
 	PUT_EACH(text, "weir_port_" #name "_total", "counter", help, stats->nb_ports, label[i],    \
 		NULL, stats->port[i].name);

@@ -196,6 +196,7 @@ port_json(const struct ctrl_running *running, unsigned int index)
 	const struct pktbuf_port_config *config = &running->config->port[index];
 	const char *neighbor = running->config->port_more[index].neighbor;
 	json_t *object = json_object(), *queues = json_object();
+	struct ppe_port_queue queue;
 
 	api_put(object, "id", index);
 	api_put_text(object, "name", config->name);
@@ -207,6 +208,11 @@ port_json(const struct ctrl_running *running, unsigned int index)
 	api_put(queues, "rx", config->rx_queues);
 	api_put(queues, "tx", config->tx_queues);
 	json_object_set_new(queues, "steered", json_boolean(ppe_port_steers(running->ppe, index)));
+	ppe_port_queue_read(running->ppe, index, &queue);
+	api_put(queues, "waiting", queue.packets);
+	api_put(queues, "oldest_ms", queue.oldest_ms);
+	json_object_set_new(queues, "stalled", json_boolean(queue.is_stalled));
+	json_object_set_new(queues, "copied", json_boolean(queue.is_copied));
 	json_object_set_new(object, "queues", queues);
 	return object;
 }

@@ -89,6 +89,8 @@ static const struct ctrl_key keys[] = {
 	OBJECT("queues", "Sizes of internal queues."),
 	POWER("queues.output_depth", "packets", "1024", 64, 65536,
 		"Length of a port's output queue, for each of the two priorities.", CONFIG(ppe.queue_depth)),
+	NUMBER("queues.output_wait_ms", "ms", "100", 1, 10000,
+		"How long a packet may wait for a port. At the latest after twice that time it is dropped.", CONFIG(ppe.queue_wait_ms)),
 	POWER("queues.crossbar_depth", "packets", "1024", 64, 65536,
 		"Length of the ring from one worker to another.", CONFIG(ppe.crossbar_depth)),
 

@@ -13,6 +13,8 @@
 #include "ctrl/config/schema.h"
 
 #define EXCEPTION_DEVICE "net_tap_weir"
+/* DPDK 22.11's net_tap keeps an MTU of 1500, and ethdev refuses others. A longer frame would stop it for good. */
+#define TAP_FRAME_MAX 1514u
 
 /* -- device strings: "0000:01:00.0,arg=value", "net_af_packet0,iface=veth0,framesz=2048" */
 
@@ -131,6 +133,8 @@ read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *tex
 	if (strncmp(text, "net_af_packet", 13) == 0)
 		return read_af_packet(reading, path, text, port, queue_pairs);
 	port->holds_mbufs = strncmp(text, "net_tap", 7) == 0;
+	if (port->holds_mbufs)
+		port->frame_max = TAP_FRAME_MAX;
 	if (!argument(text, "iface", port->interface, sizeof(port->interface)) || port->holds_mbufs)
 		port->interface[0] = '\0'; /* a TAP makes its interface itself */
 	return 0;
@@ -253,6 +257,7 @@ read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object
 	if (port->mtu > 0 &&
 		(more->pci || more->frame_max == 0 || more->frame_max > port->mtu + 14u))
 		more->frame_max = port->mtu + 14u;
+	port->frame_max = more->frame_max;
 	rc = check_unique(reading, index);
 	if (rc == 0)
 		rc = check_queues(reading, index, pairs);
@@ -282,6 +287,7 @@ read_exception(struct ctrl_reading *reading)
 		.tx_descriptors = 256,
 		.rx_checksum = PKTBUF_CHECKSUM_OFF, /* the kernel computes them */
 		.tx_checksum = PKTBUF_CHECKSUM_SOFTWARE,
+		.frame_max = TAP_FRAME_MAX,
 		.promiscuous = true,
 	};
 	strlcpy(config->port[index].name, "exception", sizeof(config->port[index].name));

@@ -113,6 +113,8 @@ struct ctrl_running {
 	struct ppe_stats stats; /* of the last ctrl_running_read */
 	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
 	bool link_is_down[PPE_PORTS_MAX]; /* at the last tick */
+	bool link_was_up[PPE_PORTS_MAX]; /* at some tick */
+	bool port_is_stalled[PPE_PORTS_MAX]; /* at the last tick */
 	uint64_t spoofed[PPE_PORTS_MAX]; /* the ports' counters; likewise */
 	bool guard_is_full; /* it has been logged */
 	struct ctrl_history *history; /* not owned; NULL: none is kept (ctrl/stats/history.h) */

@@ -294,49 +294,91 @@ ctrl_stats_write(const json_t *stats, const char *path)
 
 /* -- links */
 
-/* An interface that is gone has no link. */
-static bool
-is_running(unsigned int interface)
+struct link {
+	bool is_up;
+	uint32_t mtu; /* bytes; 0: not known */
+};
+
+/* What the kernel says of an interface. One that is gone has no link. */
+static void
+read_interface(unsigned int interface, struct link *link)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq request = {.ifr_ifindex = (int)interface};
-	bool up = fd >= 0 && ioctl(fd, SIOCGIFNAME, &request) == 0 &&
+
+	link->is_up = fd >= 0 && ioctl(fd, SIOCGIFNAME, &request) == 0 &&
 		ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0 &&
 		(request.ifr_flags & IFF_RUNNING) != 0;
-
+	if (link->is_up && ioctl(fd, SIOCGIFMTU, &request) == 0)
+		link->mtu = (uint32_t)request.ifr_mtu;
 	if (fd >= 0)
 		close(fd);
-	return up;
+}
+
+static struct link
+link_read(const struct ctrl_running *running, unsigned int port)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_link device = {0};
+	struct link link = {0};
+	uint16_t id;
+
+	if (rte_eth_dev_get_port_by_name(running->config->port[port].device, &id) != 0)
+		return link;
+	if (rte_eth_dev_info_get(id, &info) == 0 && info.if_index != 0) {
+		read_interface(info.if_index, &link);
+		return link;
+	}
+	rte_eth_link_get_nowait(id, &device);
+	link.is_up = device.link_status == RTE_ETH_LINK_UP;
+	return link;
 }
 
 bool
 ctrl_port_is_up(const struct ctrl_running *running, unsigned int port)
 {
-	struct rte_eth_dev_info info;
-	struct rte_eth_link link = {0};
-	uint16_t id;
+	return link_read(running, port).is_up;
+}
 
-	if (rte_eth_dev_get_port_by_name(running->config->port[port].device, &id) != 0)
-		return false;
-	if (rte_eth_dev_info_get(id, &info) == 0 && info.if_index != 0)
-		return is_running(info.if_index);
-	rte_eth_link_get_nowait(id, &link);
-	return link.link_status == RTE_ETH_LINK_UP;
+/* Longest frame that the link carries, in bytes, without a VLAN tag; 0: none. */
+static uint32_t
+link_frame_max(const struct ctrl_running *running, unsigned int port, const struct link *link)
+{
+	/* Some drivers do not know their link, and never say that it is up. */
+	if (!link->is_up && running->link_was_up[port])
+		return 0;
+	return link->mtu > 0 ? link->mtu + RTE_ETHER_HDR_LEN : UINT32_MAX;
+}
+
+static void
+log_port(const struct ctrl_running *running, unsigned int port, bool good, const char *event)
+{
+	ctrl_log(CTRL_LOG_SWITCH, good ? CTRL_LOG_NOTICE : CTRL_LOG_WARNING, event,
+		"port=%s device=%s", ctrl_log_quote(running->config->port[port].name).text,
+		ctrl_log_quote(running->config->port[port].device).text);
 }
 
 void
 ctrl_links_tick(struct ctrl_running *running)
 {
 	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
-		bool up = ctrl_port_is_up(running, p);
-		bool was_down = running->link_is_down[p];
+		const struct link link = link_read(running, p);
+		bool up = link.is_up, was_down = running->link_is_down[p];
+		bool was_stalled = running->port_is_stalled[p];
+		struct ppe_port_queue queue;
 
+		ppe_port_queue_read(running->ppe, p, &queue);
 		running->link_is_down[p] = !up;
+		running->link_was_up[p] |= up;
+		running->port_is_stalled[p] = queue.is_stalled;
+		ppe_port_set_frame_max(running->ppe, p, link_frame_max(running, p, &link));
 		if (up == was_down)
-			ctrl_log(CTRL_LOG_SWITCH, up ? CTRL_LOG_NOTICE : CTRL_LOG_WARNING,
-				up ? "link up" : "link down", "port=%s device=%s",
-				ctrl_log_quote(running->config->port[p].name).text,
-				ctrl_log_quote(running->config->port[p].device).text);
+			log_port(running, p, up, up ? "link up" : "link down");
+		if (queue.is_stalled && !was_stalled)
+			log_port(running, p, false,
+				"port takes no packets, and what waits for it is dropped");
+		else if (was_stalled && !queue.is_stalled)
+			log_port(running, p, true, "port takes packets again");
 	}
 }
 

@@ -7,6 +7,7 @@
 #include "pktbuf/alter.h"
 #include "pktbuf/head.h"
 #include "pktbuf/outq_fast.h"
+#include "ppe/program_fast.h"
 #include "ppe/faults/faults_priv.h"
 #include "ppe/ppe_priv.h"
 
@@ -181,11 +182,12 @@ static unsigned int
 room(const struct site *site)
 {
 	const struct ppe_worker *worker = site->worker;
+	const struct pktbuf_fifo *fifo;
 
 	if (site->outq == NULL)
 		return PPE_BACKLOG - worker->backlog_tail;
-	return site->outq->depth -
-		(site->outq->fifo[site->priority].tail - site->outq->fifo[site->priority].head);
+	fifo = &site->outq->fifo[site->priority];
+	return site->outq->limit - RTE_MIN(site->outq->limit, fifo->tail - fifo->head);
 }
 
 /* The caller has checked that there is room. */
@@ -197,7 +199,7 @@ put(const struct site *site, struct rte_mbuf *packet)
 	if (site->outq == NULL)
 		worker->backlog[worker->backlog_tail++] = packet;
 	else
-		(void)pktbuf_outq_push(site->outq, site->priority, packet);
+		ppe_output_own(worker, site->outq, packet, site->priority);
 }
 
 /* Mark how far the rules have been applied to the output queue. */
@@ -524,16 +526,8 @@ give_up_waiting(struct ppe_fault_store *store, uint64_t now)
 static void
 release_one(const struct site *site, struct rte_mbuf *packet)
 {
-	struct ppe_counters *count = &site->worker->count;
-
-	if (likely(room(site) > 0)) {
-		put(site, packet);
-		mark(site);
-		return;
-	}
-	count->queue_full[site->port][site->priority]++;
-	count->drops[PPE_DROP_QUEUE_FULL]++;
-	rte_pktmbuf_free(packet);
+	put(site, packet);
+	mark(site);
 }
 
 unsigned int

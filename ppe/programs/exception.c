@@ -3,12 +3,16 @@
  * The exception program: packets to the switch itself, except aggregation packets, go to the kernel through a TAP port
  * with the switch's MAC and IP address. The kernel's answers enter by that port and are forwarded like other frames.
  *
+ * The TAP's MTU is 1500, and the hosts' may be larger. An IPv4 packet that is too long for the TAP goes to the kernel in
+ * fragments, which the kernel puts together (RFC 791, 3.2), also if it must not be fragmented on its way: its way ends here.
+ *
  * Neither the kernel nor the switch can use an aggregation packet with a VLAN tag; it has its own drop reason.
  */
 #include <netinet/in.h>
 
 #include <rte_ether.h>
 #include <rte_ip.h>
+#include <rte_ip_frag.h>
 #include <rte_udp.h>
 
 #include "pktbuf/wire/wire.h"
@@ -16,9 +20,49 @@
 #include "ppe/program_fast.h"
 #include "ppe/programs/programs.h"
 
+/* Of a packet of the longest MTU, 9600 bytes. */
+#define FRAGMENTS_MAX 8
+
+/* Send the fragments of an IPv4 packet instead of it. False: it cannot be cut. */
+static bool
+send_fragments(struct ppe_worker *worker, struct ppe_thread *thread, uint32_t mtu)
+{
+	struct rte_mbuf *packet = thread->packet, *part[FRAGMENTS_MAX];
+	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(packet, void *, RTE_ETHER_HDR_LEN);
+	const struct rte_ether_hdr ether = *rte_pktmbuf_mtod(packet, struct rte_ether_hdr *);
+	int n;
+
+	if (packet->nb_segs > 1 || (ip->version_ihl & RTE_IPV4_HDR_IHL_MASK) < 5 ||
+		rte_be_to_cpu_16(ip->total_length) != packet->pkt_len - RTE_ETHER_HDR_LEN)
+		return false;
+	ip->fragment_offset &= ~RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
+	rte_pktmbuf_adj(packet, RTE_ETHER_HDR_LEN);
+	n = rte_ipv4_fragment_copy_nonseg_packet(
+		packet, part, FRAGMENTS_MAX, (uint16_t)mtu, worker->pools->packets);
+	rte_pktmbuf_prepend(packet, RTE_ETHER_HDR_LEN);
+	if (n < 0)
+		return false;
+	worker->count.created += (unsigned int)n;
+	for (int i = 0; i < n; i++) {
+		ip = rte_pktmbuf_mtod(part[i], struct rte_ipv4_hdr *);
+		ip->hdr_checksum = rte_ipv4_cksum(ip);
+		memcpy(rte_pktmbuf_prepend(part[i], RTE_ETHER_HDR_LEN), &ether, sizeof(ether));
+		ppe_output(worker, part[i], (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);
+	}
+	return true;
+}
+
 static struct ppe_next
 to_kernel(struct ppe_worker *worker, struct ppe_thread *thread)
 {
+	const uint32_t most = worker->port[worker->exception_port]->frame_limit;
+
+	if (unlikely(thread->packet->pkt_len > most) &&
+		thread->head.ether_type == RTE_ETHER_TYPE_IPV4 &&
+		send_fragments(worker, thread, most - RTE_ETHER_HDR_LEN)) {
+		ppe_consume(worker, thread);
+		return PPE_END;
+	}
 	ppe_send(worker, thread, (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);
 	return PPE_END;
 }

@@ -173,6 +173,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		.idle_sleep_us = 50,
 		.crossbar_depth = 1024,
 		.queue_depth = 1024,
+		.queue_wait_ms = 100,
 		.timer_threads = 100,
 		.joins_s = config->joins_s,
 		.blocks = 4096,

@@ -203,13 +203,23 @@ slow_flush(struct slow_queue *s)
 	return sent;
 }
 
+static unsigned int
+flush(struct pktbuf_outq *outq)
+{
+	uint32_t waiting = 0;
+	unsigned int sent = pktbuf_outq_flush(outq, &waiting);
+
+	cr_assert_eq(waiting, pktbuf_outq_depth(outq));
+	return sent;
+}
+
 static void
 try_push(struct pktbuf_outq *outq, struct slow_queue *s, unsigned int p, uint32_t number)
 {
 	struct rte_mbuf *m = numbered(number, bytes_of_number(number));
 	bool room = s->n[p] < outq->depth;
 
-	cr_assert_eq(pktbuf_outq_push(outq, p, m), room);
+	cr_assert_eq(pktbuf_outq_push(outq, p, m), room ? PKTBUF_QUEUED : PKTBUF_QUEUE_FULL);
 	if (room)
 		s->waits[p][s->n[p]++] = number;
 	else
@@ -228,7 +238,7 @@ static void
 play(uint32_t depth, uint64_t *random)
 {
 	static struct slow_queue s;
-	struct pktbuf_outq *outq = pktbuf_outq_create(&port, 0, depth, 0);
+	struct pktbuf_outq *outq = pktbuf_outq_create(&port, 0, depth, pool, 100, 0);
 
 	cr_assert_not_null(outq);
 	memset(&s, 0, sizeof(s));
@@ -242,7 +252,7 @@ play(uint32_t depth, uint64_t *random)
 			for (unsigned int i = 0; i < n / 4; i++)
 				try_push(outq, &s, dice % PKTBUF_PRIOS, step * 10 + i);
 		else if (dice < 14)
-			cr_assert_eq(pktbuf_outq_flush(outq), slow_flush(&s), "step %u", step);
+			cr_assert_eq(flush(outq), slow_flush(&s), "step %u", step);
 		else
 			for (unsigned int i = 0; i < n; i++)
 				take_one(&s);
@@ -274,37 +284,39 @@ Test(pktbuf_ports, output_queues_are_bounded_ordered_and_strict, .timeout = 90)
 	struct rte_mbuf *extra;
 
 	start();
-	cr_assert_null(pktbuf_outq_create(&port, 0, 24, 0), "24 is no power of two");
-	outq = pktbuf_outq_create(&port, 0, 32, 0);
+	cr_assert_null(pktbuf_outq_create(&port, 0, 24, pool, 100, 0), "24 is no power of two");
+	outq = pktbuf_outq_create(&port, 0, 32, pool, 100, 0);
 	for (uint32_t i = 0; i < 32; i++) {
-		cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(100 + i, 60)));
+		cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(100 + i, 60)),
+			PKTBUF_QUEUED);
 		if (i < 10)
-			cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(i, 60)));
+			cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(i, 60)),
+				PKTBUF_QUEUED);
 	}
 	extra = numbered(1, 60);
-	cr_assert(!pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, extra), "33 in a queue of 32");
+	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, extra), PKTBUF_QUEUE_FULL);
 	rte_pktmbuf_free(extra);
 	cr_assert_eq(pktbuf_outq_depth(outq), 42);
 
 	/*
 	 * The device takes 15: the results, then bulk; the rest stays and leaves later, in order.
 	 */
-	cr_assert_eq(pktbuf_outq_flush(outq), 15);
+	cr_assert_eq(flush(outq), 15);
 	for (uint32_t i = 0; i < 15; i++)
 		cr_assert_eq(next_number(), i < 10 ? i : 100 + i - 10);
-	cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(10, 60)));
-	cr_assert_eq(pktbuf_outq_flush(outq), 15);
+	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(10, 60)), PKTBUF_QUEUED);
+	cr_assert_eq(flush(outq), 15);
 	cr_assert_eq(next_number(), 10);
 	for (uint32_t i = 0; i < 14; i++)
 		cr_assert_eq(next_number(), 105 + i);
-	cr_assert_eq(pktbuf_outq_flush(outq), 13);
+	cr_assert_eq(flush(outq), 13);
 	for (uint32_t i = 0; i < 13; i++)
 		cr_assert_eq(next_number(), 119 + i);
-	cr_assert_eq(pktbuf_outq_flush(outq), 0);
+	cr_assert_eq(flush(outq), 0);
 	cr_assert_eq(outq->fifo[PKTBUF_PRIO_RESULT].packets, 11);
 	cr_assert_eq(outq->fifo[PKTBUF_PRIO_BULK].packets, 32);
 	cr_assert_eq(outq->fifo[PKTBUF_PRIO_BULK].bytes, 32 * 60);
-	cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(1, 60)));
+	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(1, 60)), PKTBUF_QUEUED);
 	pktbuf_outq_destroy(outq); /* frees what waits */
 	pktbuf_outq_destroy(NULL);
 	stop();
@@ -315,17 +327,18 @@ Test(pktbuf_ports, bulk_never_overtakes_a_result, .timeout = 90)
 	struct pktbuf_outq *outq;
 
 	start();
-	outq = pktbuf_outq_create(&port, 0, 32, 0);
+	outq = pktbuf_outq_create(&port, 0, 32, pool, 100, 0);
 	for (uint32_t i = 0; i < DEVICE; i++)
-		cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(i, 60)));
-	cr_assert_eq(pktbuf_outq_flush(outq), DEVICE);
-	cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(200, 60)));
-	cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(100, 60)));
-	cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(101, 60)));
-	cr_assert_eq(pktbuf_outq_flush(outq), 0, "the device is full");
+		cr_assert_eq(
+			pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(i, 60)), PKTBUF_QUEUED);
+	cr_assert_eq(flush(outq), DEVICE);
+	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(200, 60)), PKTBUF_QUEUED);
+	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(100, 60)), PKTBUF_QUEUED);
+	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(101, 60)), PKTBUF_QUEUED);
+	cr_assert_eq(flush(outq), 0, "the device is full");
 	for (uint32_t i = 0; i < 3; i++) { /* one place a time */
 		cr_assert_eq(next_number(), i);
-		cr_assert_eq(pktbuf_outq_flush(outq), 1);
+		cr_assert_eq(flush(outq), 1);
 	}
 	for (uint32_t i = 3; i < DEVICE; i++)
 		cr_assert_eq(next_number(), i);
@@ -343,12 +356,12 @@ Test(pktbuf_ports, output_queues_that_can_not_be, .timeout = 90)
 	start();
 	for (size_t i = 0; i < RTE_DIM(odd); i++) {
 		rte_errno = 0;
-		cr_assert_null(pktbuf_outq_create(&port, 0, odd[i], 0));
+		cr_assert_null(pktbuf_outq_create(&port, 0, odd[i], pool, 100, 0));
 		cr_assert_eq(rte_errno, EINVAL, "depth %u", odd[i]);
 	}
 	cr_assert_geq(pktbuf_outq_bytes(UINT32_C(1) << 31), (size_t)2 * 8 << 31);
 	rte_errno = 0;
-	cr_assert_null(pktbuf_outq_create(&port, 0, UINT32_C(1) << 31, 0));
+	cr_assert_null(pktbuf_outq_create(&port, 0, UINT32_C(1) << 31, pool, 100, 0));
 	cr_assert_eq(rte_errno, ENOMEM);
 	stop();
 }

@@ -43,8 +43,8 @@ turned_turn(struct rig *rig)
 		RTE_PER_LCORE(ppe_worker_self) = worker;
 		begin_turn(worker, clock_now);
 		turn(worker, PPE_STATE_RUNNING, false);
-		if (worker->now >= worker->reclaim_at)
-			reclaim(worker);
+		if (worker->now >= worker->tend_at)
+			tend(worker);
 	}
 	RTE_PER_LCORE(ppe_worker_self) = NULL;
 }
@@ -114,11 +114,18 @@ turned_change_jobs(struct rig *rig)
 	publish(rig);
 }
 
+/* An output queue may watch one. */
 static void
-check_pool(const struct rte_mempool *pool)
+check_pool(const struct ppe *ppe, const struct rte_mempool *pool)
 {
 	unsigned int there = rte_mempool_avail_count(pool);
 
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		for (unsigned int i = 0; i < ppe->worker[w]->nb_outq; i++) {
+			const struct rte_mbuf *watched = ppe->worker[w]->outq[i]->watched;
+
+			there += watched != NULL && watched->pool == pool;
+		}
 	FUZZ_CHECK(there == pool->size, "%s: %u of %u mbufs", pool->name, there, pool->size);
 }
 
@@ -136,10 +143,10 @@ turned_check_packets(struct rig *rig)
 	FUZZ_CHECK(s.in_flight == 0, "%" PRIu64 " in flight", s.in_flight);
 	FUZZ_CHECK(s.received + s.created == ends, "packet accounting is off by %" PRId64,
 		(int64_t)(s.received + s.created - ends));
-	check_pool(ppe->pools.packets);
-	check_pool(ppe->pools.headers);
-	check_pool(ppe->pools.attaches);
-	check_pool(rig->pool);
+	check_pool(ppe, ppe->pools.packets);
+	check_pool(ppe, ppe->pools.headers);
+	check_pool(ppe, ppe->pools.attaches);
+	check_pool(ppe, rig->pool);
 	FUZZ_CHECK(ppe->lost.buffers == 0 && ppe->lost.records == 0 && ppe->lost.faults == 0,
 		"a job that left took %" PRIu64 " buffers and %" PRIu64 " records, %" PRIu64
 		" faults",

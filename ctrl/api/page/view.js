@@ -109,6 +109,8 @@ class PortCard {
         const full = record(port.queue_full);
         const queue = (number(full.results) || 0) + (number(full.bulk) || 0);
         const lost = [queue ? whole(queue) + ' dropped at a full queue' : '',
+            number(port.stalled) ? whole(port.stalled) + ' dropped because the port took nothing' : '',
+            number(port.too_long) ? whole(port.too_long) + ' longer than the port can send' : '',
             number(port.missed) ? whole(port.missed) + ' missed by the card' : '',
             number(port.spoofed) ? whole(port.spoofed) + ' with an address that belongs elsewhere' : '',
             number(port.policed) ? whole(port.policed) + ' beyond the port\u2019s limits' : ''].filter(Boolean);
