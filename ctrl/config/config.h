@@ -29,6 +29,7 @@
 #define CTRL_NAME_BYTES      32 /* terminators included */
 #define CTRL_DEVICE_BYTES    256
 #define CTRL_INTERFACE_BYTES 16
+#define CTRL_SOCKET_BYTES    108 /* a path of a Unix socket */
 #define CTRL_CPUS_MAX        64
 #define CTRL_LISTENERS_MAX   8
 #define CTRL_FILE_BYTES      256 /* a path of a file */
@@ -42,11 +43,12 @@ struct ctrl_port {
 	char arguments[CTRL_DEVICE_BYTES]; /* the device as EAL takes it: name and arguments */
 	char device[CTRL_DEVICE_BYTES]; /* its name, by which DPDK knows the port */
 	char interface[CTRL_INTERFACE_BYTES]; /* the kernel interface below it, or "" */
+	char socket[CTRL_SOCKET_BYTES]; /* path of the Unix socket that the device makes, or "" */
 	char neighbor[CTRL_NAME_BYTES]; /* the switch or host at the other end, for people, or "" */
 	uint32_t frame_max; /* bytes of the largest frame that it carries; 0: not known here */
 	uint32_t buffer_bytes; /* packet buffer that the device asks for; 0: any */
 	bool pci;
-	bool holds_mbufs; /* its receive rings are filled with packet buffers */
+	uint32_t ring; /* packet buffers that the device keeps in a receive queue at most; 0: none */
 };
 
 /* An address that the control API listens on. */

@@ -36,9 +36,8 @@ check_packets(struct ctrl_reading *reading)
 	uint64_t held = 0, work = 2u * config->ppe.burst * config->ppe.workers;
 
 	for (unsigned int p = 0; p < config->nb_ports; p++)
-		if (config->port_more[p].holds_mbufs)
-			held += (uint64_t)config->port[p].rx_queues *
-				config->port[p].rx_descriptors;
+		held += (uint64_t)config->port[p].rx_queues *
+			RTE_MIN(config->port[p].rx_descriptors, config->port_more[p].ring);
 	if (config->ppe.packets < held + work)
 		return ctrl_refuse(reading->error, ctrl_path("pools.packets"),
 			"%u packets are too few: the ports' receive rings hold %" PRIu64

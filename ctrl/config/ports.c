@@ -67,6 +67,67 @@ number_argument(struct ctrl_reading *reading, struct ctrl_path path, const char 
 	return 0;
 }
 
+/* Is the device one of this driver's? */
+static bool
+is_of(const char *text, const char *driver)
+{
+	return strncmp(text, driver, strlen(driver)) == 0;
+}
+
+/* Does the argument have this value? */
+static bool
+is_set(const char *text, const char *key, const char *value)
+{
+	char found[16];
+
+	return argument(text, key, found, sizeof(found)) && strcmp(found, value) == 0;
+}
+
+/* Does the device make the socket, instead of connecting to it? */
+static bool
+listens(const char *text)
+{
+	if (is_of(text, "net_vhost"))
+		return !is_set(text, "client", "1");
+	if (is_of(text, "net_virtio_user"))
+		return is_set(text, "server", "1");
+	return is_set(text, "role", "server") && is_set(text, "socket-abstract", "no");
+}
+
+/*
+ * What the device has outside DPDK: an interface of the kernel, which must exist, or a Unix socket. The argument
+ * `iface` is not an interface everywhere: of net_vhost it is the socket; net_tap and net_virtio_user make theirs.
+ */
+static int
+read_resources(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
+	struct ctrl_port *port)
+{
+	static const struct {
+		const char *driver, *interface, *socket;
+	} known[] = {{"net_memif", NULL, "socket"}, {"net_tap", "remote", NULL},
+		{"net_vhost", NULL, "iface"}, {"net_virtio_user", NULL, "path"},
+		{"net_", "iface", NULL}};
+	char value[CTRL_DEVICE_BYTES] = "";
+	unsigned int i = 0;
+
+	while (!is_of(text, known[i].driver))
+		i++;
+	if (known[i].interface != NULL &&
+		argument(text, known[i].interface, value, sizeof(value)) &&
+		strlcpy(port->interface, value, sizeof(port->interface)) >= sizeof(port->interface))
+		return ctrl_refuse(reading->error, path,
+			"interface %s has more than %zu characters", value,
+			sizeof(port->interface) - 1);
+	if (known[i].socket != NULL && argument(text, known[i].socket, value, sizeof(value)) &&
+		strlcpy(port->socket, value, sizeof(port->socket)) >= sizeof(port->socket))
+		return ctrl_refuse(reading->error, path,
+			"the path of socket %s has more than %zu characters", value,
+			sizeof(port->socket) - 1);
+	if (!listens(text))
+		port->socket[0] = '\0';
+	return 0;
+}
+
 /* The driver or the kernel would refuse wrong rings at the start, with messages that do not help. */
 static int
 read_af_packet(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
@@ -74,13 +135,9 @@ read_af_packet(struct ctrl_reading *reading, struct ctrl_path path, const char *
 {
 	struct ctrl_error *error = reading->error;
 	unsigned long frame, block, count, pairs;
-	char interface[64];
 
-	if (!argument(text, "iface", interface, sizeof(interface)) || interface[0] == '\0')
+	if (port->interface[0] == '\0')
 		return ctrl_refuse(error, path, "%s needs iface=INTERFACE", port->device);
-	if (strlcpy(port->interface, interface, sizeof(port->interface)) >= sizeof(port->interface))
-		return ctrl_refuse(
-			error, path, "interface %s has more than 15 characters", interface);
 	if (number_argument(reading, path, text, "framesz", 2048, &frame) < 0 ||
 		number_argument(reading, path, text, "blocksz", PAGE_BYTES, &block) < 0 ||
 		number_argument(reading, path, text, "framecnt", 512, &count) < 0 ||
@@ -110,6 +167,8 @@ read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *tex
 {
 	size_t name = strcspn(text, ",");
 	struct rte_pci_addr address;
+	unsigned long size;
+	int rc;
 
 	*queue_pairs = PPE_WORKERS_MAX;
 	strlcpy(port->arguments, text, sizeof(port->arguments));
@@ -122,7 +181,7 @@ read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *tex
 	if (rte_pci_addr_parse(port->device, &address) == 0) {
 		rte_pci_device_name(&address, port->device, sizeof(port->device));
 		port->pci = true;
-		port->holds_mbufs = true;
+		port->ring = UINT32_MAX;
 		port->frame_max = 1514;
 		return 0;
 	}
@@ -130,14 +189,18 @@ read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *tex
 		return ctrl_refuse(reading->error, path,
 			"\"%s\" is neither a PCI address nor a virtual device (net_...)",
 			port->device);
-	if (strncmp(text, "net_af_packet", 13) == 0)
-		return read_af_packet(reading, path, text, port, queue_pairs);
-	port->holds_mbufs = strncmp(text, "net_tap", 7) == 0;
-	if (port->holds_mbufs)
+	rc = read_resources(reading, path, text, port);
+	if (rc == 0 && is_of(text, "net_af_packet"))
+		rc = read_af_packet(reading, path, text, port, queue_pairs);
+	if (is_of(text, "net_tap")) {
+		port->ring = UINT32_MAX;
 		port->frame_max = TAP_FRAME_MAX;
-	if (!argument(text, "iface", port->interface, sizeof(port->interface)) || port->holds_mbufs)
-		port->interface[0] = '\0'; /* a TAP makes its interface itself */
-	return 0;
+	}
+	if (rc == 0 && is_of(text, "net_virtio_user")) {
+		rc = number_argument(reading, path, text, "queue_size", 256, &size);
+		port->ring = (uint32_t)size;
+	}
+	return rc;
 }
 
 /* -- ports */
@@ -161,6 +224,11 @@ check_unique(struct ctrl_reading *reading, unsigned int index)
 		if (mine->interface[0] != '\0' && strcmp(other->interface, mine->interface) == 0)
 			return ctrl_refuse(reading->error, ctrl_path("ports[%u].device", index),
 				"interface %s is in ports[%u] already", mine->interface, i);
+		/* Devices of memif share a socket. */
+		if (mine->socket[0] != '\0' && strcmp(other->socket, mine->socket) == 0 &&
+			!is_of(mine->device, "net_memif"))
+			return ctrl_refuse(reading->error, ctrl_path("ports[%u].device", index),
+				"socket %s is in ports[%u] already", mine->socket, i);
 	}
 	return 0;
 }
@@ -294,7 +362,7 @@ read_exception(struct ctrl_reading *reading)
 	strlcpy(config->port[index].device, EXCEPTION_DEVICE, sizeof(config->port[index].device));
 	strlcpy(config->port_more[index].device, EXCEPTION_DEVICE,
 		sizeof(config->port_more[index].device));
-	config->port_more[index].holds_mbufs = true;
+	config->port_more[index].ring = UINT32_MAX;
 	snprintf(config->port_more[index].arguments, sizeof(config->port_more[index].arguments),
 		EXCEPTION_DEVICE ",iface=%s,mac=%02x:%02x:%02x:%02x:%02x:%02x", interface, mac[0],
 		mac[1], mac[2], mac[3], mac[4], mac[5]);

@@ -165,6 +165,45 @@ Test(ctrl_config, buffers_follow_the_frames, .timeout = 90)
 	ctrl_config_destroy(c);
 }
 
+Test(ctrl_config, devices_have_interfaces_or_sockets, .timeout = 90)
+{
+	static const struct {
+		const char *device, *interface, *socket;
+	} known[] = {
+		{"net_af_xdp1,iface=b", "b", ""},
+		{"net_pcap1,iface=b", "b", ""},
+		{"net_vhost1,iface=/tmp/a-path-of-more-than-15", "", "/tmp/a-path-of-more-than-15"},
+		{"net_vhost1,iface=/x,client=1", "", ""},
+		{"net_virtio_user1,path=/x,server=1", "", "/x"},
+		{"net_virtio_user1,path=/x", "", ""},
+		{"net_virtio_user1,path=/dev/vhost-net,iface=tap0", "", ""},
+		{"net_memif1,role=server,socket=/x,socket-abstract=no", "", "/x"},
+		{"net_memif1,role=server,socket=/x", "", ""},
+		{"net_memif1,role=client,socket=/x,socket-abstract=no", "", ""},
+		{"net_tap1,iface=made", "", ""},
+		{"net_tap1,iface=made,remote=b", "b", ""},
+		{"net_null1", "", ""},
+	};
+	char line[256];
+
+	for (unsigned int i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		struct ctrl_config *c;
+
+		snprintf(line, sizeof(line), "{ \"name\": \"p1\", \"device\": \"%s\" }",
+			known[i].device);
+		c = must_take(text_with(8, line));
+		cr_assert_str_eq(c->port_more[1].interface, known[i].interface, "%s", line);
+		cr_assert_str_eq(c->port_more[1].socket, known[i].socket, "%s", line);
+		ctrl_config_destroy(c);
+	}
+	/* Two devices of memif share a socket. */
+	ctrl_config_destroy(must_take(text_with(8,
+		"{\"name\":\"p1\",\"device\":\"net_memif1,id=1,role=server,socket=/"
+		"x,socket-abstract=no\"},"
+		"{\"name\":\"p2\",\"device\":\"net_memif2,id=2,role=server,socket=/"
+		"x,socket-abstract=no\"}")));
+}
+
 Test(ctrl_config, generations_and_seeds_are_drawn, .timeout = 90)
 {
 	struct ctrl_config *a = must_take(text_with(0, NULL)), *b = must_take(text_with(0, NULL));

@@ -196,6 +196,13 @@ Test(ctrl_config_refused, devices_are_refused, .timeout = 90)
 		"x.json:8:31: ports[1].device: device has blanks or characters outside ASCII");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_af_packet1\" }",
 		"x.json:8:31: ports[1].device: net_af_packet1 needs iface=INTERFACE");
+	refuse(8,
+		"    { \"name\": \"p1\", \"device\": "
+		"\"net_af_xdp1,iface=interface-of-many-letters\" }",
+		"x.json:8:31: ports[1].device: interface interface-of-many-letters has more than "
+		"15 characters");
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_virtio_user1,path=/x,queue_size=0\" }",
+		"x.json:8:31: ports[1].device: queue_size=0 is not a number in 1..1073741824");
 	refuse(8, PORT("framesz=9000"),
 		"x.json:8:31: ports[1].device: framesz=9000 is not a multiple of 16 in 256..65536");
 	refuse(8, PORT("framesz=9216,blocksz=40960"),
@@ -208,6 +215,24 @@ Test(ctrl_config_refused, devices_are_refused, .timeout = 90)
 		"x.json:8:31: ports[1].device: framecnt=many is not a number in 1..1073741824");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"mtu\": 67 }",
 		"x.json:8:47: ports[1].mtu: 67 is less than 68, IPv4's least");
+}
+
+Test(ctrl_config_refused, sockets_of_devices_are_refused, .timeout = 90)
+{
+	char path[128], line[256], reason[256];
+
+	memset(path, 'x', 108);
+	path[108] = '\0';
+	snprintf(line, sizeof(line),
+		"    { \"name\": \"p1\", \"device\": \"net_vhost1,iface=%s\" }", path);
+	snprintf(reason, sizeof(reason),
+		"x.json:8:31: ports[1].device: the path of socket %s has more than 107 characters",
+		path);
+	refuse(8, line, reason);
+	refuse(8,
+		"{ \"name\": \"p1\", \"device\": \"net_vhost1,iface=/run/a\" },"
+		"{ \"name\": \"p2\", \"device\": \"net_virtio_user2,path=/run/a,server=1\" }",
+		"x.json:8:81: ports[2].device: socket /run/a is in ports[1] already");
 }
 
 Test(ctrl_config_refused, hosts_of_ports_are_refused, .timeout = 90)
