@@ -84,6 +84,12 @@ configure(struct pktbuf_port *port, const struct pktbuf_port_config *config,
 		if (conf.rx_adv_conf.rss_conf.rss_hf == 0)
 			conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE; /* the device spreads by itself */
 	}
+	/*
+	 * When its peer goes, net_virtio_user registers an interrupt whatever was asked for, and unregisters it only if
+	 * it was asked for: the end of EAL then panics on a closed descriptor.
+	 */
+	conf.intr_conf.lsc = strcmp(port->driver, "net_virtio_user") == 0 &&
+		(*info->dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
 	rc = rte_eth_dev_configure(port->id, port->rx_queues, port->tx_queues, &conf);
 	if (rc == 0) {
 		info->default_rxconf.offloads = conf.rxmode.offloads;
