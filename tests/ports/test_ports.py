@@ -1,0 +1,320 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The same cases on each type of port: sums of all sizes; hosts that die, stop, do not read or are unplugged, beside others
+that go on; frames of all lengths.
+
+    test_ports.py TYPE [CASE...]
+
+port_types.py has the types.
+"""
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, '..', 'functional'), os.path.join(HERE, '..', '..', 'apps', 'rack')]
+
+from perf import finish, reduce, shapes, start  # noqa: E402
+from port_types import TYPES  # noqa: E402
+from rack import SWITCH_ADDRESS, SWITCH_MAC, job  # noqa: E402
+from tap import Skip, case, check, main, wait_for  # noqa: E402
+from wire import Peer, Raw, mac  # noqa: E402
+
+TYPE = None  # the class, from the arguments
+COPIED = 128  # elements of a result that is copied
+UDP_HEADERS, ETHERNET, TAG = 28, 14, 4
+EXTENDED = 16
+PARTIAL = 3  # weir-perf's exit status when some sums were partial
+OTHER = b'\x88\xb5'  # an EtherType for experiments (IEEE 802)
+BROADCAST = b'\xff' * 6
+
+
+def largest(mtu):
+    """Elements of the largest block that a frame holds."""
+    return (mtu - UDP_HEADERS - EXTENDED) // 4
+
+
+@contextlib.contextmanager
+def running(*shape, started=True, **more):
+    """A rack of the type whose switch runs; in the end nothing is in flight, packets add up, and everything was returned."""
+    with TYPE(*shape, **more) as rack:
+        if started:
+            rack.start_switch()
+        yield rack
+        rack.check_packets()
+        rack.stop_switch()
+
+
+def report(run):
+    with open(run.json) as file:
+        return json.load(file)
+
+
+def check_reports(rack, runs):
+    """Few contributions were held back or repeated: results leave, and their buffers return."""
+    found = rack.read_stats()['jobs'][0]
+    check(found['held_back'] * 20 <= found['contributions'], '%s', found)
+    for run in runs:
+        stats = report(run)['stats']
+        check(stats['retransmissions'] * 2 <= stats['packets_sent'], '%s', stats)
+
+
+def check_checksums(rack, hosts):
+    for host in hosts:
+        check(rack.checksum_errors(host) == 0, 'host %d has refused %d packets', host, rack.checksum_errors(host))
+
+
+def allreduce(mtu, workers, kernel):
+    most = largest(mtu)
+    elements = min(most, 2048)
+    queues = min(workers, TYPE.queues)
+    with running(hosts=2, mtu=mtu, workers=workers, queues=queues, jobs=[job(1, 2, elements=elements, timeout_ms=10000)],
+                 kernel=kernel) as rack:
+        counts = [1, COPIED - 1, COPIED, COPIED + 1, 256, elements - 1, elements, elements + 1, 40 * elements]
+        runs = reduce(rack, 1, range(2), '--shapes', shapes(rack, counts), '-n', 10, '--timeout', 60000, '-d', 'fp32', seconds=120)
+        check_reports(rack, runs)
+        check_checksums(rack, kernel or (range(2) if not TYPE.deaf else ()))
+
+
+@case
+def sums_of_all_sizes():
+    allreduce(1500, 1, ())
+
+
+@case
+def sums_of_all_sizes_in_long_frames():
+    """With two workers, and two queues where the device has them."""
+    if not TYPE.jumbo:
+        raise Skip('the device has no long frames')
+    allreduce(9000, 2, ())
+
+
+@case
+def sums_at_hosts_of_the_kernel():
+    """No packet that a host refuses for its checksum. Elsewhere all hosts are of the kernel."""
+    if not TYPE.deaf:
+        raise Skip('all hosts are hosts of the kernel')
+    allreduce(9000, 1, (0, 1))
+
+
+# Of a switch: each result takes so long that runs are under way when something happens.
+SLOW = {'seed': 1, 'rules': [{'direction': 'out', 'what': 'result', 'action': 'delay', 'us': 1000}]}
+
+
+def job_of(stats, number):
+    return next(j for j in stats['jobs'] if j['id'] == number)
+
+
+def blocks(rack, number):
+    """How many blocks of a job are over."""
+    found = job_of(rack.read_stats(), number)
+    return found['blocks_complete'] + found['blocks_partial']
+
+
+def wait_blocks(rack, number, more, runs):
+    """Wait until so many more blocks of a job are over."""
+    goal = blocks(rack, number) + more
+
+    def reached():
+        for run in runs:
+            check(run.status is None, '%s: over too soon\n%s', run.name, run.output)
+        return blocks(rack, number) >= goal
+    wait_for(reached, 'job %d stands still: %s\n%s', number, lambda: job_of(rack.read_stats(), number),
+             lambda: runs[0].output[-1000:])
+
+
+@case
+def a_host_dies_and_another_stops():
+    """The live hosts of their job go on without them, and a job of other hosts is not affected."""
+    jobs = [job(1, 4, timeout_ms=200, policy='partial', dead_after_ms=1000), job(2, 2, first=4, timeout_ms=60000)]
+    with running(hosts=6, jobs=jobs, changes={'faults': SLOW}) as rack:
+        options = ['-b', '16K', '-e', '16K', '-d', 'int32', '--timeout', 60000]
+        victims = start(rack, 1, range(4), *options, '-n', 500, '--partial', 'as-is')
+        others = start(rack, 2, range(4, 6), *options, '-n', 800)
+        wait_blocks(rack, 1, 200, victims + others)
+        for number, harm in enumerate((rack.kill, rack.pause), 1):
+            harm(4 - number)
+            wait_for(lambda: job_of(rack.read_stats(), 1)['expelled'] >= number, 'host %d is not expelled: %s, %s', 4 - number,
+                     lambda: job_of(rack.read_stats(), 1), [run.status for run in victims])
+            wait_blocks(rack, 1, 300, victims[:2])
+        for run in victims[:2]:
+            run.wait(120, PARTIAL)
+        finish(others, 120)
+        for run, degraded in zip(victims[:2] + others, (True, True, False, False)):
+            check(report(run)['wrong'] == 0 and (report(run)['degraded'] > 0) == degraded, '%s: %s', run.name, report(run))
+        rack.check_packets()
+
+
+def flood(rack, host, frames, seconds=60):
+    """Broadcasts from a host, as quickly as it can send."""
+    data = (BROADCAST + mac(rack.mac(host)) + OTHER).ljust(60, b'\0')
+    before = rack.read_stats()['received']
+    with Raw(rack, host) as raw:
+        for sent in range(frames):
+            raw.send(data)
+            if sent % 64 == 63:  # what a ring takes
+                time.sleep(0)
+    wait_for(lambda: rack.read_stats()['received'] > before + frames // 10, 'the flood does not arrive', seconds=seconds)
+
+
+def sums_go_on(rack, number, hosts, *options):
+    """A job of other hosts runs, without a repetition in two of its packets."""
+    runs = reduce(rack, number, hosts, '-b', '256K', '-e', '256K', '-n', 10, '--timeout', 30000, *options, seconds=120)
+    check_reports(rack, runs)
+
+
+@case
+def strangers_do_not_read():
+    """Four hosts repeat a contribution each, to jobs of their own, and take no answer; the others can join and reduce."""
+    if not TYPE.deaf:
+        raise Skip('the kernel reads for its hosts')
+    strangers = range(2, 6)
+    jobs = [job(1, 2, timeout_ms=10000)] + [job(10 + host, 1, first=host, generation=7) for host in strangers]
+    with running(hosts=6, jobs=jobs, kernel=range(6)) as rack:
+        with contextlib.ExitStack() as stack:
+            peers = [stack.enter_context(Peer(rack, host, 10 + host, 0)) for host in strangers]
+            for host, peer in zip(strangers, peers):
+                rack.ping(host, SWITCH_ADDRESS, count=1)  # ARP
+                rack.stop_reading(host)
+                peer.generation = 7
+            for turn in range(40):
+                for _ in range(64):
+                    for peer in peers:
+                        peer.send(0, [1] * 256)
+                rack.read_stats()  # when it answers, it has taken what came
+            rack.ping(0, SWITCH_ADDRESS, count=1)
+            sums_go_on(rack, 1, range(2))
+        wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
+
+
+@case
+def broadcasts_to_ports_that_are_off():
+    """Hosts 2 to 5 are dead, stopped or unplugged; host 6 floods; a job of others and forwarding go on."""
+    with running(hosts=8, jobs=[job(1, 2, timeout_ms=10000)], kernel=range(8)) as rack:
+        rack.ping(6, rack.address(7), count=1)
+        for host in (2, 3):
+            rack.unplug(host)
+        for host in (4, 5):
+            rack.pause(host)
+        flood(rack, 6, 6000)
+        rack.ping(6, rack.address(7), count=3)
+        rack.ping(0, SWITCH_ADDRESS, count=1)
+        sums_go_on(rack, 1, range(2))
+        wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
+        for host in (4, 5):
+            rack.resume(host)
+        rack.plug(2)
+        rack.ping(2, rack.address(4), count=1)
+
+
+@case
+def a_cable_out_and_in():
+    with running(hosts=3, jobs=[job(1, 2, timeout_ms=10000)], kernel=range(3)) as rack:
+        rack.ping(0, rack.address(1), count=1)
+        for _ in range(2):
+            rack.unplug(1)
+            rack.ping(0, rack.address(2), count=1)
+            rack.plug(1)
+            rack.ping(1, SWITCH_ADDRESS, count=1)
+            rack.ping(0, rack.address(1), count=1)
+        sums_go_on(rack, 1, range(2))
+
+
+class Ear:
+    """What comes to a host, as raw frames with their tags."""
+
+    ETH_P_ALL, PACKET_OUTGOING, SOL_PACKET, PACKET_AUXDATA = 3, 4, 263, 8
+
+    def __init__(self, rack, host):
+        with rack.inside(host):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(self.ETH_P_ALL))
+            self.socket.bind(('eth0', 0))
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self.socket.setsockopt(self.SOL_PACKET, self.PACKET_AUXDATA, 1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def next(self, seconds=60):
+        """The next frame of OTHER, without a tag that the kernel has taken from it, and whether it had one."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.socket.settimeout(left)
+            data, more, _, place = self.socket.recvmsg(65536, 256)
+            if place[2] == self.PACKET_OUTGOING:
+                continue
+            tagged = any(int.from_bytes(aux[0:4], sys.byteorder) & 0x10 for _, _, aux in more)
+            if data[12:14] == b'\x81\x00':
+                data, tagged = data[:12] + data[16:], True
+            if data[12:14] == OTHER:
+                return data, tagged
+        raise TimeoutError('no frame within %d s' % seconds)
+
+
+def frames(rack, lengths, tag):
+    """Frames of these lengths from host 0 to host 1, which has to get each of them."""
+    with Raw(rack, 0) as raw, Ear(rack, 1) as ear:
+        for length in lengths:
+            body = OTHER + os.urandom(length - 14)
+            raw.send(mac(rack.mac(1)) + mac(rack.mac(0)) + tag + body)
+            data, tagged = ear.next()
+            check(data[12:] == body and tagged == bool(tag), '%d bytes became %d, tag %s', length, len(data), tagged)
+
+
+@case
+def frames_of_all_lengths():
+    """From 60 bytes to the MTU, without and with a VLAN tag."""
+    for mtu in (1500, 9000) if TYPE.jumbo else (1500,):
+        with running(hosts=2, mtu=mtu, kernel=range(2)) as rack:
+            rack.ping(0, rack.address(1), count=1)
+            lengths = [60, 61, 64, 127, 128, 191, 192, 193, 255, 256, 1000, 1513, 1514]
+            lengths += [2047, 2048, 4095, 4096, 8191, 9013, 9014] if mtu == 9000 else []
+            frames(rack, lengths, b'')
+            frames(rack, lengths, b'\x81\x00\x00\x07')
+            check_checksums(rack, range(2))
+
+
+@case
+def pings_of_all_sizes_to_the_switch():
+    """Also of more than the TAP of the exception interface would carry by default, and of many fragments."""
+    for mtu in (1500, 9000) if TYPE.jumbo else (1500,):
+        with TYPE(hosts=2, mtu=mtu, kernel=range(2)) as rack:
+            api = rack.control()
+            rack.start_switch()
+            for size in (0, 18, 1000, mtu - 28, mtu - 27, 4000, mtu - 28, 20000):
+                rack.call(0, ['ping', '-n', '-c', '1', '-W', '20', '-s', str(size), SWITCH_ADDRESS])
+            rack.call(1, ['ip', 'neigh', 'flush', 'dev', 'eth0'])
+            rack.ping(1, SWITCH_ADDRESS, count=1)
+            check(api.tcp('GET', '/v1/health', place=1, address=SWITCH_ADDRESS).status == 200, 'no control API')
+            check_checksums(rack, range(2))
+            rack.check_packets()
+            rack.stop_switch()
+
+
+@case
+def one_host_with_longer_frames():
+    """What is too long for a host's port is dropped and counted, and what follows it arrives."""
+    if not TYPE.jumbo:
+        raise Skip('the device has no long frames')
+    with running(hosts=3, mtu=9000, kernel=range(3), mtus={1: 1500}) as rack:
+        rack.ping(0, rack.address(1), count=1)
+        before = rack.read_stats()['drops']
+        for _ in range(3):
+            with Raw(rack, 0) as raw:
+                raw.send((mac(rack.mac(1)) + mac(rack.mac(0)) + OTHER).ljust(5000, b'\0'))
+            rack.ping(0, rack.address(1), count=1)
+            rack.ping(2, rack.address(1), count=1)
+        after = rack.check_packets()['drops']
+        if TYPE.shortens:
+            check(after['too_long'] - before.get('too_long', 0) == 3, '%s', after)
+
+
+if __name__ == '__main__':
+    TYPE = TYPES[sys.argv.pop(1)]
+    main()
