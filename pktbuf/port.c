@@ -123,6 +123,7 @@ int
 pktbuf_port_open(
 	struct pktbuf_port *port, const struct pktbuf_port_config *config, struct rte_mempool *pool)
 {
+	unsigned int available = rte_mempool_avail_count(pool);
 	struct rte_eth_dev_info info;
 	int rc;
 
@@ -155,6 +156,9 @@ pktbuf_port_open(
 	if (rc < 0)
 		return rc;
 	learn_limits(port, config, &info);
+	/* What its fill rings hold, always as many; they have no end. */
+	if (strcmp(port->driver, "net_af_xdp") == 0)
+		port->kept = available - rte_mempool_avail_count(pool);
 	rte_eth_macaddr_get(port->id, &port->mac);
 	if (config->promiscuous) {
 		rc = rte_eth_promiscuous_enable(port->id);

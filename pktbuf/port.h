@@ -49,6 +49,8 @@ struct pktbuf_port {
 		frame_limit; /* bytes of the longest frame that it sends, without a VLAN tag; UINT32_MAX: any */
 	/* As frame_limit, with the present MTU of the link; 0: there is no link. ctrl: rw, workers: ro */
 	uint32_t frame_max;
+	uint32_t
+		kept; /* mbufs of the pool that the driver took when it was opened, and does not return when it is closed */
 	bool started;
 	bool steers; /* pktbuf_port_steer() has succeeded for all that it was asked for */
 	char name[PKTBUF_NAME_MAX];

@@ -418,6 +418,17 @@ missing(const struct rte_mempool *pool)
 	return pool == NULL ? 0 : pool->size - rte_mempool_avail_count(pool);
 }
 
+/* Packets that neither are in the pool nor were kept by a driver. */
+static uint64_t
+missing_packets(const struct ppe *ppe)
+{
+	uint64_t n = missing(ppe->pools.packets);
+
+	for (unsigned int p = 0; p < ppe->ports_open; p++)
+		n -= RTE_MIN(n, ppe->port[p].kept);
+	return n;
+}
+
 void
 ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 {
@@ -428,7 +439,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	if (ppe_stop(ppe, 1000) == -EBUSY) {
 		/* A worker may continue at any moment and needs all of it. */
 		if (leaks != NULL)
-			*leaks = (struct ppe_leaks){.packets = missing(ppe->pools.packets),
+			*leaks = (struct ppe_leaks){.packets = missing_packets(ppe),
 				.headers = missing(ppe->pools.headers),
 				.attaches = missing(ppe->pools.attaches)};
 		return;
@@ -448,7 +459,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 		if (ppe->worker[w] != NULL)
 			destroy_worker(ppe, ppe->worker[w], &lost);
 	if (leaks != NULL)
-		*leaks = (struct ppe_leaks){.packets = missing(ppe->pools.packets),
+		*leaks = (struct ppe_leaks){.packets = missing_packets(ppe),
 			.headers = missing(ppe->pools.headers),
 			.attaches = missing(ppe->pools.attaches),
 			.buffers = lost.buffers,

@@ -28,7 +28,7 @@ buffer_bytes_needed(const struct ctrl_config *config)
 	return RTE_ALIGN(need, 64);
 }
 
-/* Receive rings hold packet buffers; the workers need others. */
+/* Rings of devices hold packet buffers; the workers need others. */
 static int
 check_packets(struct ctrl_reading *reading)
 {
@@ -37,10 +37,11 @@ check_packets(struct ctrl_reading *reading)
 
 	for (unsigned int p = 0; p < config->nb_ports; p++)
 		held += (uint64_t)config->port[p].rx_queues *
-			RTE_MIN(config->port[p].rx_descriptors, config->port_more[p].ring);
+			(config->port_more[p].kept +
+				RTE_MIN(config->port[p].rx_descriptors, config->port_more[p].ring));
 	if (config->ppe.packets < held + work)
 		return ctrl_refuse(reading->error, ctrl_path("pools.packets"),
-			"%u packets are too few: the ports' receive rings hold %" PRIu64
+			"%u packets are too few: the ports' rings hold %" PRIu64
 			", and the workers need %" PRIu64,
 			config->ppe.packets, held, work);
 	return 0;

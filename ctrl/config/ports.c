@@ -15,6 +15,8 @@
 #define EXCEPTION_DEVICE "net_tap_weir"
 /* DPDK 22.11's net_tap keeps an MTU of 1500, and ethdev refuses others. A longer frame would stop it for good. */
 #define TAP_FRAME_MAX 1514u
+/* net_af_xdp, as DPDK 22.11 has it: its rings have this length each way, whatever is asked for. */
+#define XDP_PACKETS (2u * 2048)
 
 /* -- device strings: "0000:01:00.0,arg=value", "net_af_packet0,iface=veth0,framesz=2048" */
 
@@ -196,6 +198,8 @@ read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *tex
 		port->ring = UINT32_MAX;
 		port->frame_max = TAP_FRAME_MAX;
 	}
+	if (is_of(text, "net_af_xdp"))
+		port->kept = XDP_PACKETS;
 	if (rc == 0 && is_of(text, "net_virtio_user")) {
 		rc = number_argument(reading, path, text, "queue_size", 256, &size);
 		port->ring = (uint32_t)size;

@@ -111,6 +111,11 @@ class Xdp(PortType):
 
     jumbo = False  # a frame has to fit a page
 
+    def config(self):
+        made = super().config()
+        made.setdefault('pools', {})['packets'] = 4096 * (self.hosts + 1)  # its rings take packet buffers
+        return made
+
     @classmethod
     def check_available(cls):
         with cls(hosts=2) as rack:

@@ -170,7 +170,6 @@ Test(ctrl_config, devices_have_interfaces_or_sockets, .timeout = 90)
 	static const struct {
 		const char *device, *interface, *socket;
 	} known[] = {
-		{"net_af_xdp1,iface=b", "b", ""},
 		{"net_pcap1,iface=b", "b", ""},
 		{"net_vhost1,iface=/tmp/a-path-of-more-than-15", "", "/tmp/a-path-of-more-than-15"},
 		{"net_vhost1,iface=/x,client=1", "", ""},

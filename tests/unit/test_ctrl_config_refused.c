@@ -217,6 +217,18 @@ Test(ctrl_config_refused, devices_are_refused, .timeout = 90)
 		"x.json:8:47: ports[1].mtu: 67 is less than 68, IPv4's least");
 }
 
+Test(ctrl_config_refused, rings_of_devices_take_packets, .timeout = 90)
+{
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_af_xdp1,iface=b\" }",
+		"x.json:1:1: pools.packets: 4096 packets are too few: the ports' rings hold 4096, "
+		"and the workers need 128");
+	refuse(8,
+		"    { \"name\": \"p1\", \"device\": \"net_virtio_user1,path=/x,queue_size=4096\", "
+		"\"rx_descriptors\": 8192 }",
+		"x.json:1:1: pools.packets: 4096 packets are too few: the ports' rings hold 4096, "
+		"and the workers need 128");
+}
+
 Test(ctrl_config_refused, sockets_of_devices_are_refused, .timeout = 90)
 {
 	char path[128], line[256], reason[256];
@@ -276,7 +288,7 @@ Test(ctrl_config_refused, combinations_are_refused, .timeout = 90)
 		"x.json:3:29: pools.frame_bytes: 1024 bytes are too few: the ports and jobs need "
 		"2048");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_descriptors\": 4096 }",
-		"x.json:1:1: pools.packets: 4096 packets are too few: the ports' receive rings "
+		"x.json:1:1: pools.packets: 4096 packets are too few: the ports' rings "
 		"hold "
 		"4096, and the workers need 128");
 }
