@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <bsd/string.h>
 
 #include "ctrl/config/interface.h"
 #include "ctrl/config/job.h"
@@ -83,6 +87,38 @@ check_interface(const struct ctrl_config *config, unsigned int p)
 			port, strerror(errno));
 	close(fd);
 	return claim(interface, port);
+}
+
+/* Drivers neither remove the socket that a killed switch has left behind, nor say what is in their way. */
+static int
+check_socket(const struct ctrl_config *config, unsigned int p)
+{
+	const char *path = config->port_more[p].socket, *port = config->port[p].name;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct stat found;
+	int fd, error = 0;
+
+	if (lstat(path, &found) < 0)
+		return 0;
+	if (!S_ISSOCK(found.st_mode))
+		return complain(-EEXIST,
+			"%s of port %s exists and is no socket: choose another path", path, port);
+	strlcpy(address.sun_path, path, sizeof(address.sun_path));
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+		error = errno;
+	if (fd >= 0)
+		close(fd);
+	/* A socket of another type, for one, is in use, too. */
+	if (error != ECONNREFUSED)
+		return complain(-EADDRINUSE,
+			"socket %s of port %s belongs to another running process: stop that "
+			"process, or choose another path",
+			path, port);
+	if (unlink(path) < 0)
+		return complain(-errno, "socket %s of port %s cannot be replaced: %s", path, port,
+			strerror(errno));
+	return 0;
 }
 
 /* Both settings lose packets without a trace. The kernel does not touch packets of a TAP or of XDP. */
@@ -211,6 +247,8 @@ preflight(const struct ctrl_config *config)
 	for (unsigned int p = 0; rc == 0 && p < config->nb_ports; p++)
 		if (config->port_more[p].interface[0] != '\0')
 			rc = check_interface(config, p);
+		else if (config->port_more[p].socket[0] != '\0')
+			rc = check_socket(config, p);
 	if (rc == 0)
 		rc = check_mtus(config);
 	if (rc == 0 && config->exception[0] != '\0')

@@ -8,6 +8,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import time
 
@@ -88,6 +89,28 @@ def an_interface_belongs_to_one_switch():
         first.end(15)
         rack.start_switch()  # its claim ended with it
         rack.ping(0, SWITCH_ADDRESS)
+
+
+@case
+def a_socket_of_a_port():
+    """Of a device that makes one: not in another process's way, and in place of one that nobody serves."""
+    with Rack(hosts=1) as rack:
+        path = os.path.join(rack.folder, 'vhost.sock')
+        port = {'ports': [{'name': 'v0', 'device': 'net_vhost0,iface=' + path}]}
+        open(path, 'w').close()
+        says(start(rack, port), 1, 'weir-switch: %s of port v0 exists and is no socket' % path)
+        os.unlink(path)
+        for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+            with socket.socket(socket.AF_UNIX, kind) as other:
+                other.bind(path)
+                other.listen()
+                says(start(rack, port), 1, 'weir-switch: socket %s of port v0 belongs to another running process' % path)
+                check(os.path.exists(path), 'the socket of another process is gone')
+            if kind == socket.SOCK_STREAM:
+                os.unlink(path)
+        rack.changes = port
+        rack.start_switch()
+        rack.stop_switch()
 
 
 @case

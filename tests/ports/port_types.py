@@ -21,12 +21,13 @@ from tap import Skip
 class PortType(Rack):
     """Ports of net_af_packet on links of veth; all hosts are hosts of the kernel.
 
-    queues: the most queue pairs of a port. jumbo: frames for an MTU of 9000 pass. shortens: a port whose link has a smaller
+    queues: the most queue pairs of a port. fragments: those of datagrams that are longer than two frames pass. jumbo: frames for an MTU of 9000 pass. shortens: a port whose link has a smaller
     MTU does not send longer frames. deaf: a host may send and take nothing. kernel: the hosts that must be hosts of
     the kernel, for ping and raw frames. mtus: of single hosts' links.
     """
 
     queues = 1
+    fragments = True
     jumbo = True
     shortens = True
     deaf = False
@@ -54,6 +55,12 @@ class PortType(Rack):
 
     def device(self, port, interface=None):
         return super().device(port, interface) + (',qpairs=%d' % self.queue_pairs if self.queue_pairs > 1 else '')
+
+    def restart_switch(self):
+        """The switch dies, and another one starts."""
+        self.switch.signal(signal.SIGKILL)
+        self.switch.end(60)
+        self.start_switch()
 
     def control(self, **section):
         """The control API, on a Unix socket and on the switch's own address. Before start_switch()."""
@@ -201,6 +208,11 @@ class DpdkHosts(PortType):
         for host in sorted(self.kernel):
             self.plug(host)
 
+    def restart_switch(self):
+        for host in self.kernel:
+            self.unplug(host)
+        super().restart_switch()
+
     def lay(self, host):
         """Start a host's cable."""
         return self.spawn(host, [
@@ -270,6 +282,7 @@ class AfPacket(PortType):
     """net_af_packet on links of veth."""
 
     queues = 2
+    fragments = False  # the kernel puts them together, and loses what no frame holds
 
 
 TYPES = {'af_packet': AfPacket, 'memif': Memif, 'tap': Tap, 'virtio_user': VirtioUser, 'vhost': Vhost, 'af_xdp': Xdp,

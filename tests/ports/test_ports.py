@@ -280,21 +280,45 @@ def frames_of_all_lengths():
             check_checksums(rack, range(2))
 
 
+def ping_or_count(rack, host, size):
+    """Ping the switch: it answers, or counts a frame as too long for its TAP."""
+    def too_long():
+        return rack.read_stats()['drops'].get('too_long', 0)
+    before = too_long()
+    run = rack.spawn(host, ['ping', '-n', '-c', '1', '-W', '20', '-s', str(size), SWITCH_ADDRESS], 'ping')
+    wait_for(lambda: run.status is not None or too_long() > before, 'ping does not end')
+    check(run.status in (None, 0), '%d bytes are neither answered nor too long: %s', size, run.output)
+    run.kill()
+
+
 @case
 def pings_of_all_sizes_to_the_switch():
-    """Also of more than the TAP of the exception interface would carry by default, and of many fragments."""
+    """A frame that is too long for the exception interface costs others nothing."""
     for mtu in (1500, 9000) if TYPE.jumbo else (1500,):
         with TYPE(hosts=2, mtu=mtu, kernel=range(2)) as rack:
             api = rack.control()
             rack.start_switch()
-            for size in (0, 18, 1000, mtu - 28, mtu - 27, 4000, mtu - 28, 20000):
+            for size in [0, 18, 1000, 1472] + ([1473, 4000, 20000] if TYPE.fragments and mtu == 1500 else []):
                 rack.call(0, ['ping', '-n', '-c', '1', '-W', '20', '-s', str(size), SWITCH_ADDRESS])
+            for size in [1473, 4000, mtu - 28] if mtu > 1500 else []:
+                ping_or_count(rack, 0, size)
+                rack.ping(1, SWITCH_ADDRESS, count=1)
             rack.call(1, ['ip', 'neigh', 'flush', 'dev', 'eth0'])
             rack.ping(1, SWITCH_ADDRESS, count=1)
             check(api.tcp('GET', '/v1/health', place=1, address=SWITCH_ADDRESS).status == 200, 'no control API')
             check_checksums(rack, range(2))
             rack.check_packets()
             rack.stop_switch()
+
+
+@case
+def a_switch_that_is_killed():
+    """Another one takes its ports, and what it left behind."""
+    with running(hosts=2, jobs=[job(1, 2, timeout_ms=10000)], kernel=range(2)) as rack:
+        rack.ping(0, rack.address(1), count=1)
+        rack.restart_switch()
+        rack.ping(0, rack.address(1), count=1)
+        sums_go_on(rack, 1, range(2))
 
 
 @case
