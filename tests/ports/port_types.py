@@ -23,7 +23,8 @@ class PortType(Rack):
 
     queues: the most queue pairs of a port. fragments: those of datagrams that are longer than two frames pass. jumbo: frames for an MTU of 9000 pass. shortens: a port whose link has a smaller
     MTU does not send longer frames. deaf: a host may send and take nothing. kernel: the hosts that must be hosts of
-    the kernel, for ping and raw frames. mtus: of single hosts' links.
+    the kernel, for ping and raw frames. mtus: of single hosts' links. chains: long frames come in several
+    buffers, if the device can.
     """
 
     queues = 1
@@ -33,9 +34,9 @@ class PortType(Rack):
     deaf = False
     device_first = False  # the switch starts only when all its hosts are there
 
-    def __init__(self, *shape, kernel=(), queues=1, mtus=None, **more):
+    def __init__(self, *shape, kernel=(), queues=1, mtus=None, chains=False, **more):
         super().__init__(*shape, **more)
-        self.kernel, self.queue_pairs, self.mtus = set(kernel), queues, mtus or {}
+        self.kernel, self.queue_pairs, self.mtus, self.chains = set(kernel), queues, mtus or {}, chains
         self.there = {}  # host: its processes
 
     @classmethod
@@ -71,6 +72,10 @@ class PortType(Rack):
         return self.switch.output
 
     # -- hosts
+
+    def is_dpdk(self, host):
+        """Is the host behind a device of DPDK?"""
+        return False
 
     def spawn(self, place, argv, name=None, env=None):
         process = super().spawn(place, argv, name, env)
@@ -171,6 +176,14 @@ class DpdkHosts(PortType):
     deaf = True
     shortens = False
 
+    def is_dpdk(self, host):
+        return True
+
+    @property
+    def cabled(self):
+        """Hosts of the kernel behind a device of DPDK."""
+        return sorted(host for host in self.kernel if self.is_dpdk(host))
+
     def host_arguments(self, host):
         """Of EAL, for the host's device."""
         raise NotImplementedError
@@ -182,22 +195,22 @@ class DpdkHosts(PortType):
                 'WEIR_DPDK_MTU': str(self.mtu), 'WEIR_DPDK_IDLE': 'sleep'}
 
     def spawn(self, place, argv, name=None, env=None):
-        if place != 'sw' and place not in self.kernel:
+        if place != 'sw' and place not in self.kernel and self.is_dpdk(place):
             env = {**(env or os.environ), **self.environment(place)}
         return super().spawn(place, argv, name, env)
 
     def slot(self):
-        """Bytes of a slot that holds the longest frame."""
-        return 2048 if self.mtu <= 1500 else 9216
+        """Bytes of a slot of memif, which holds the longest frame, unless chains are wanted."""
+        return 2048 if self.mtu <= 1500 or self.chains else 9216
 
     def _lay_cables(self):
         super()._lay_cables()
-        for host in self.kernel:
+        for host in self.cabled:
             self._ip_in(host, 'link del eth0')
 
     def start_switch(self, path=None, seconds=30, wait=True):
         if self.device_first:
-            for host in sorted(self.kernel):
+            for host in self.cabled:
                 self.lay(host)
             # Other hosts come with their programs.
             wait = wait and len(self.kernel) == self.hosts
@@ -205,11 +218,11 @@ class DpdkHosts(PortType):
 
     def wait_switch(self, seconds=30):
         super().wait_switch(seconds)
-        for host in sorted(self.kernel):
+        for host in self.cabled:
             self.plug(host)
 
     def restart_switch(self):
-        for host in self.kernel:
+        for host in self.cabled:
             self.unplug(host)
         super().restart_switch()
 
@@ -226,13 +239,19 @@ class DpdkHosts(PortType):
                      if process.name.startswith('cable') and process.status is None), None)
 
     def plug(self, host):
+        if not self.is_dpdk(host):
+            super().plug(host)
+            return
         cable = self.cable(host) or self.lay(host)
         cable.wait_line('cable: ready', 30)
         self._ip_in(host, 'link set eth0 address %s mtu %d' % (self.mac(host), self.mtu),
                     'address replace %s/%d dev eth0' % (self.address(host), self.prefix), 'link set eth0 up')
 
     def unplug(self, host):
-        self.cable(host).kill()
+        if self.is_dpdk(host):
+            self.cable(host).kill()
+        else:
+            super().unplug(host)
 
     def stop_reading(self, host):
         """From now on a host takes nothing, and goes on to send."""
@@ -285,5 +304,24 @@ class AfPacket(PortType):
     fragments = False  # the kernel puts them together, and loses what no frame holds
 
 
+class Mixed(Memif, Vhost, AfPacket):
+    """Ports of three types in turn."""
+
+    kinds = (AfPacket, Memif, Vhost)
+    queues, deaf, fragments, shortens = 1, False, False, False
+
+    def kind(self, host):
+        return self.kinds[host % len(self.kinds)]
+
+    def is_dpdk(self, host):
+        return self.kind(host) != AfPacket
+
+    def device(self, port, interface=None):
+        return self.kind(port).device(self, port)
+
+    def host_arguments(self, host):
+        return self.kind(host).host_arguments(self, host)
+
+
 TYPES = {'af_packet': AfPacket, 'memif': Memif, 'tap': Tap, 'virtio_user': VirtioUser, 'vhost': Vhost, 'af_xdp': Xdp,
-         'pcap': Pcap}
+         'pcap': Pcap, 'mixed': Mixed}
