@@ -41,7 +41,7 @@ ifneq ($(BATCH),)
 export WEIR_BATCH := $(BATCH)
 endif
 
-.PHONY: help build install test faults model fuzz demo demo-tree bench stragglers compare train reference deb format keys clean packages \
+.PHONY: help build install test test-nic faults model fuzz demo demo-tree bench stragglers compare train reference deb format keys clean packages \
 	wheel packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
@@ -51,6 +51,7 @@ help:
 	@echo 'make build-all   build the programs and the tests'
 	@echo 'make install     install them into /usr/local (prefix=/usr DESTDIR=/tmp/x)'
 	@echo 'make test        all tests, in about a quarter of an hour (SUITE="unit model eal functional ports hostile fault instructions fuzz lint")'
+	@echo 'make test-nic    Weir on network cards with vfio-pci, in a guest of QEMU, in about six minutes'
 	@echo 'make soak        what takes too long for make test, in under two hours (SOAK="model faults fuzz sanitize")'
 	@echo 'make faults      all scenarios of tests/fault: losses, stragglers, dead hosts and switches, in some minutes'
 	@echo 'make model       search larger models of the life of a block than make test does, in some minutes'
@@ -65,7 +66,7 @@ help:
 	@echo 'make packages    install the Debian packages that the build needs'
 	@echo 'make keys        rewrite what documents say of configuration keys, and what the Python package knows of weir.h'
 	@echo 'make format      format the C sources'
-	@echo 'make clean       remove build/, build-sanitize/, build-thread/, build-fuzz/, build-deb/ and build-install/'
+	@echo 'make clean       remove build/, build-sanitize/, build-thread/, build-fuzz/, build-deb/, build-install/ and build-nic/'
 
 packages:
 	@.ci/install
@@ -92,6 +93,13 @@ build-all: packages-test
 
 test: build-all
 	@tests/run $(BUILD) $(SUITE)
+
+# Weir on network cards, in a guest: docs/testing.md.
+test-nic: packages-test
+	@.ci/install packages.nic
+	@.ci/kernel build-nic/kernel
+	@JOBS=$(JOBS) .ci/build $(BUILD) nic $(SETUP)
+	@tests/run $(BUILD) nic
 
 # What takes too long for `make test`. A part that fails does not stop the others.
 soak: packages-test
@@ -172,7 +180,7 @@ format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-thread build-fuzz build-deb build-install
+	rm -rf build build-sanitize build-thread build-fuzz build-deb build-install build-nic
 
 # What documents say of keys comes from the lists in the source.
 keys: packages

@@ -1,0 +1,158 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-switch on network cards that vfio-pci owns, in a guest of QEMU with an IOMMU: see guest.py.
+
+One guest serves all cases; each starts the switch on some of its cards. The cards' hosts are 2i and
+2i + 1 for KINDS[i].
+"""
+import os
+import shutil
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'functional'))
+
+from tap import Skip, case, check, main, wait_for
+from guest import CARDS, Guest, here, missing
+from perf import finish, start, under_way
+from rack import SWITCH_ADDRESS, job
+
+KINDS = [kind for kind in CARDS if here(kind)]
+ALL = range(2 * len(KINDS))
+JUMBO = 9000
+guest = []  # the one guest, once it is there
+
+
+def booted():
+    """The guest, its cards bound."""
+    if missing():
+        raise Skip('needs %s (.ci/install packages.nic, .ci/kernel build-nic/kernel)' % ', '.join(missing()))
+    if not guest:
+        made = Guest([kind for kind in KINDS for _ in range(2)])
+        made.__enter__()
+        guest.append(made)
+        made.bind()
+    return guest[0]
+
+
+class Running:
+    """The switch on these hosts' cards; in the end packets add up, at rest and after an orderly stop."""
+
+    def __init__(self, hosts, jobs, mtu=1500, workers=1, **more):
+        self.rack = booted()
+        self.rack.use(hosts, jobs, mtu, workers, **more)
+
+    def __enter__(self):
+        self.rack.start_switch()
+        return self.rack
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.rack.check_packets()
+                self.rack.stop_switch()
+        finally:
+            self.rack.end_switch()
+
+
+def cards(kind):
+    if kind not in KINDS:
+        raise Skip('this QEMU has no %s' % kind)
+    first = 2 * KINDS.index(kind)
+    return [first, first + 1]
+
+
+def reduce(rack, number, hosts, count, blocks=64, operations=4):
+    """AllReduce of blocks of `count` elements, and then of all that is odd; all verified."""
+    for elements in (count * blocks, count * blocks + 1, 1):
+        finish(start(rack, number, hosts, '-b', 4 * elements, '-e', 4 * elements, '-n', operations, '-w', 0, '-d', 'int32'))
+
+
+def by_the_way(rack, hosts):
+    """Nothing was held back, and little was repeated; no host got a wrong checksum."""
+    stats = rack.check_packets()
+    for found in stats['jobs']:
+        check(found['held_back'] <= found['contributions'] // 100, 'held back: %s', found)
+        check(found['duplicates'] <= found['contributions'] // 4, 'repeated: %s', found)
+    for host in hosts:
+        check(rack.checksum_errors(host) == 0, 'host %d: %d wrong checksums', host, rack.checksum_errors(host))
+
+
+def ping_sizes(rack, hosts, mtu):
+    """Pings of sizes up to the MTU, and of what the kernel cuts into fragments, to a host and to the switch."""
+    for size in (0, 18, 100, 1000, 1472, 4000, 8972):
+        for address in (rack.address(hosts[1]), SWITCH_ADDRESS):
+            rack.call(hosts[0], ['ping', '-n', '-c', '2', '-i', '0.05', '-W', '10', '-s', str(size), address])
+
+
+def sizes(kind, mtu, elements, **more):
+    hosts = cards(kind)
+    jobs = [job(1 + i, 2, first=hosts[0], elements=e) for i, e in enumerate(elements)]
+    with Running(hosts, jobs, mtu, **more) as rack:
+        ping_sizes(rack, hosts, mtu)
+        for number, count in enumerate(elements, 1):
+            reduce(rack, number, hosts, count)
+        by_the_way(rack, hosts)
+
+
+def of_each_kind(name, *shape, only=tuple(CARDS), **more):
+    for kind in only:
+        def run(kind=kind):
+            sizes(kind, *shape, **more)
+        run.__name__ = '%s_%s' % (kind, name)
+        case(run)
+
+
+SMALL = [1, 128, 129, 256, 364]
+LARGE = [129, 1024, 2239]
+of_each_kind('sums_blocks_of_all_sizes', 1500, SMALL)
+of_each_kind('sums_jumbo_frames', JUMBO, LARGE)
+of_each_kind('sums_with_two_workers_and_queues', 1500, [128, 256], workers=2, queues=2, only=['virtio'])
+
+
+def quiet(rack, hosts):
+    """A job of these hosts goes on as if nothing were the matter."""
+    finish(start(rack, 2, hosts, '-b', '256k', '-e', '256k', '-n', 4, '-w', 0, '-d', 'int32'))
+
+
+def disturbed(disturb, mend=None):
+    """The first kind's hosts have job 2; the others have job 1, and its last host is disturbed."""
+    booted()
+    if len(KINDS) < 2:
+        raise Skip('needs two kinds of cards')
+    others = list(ALL[2:])
+    jobs = [job(1, len(others), first=others[0], policy='partial', dead_after_ms=1000, timeout_ms=100),
+            job(2, 2, first=0)]
+    with Running(ALL, jobs) as rack:
+        runs = start(rack, 1, others, '-b', '256k', '-e', '256k', '-n', 100000, '-w', 0, '-d', 'int32', '-S', 120)
+        under_way(rack, runs, 1)
+        disturb(rack, others[-1], runs[-1])
+        wait_for(lambda: any(j['expelled'] for j in rack.read_stats()['jobs']), 'nobody was expelled')
+        quiet(rack, [0, 1])
+        before = {j['id']: j for j in rack.read_stats()['jobs']}[1]['blocks_complete']
+        wait_for(lambda: {j['id']: j for j in rack.read_stats()['jobs']}[1]['blocks_complete'] > before + 100,
+                 'job 1 does not go on')
+        for run in runs:
+            run.kill()
+        if mend:
+            mend(rack, others[-1])
+        finish(start(rack, 1, others, '-b', '64k', '-e', '64k', '-n', 4, '-w', 0, '-d', 'int32'))
+
+
+@case
+def a_killed_host_stops_nobody():
+    disturbed(lambda rack, host, run: run.kill())
+
+
+@case
+def a_paused_host_stops_nobody():
+    disturbed(lambda rack, host, run: run.signal(signal.SIGSTOP))
+
+
+@case
+def an_unplugged_host_stops_nobody():
+    disturbed(lambda rack, host, run: rack.plug(host, False), lambda rack, host: rack.plug(host, True))
+
+
+if __name__ == '__main__':
+    main()
