@@ -30,8 +30,17 @@ find(const struct pktbuf_port_config *config, uint16_t *id)
 	device[strcspn(device, ",")] = '\0';
 	if (rte_eth_dev_get_port_by_name(device, id) == 0)
 		return 0;
+	if (strncmp(device, "net_", 4) != 0)
+		return REFUSE(config, -ENODEV,
+			"no driver of DPDK has taken the PCI device %s: the lines above may say "
+			"why. Is its driver's "
+			"package installed (librte-net-...)?",
+			device);
 	return REFUSE(config, -ENODEV,
-		"EAL has no device %s: does the interface exist, and is the driver there?", device);
+		"EAL has no device %s: the lines above may say why. Is its driver's package "
+		"installed "
+		"(librte-net-...)?",
+		device);
 }
 
 /* Resolve AUTO on this device, or report why the setting is not possible. */

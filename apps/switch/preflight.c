@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/switch/run.h"
+#include "apps/switch/preflight.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <mntent.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +22,7 @@
 #include "ctrl/config/interface.h"
 #include "ctrl/config/job.h"
 
-static int complain(int rc, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static int
+int
 complain(int rc, const char *format, ...)
 {
 	va_list args;
@@ -188,7 +188,16 @@ check_cpus(const struct ctrl_config *config)
 	return rc;
 }
 
-/* Shared huge pages are files. If they have no place, EAL says so only in a notice. */
+bool
+has_eal_option(const struct ctrl_config *config, const char *option)
+{
+	for (int i = 0; i < config->argc; i++)
+		if (strcmp(config->argv[i], option) == 0)
+			return true;
+	return false;
+}
+
+/* Huge pages that other processes share are files. If they have no place, EAL says so only in a notice. */
 static int
 check_mount(void)
 {
@@ -203,38 +212,82 @@ check_mount(void)
 	if (there)
 		return 0;
 	return complain(-ENOENT,
-		"\"capture\" needs a mounted hugetlbfs: mkdir -p /dev/hugepages; mount -t "
-		"hugetlbfs none /dev/hugepages");
+		"huge pages as files need a mounted hugetlbfs: mkdir -p /dev/hugepages; mount -t "
+		"hugetlbfs none /dev/hugepages; or remove \"capture\" and --huge-dir");
 }
 
+/* Huge pages of one size. */
+struct huge {
+	unsigned long kib, total, free;
+	char file[128]; /* that sets the total */
+};
+
+static unsigned long
+read_number(const char *folder, const char *name)
+{
+	char path[192], text[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "r");
+	if (file != NULL && fgets(text, sizeof(text), file) == NULL)
+		text[0] = '\0';
+	if (file != NULL)
+		fclose(file);
+	return strtoul(text, NULL, 10);
+}
+
+/* The smallest size, with the MiB that are there and free in all sizes. False: the kernel has no huge pages. */
+static bool
+find_huge_pages(struct huge *smallest, uint64_t *total_mib, uint64_t *free_mib)
+{
+	glob_t found;
+
+	memset(smallest, 0, sizeof(*smallest));
+	*total_mib = *free_mib = 0;
+	if (glob("/sys/kernel/mm/hugepages/hugepages-*kB", 0, NULL, &found) != 0)
+		return false;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		const char *folder = found.gl_pathv[i];
+		struct huge size = {.kib = strtoul(strrchr(folder, '-') + 1, NULL, 10),
+			.total = read_number(folder, "nr_hugepages"),
+			.free = read_number(folder, "free_hugepages")};
+
+		snprintf(size.file, sizeof(size.file), "%s/nr_hugepages", folder);
+		*total_mib += (uint64_t)size.total * size.kib >> 10;
+		*free_mib += (uint64_t)size.free * size.kib >> 10;
+		if (smallest->kib == 0 || size.kib < smallest->kib)
+			*smallest = size;
+	}
+	globfree(&found);
+	return smallest->kib > 0;
+}
+
+/* EAL takes all of memory_mb at its start. */
 static int
 check_huge_pages(const struct ctrl_config *config)
 {
-	glob_t found;
-	unsigned long pages = 0;
+	uint64_t total, free, wanted = config->memory_mb, pages;
+	struct huge huge;
 
-	for (int i = 0; i < config->argc; i++)
-		if (strcmp(config->argv[i], "--no-huge") == 0)
-			return 0;
-	if (glob("/sys/kernel/mm/hugepages/*/nr_hugepages", 0, NULL, &found) != 0)
+	if (has_eal_option(config, "--no-huge") || !find_huge_pages(&huge, &total, &free))
 		return 0;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		char text[32] = "";
-		FILE *file = fopen(found.gl_pathv[i], "r");
-
-		if (file != NULL && fgets(text, sizeof(text), file) != NULL)
-			pages += strtoul(text, NULL, 10);
-		if (file != NULL)
-			fclose(file);
-	}
-	globfree(&found);
-	if (pages > 0)
-		return config->capture ? check_mount() : 0;
-	return complain(-ENOMEM, "%s",
-		config->capture ? "there are no huge pages, and \"capture\" needs some: reserve "
-				  "them (docs/traffic.md), or remove \"capture\""
-				: "there are no huge pages: reserve some "
-				  "(docs/configuration.md), or add \"--no-huge\" to \"eal\"");
+	if (free >= wanted)
+		return has_eal_option(config, "--in-memory") ? 0 : check_mount();
+	/* What is in use stays in use. */
+	pages = huge.total + (((wanted - free) << 10) + huge.kib - 1) / huge.kib;
+	if (total == 0)
+		return complain(-ENOMEM,
+			"there are no huge pages, and %s needs %" PRIu64 " MiB: echo %" PRIu64
+			" > %s%s",
+			config->capture ? "\"capture\"" : "\"memory_mb\"", wanted, pages, huge.file,
+			config->capture ? ", or remove \"capture\""
+					: " (docs/nics.md), or add \"--no-huge\" to \"eal\"");
+	return complain(-ENOMEM,
+		"%" PRIu64 " MiB of huge pages are free, and \"memory_mb\" asks for %" PRIu64
+		": echo %" PRIu64 " > %s, or set \"memory_mb\" to no less than %u, which this "
+		"configuration needs",
+		free, wanted, pages, huge.file, ctrl_memory_least(config));
 }
 
 int
@@ -249,6 +302,8 @@ preflight(const struct ctrl_config *config)
 			rc = check_interface(config, p);
 		else if (config->port_more[p].socket[0] != '\0')
 			rc = check_socket(config, p);
+	if (rc == 0)
+		rc = check_cards(config);
 	if (rc == 0)
 		rc = check_mtus(config);
 	if (rc == 0 && config->exception[0] != '\0')

@@ -2,8 +2,10 @@
 #include "apps/switch/run.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <mntent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -500,6 +502,39 @@ stop(struct run *run)
 	return account(&leaks);
 }
 
+static void
+remove_files(const char *folder, const char *prefix)
+{
+	char pattern[PATH_MAX];
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "%s/%s*", folder, prefix);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		unlink(found.gl_pathv[i]);
+	globfree(&found);
+}
+
+/* Remove what EAL leaves: its runtime folder, and huge pages that are files, which would stay in use. */
+static void
+clean_up(void)
+{
+	const char *folder = rte_eal_get_runtime_dir();
+	FILE *mounts = setmntent("/proc/self/mounts", "r");
+	const struct mntent *mount;
+	char prefix[NAME_MAX];
+
+	snprintf(prefix, sizeof(prefix), "%smap_", strrchr(folder, '/') + 1);
+	while (mounts != NULL && (mount = getmntent(mounts)) != NULL)
+		if (strcmp(mount->mnt_type, "hugetlbfs") == 0)
+			remove_files(mount->mnt_dir, prefix);
+	if (mounts != NULL)
+		endmntent(mounts);
+	remove_files(folder, "");
+	rmdir(folder);
+}
+
 /* Start, run, stop and destroy the switch. Returns the exit status. */
 static int
 live(struct run *run)
@@ -558,7 +593,7 @@ run_switch(
 			_exit(1);
 		}
 		rte_eal_cleanup();
-		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves it, empty */
+		clean_up();
 	}
 	fflush(stdout);
 	return status;

@@ -146,8 +146,14 @@ void ctrl_config_destroy(struct ctrl_config *config);
  */
 const struct ctrl_listener *ctrl_api_clear_text(const struct ctrl_api *api);
 
-/* Print the memory that the switch takes, computed before anything is allocated: pools, tables and jobs, a line each. */
+/* Print the memory that the switch takes, computed before anything is allocated: pools, tables, ports' rings and jobs, a line each. */
 void ctrl_memory_print(const struct ctrl_config *config, FILE *out);
+
+/* The least `memory_mb` that this configuration runs with, MiB. */
+uint32_t ctrl_memory_least(const struct ctrl_config *config);
+
+/* The least `pools.packets`: what the ports' rings hold, and what the workers need. */
+uint64_t ctrl_packets_least(const struct ctrl_config *config);
 
 /* Bytes of the largest Ethernet frame (without FCS) of a job: a result in the extended form. */
 uint32_t ctrl_job_frame_bytes(const struct ppe_job *job);

@@ -112,6 +112,21 @@ add(struct ctrl_config *config, const char *format, ...)
 	return 0;
 }
 
+/* With these, EAL's memory is what the file says. */
+static bool
+has_memory(const struct ctrl_config *config, const json_t *list)
+{
+	static const char *const options[] = {
+		"--no-huge", "--in-memory", "--huge-", "--legacy-mem", "--single-file-segments"};
+
+	if (config->capture)
+		return true;
+	for (unsigned int i = 0; i < RTE_DIM(options); i++)
+		if (given(list, options[i]))
+			return true;
+	return false;
+}
+
 /* "0@2,1@3,2@3": lcore 0 is the control thread's, lcore i + 1 is worker i's. */
 static int
 add_lcores(struct ctrl_config *config)
@@ -158,6 +173,9 @@ ctrl_read_eal(struct ctrl_reading *reading)
 		rc |= add(config, "--file-prefix=weir-%s", config->name);
 	for (unsigned int i = 0; i < count; i++)
 		rc |= add(config, "%s", json_string_value(json_array_get(list, i)));
+	/* Huge pages without files, which would outlive the switch and need a mount. */
+	if (!has_memory(config, list))
+		rc |= add(config, "--in-memory");
 	for (unsigned int p = 0; p < config->nb_ports; p++)
 		rc |= add(config, "%s=%s", config->port_more[p].pci ? "--allow" : "--vdev",
 			config->port_more[p].arguments);

@@ -28,22 +28,48 @@ buffer_bytes_needed(const struct ctrl_config *config)
 	return RTE_ALIGN(need, 64);
 }
 
-/* Rings of devices hold packet buffers; the workers need others. */
+/*
+ * The packet buffers that a port's rings keep. Receive rings are always full. Many cards keep a frame that they have
+ * sent until its descriptor is used again, so transmit rings may be full of forwarded frames.
+ */
+static uint64_t
+packets_held(const struct ctrl_config *config, unsigned int p)
+{
+	const struct pktbuf_port_config *port = &config->port[p];
+	const struct ctrl_port *more = &config->port_more[p];
+	uint64_t receive = more->kept + RTE_MIN(port->rx_descriptors, more->ring);
+	uint64_t transmit = more->keeps_sent ? RTE_MIN(port->tx_descriptors, more->ring) : 0;
+
+	return port->rx_queues * receive + port->tx_queues * transmit;
+}
+
+static uint64_t
+packets_of_workers(const struct ctrl_config *config)
+{
+	return 2u * config->ppe.burst * config->ppe.workers;
+}
+
+uint64_t
+ctrl_packets_least(const struct ctrl_config *config)
+{
+	uint64_t least = packets_of_workers(config);
+
+	for (unsigned int p = 0; p < config->nb_ports; p++)
+		least += packets_held(config, p);
+	return least;
+}
+
 static int
 check_packets(struct ctrl_reading *reading)
 {
 	const struct ctrl_config *config = reading->config;
-	uint64_t held = 0, work = 2u * config->ppe.burst * config->ppe.workers;
+	uint64_t least = ctrl_packets_least(config), work = packets_of_workers(config);
 
-	for (unsigned int p = 0; p < config->nb_ports; p++)
-		held += (uint64_t)config->port[p].rx_queues *
-			(config->port_more[p].kept +
-				RTE_MIN(config->port[p].rx_descriptors, config->port_more[p].ring));
-	if (config->ppe.packets < held + work)
+	if (config->ppe.packets < least)
 		return ctrl_refuse(reading->error, ctrl_path("pools.packets"),
 			"%u packets are too few: the ports' rings hold %" PRIu64
 			", and the workers need %" PRIu64,
-			config->ppe.packets, held, work);
+			config->ppe.packets, least - work, work);
 	return 0;
 }
 
@@ -90,6 +116,12 @@ ctrl_read_pools(struct ctrl_reading *reading)
 	return rc < 0 ? rc : check_memory(reading);
 }
 
+uint32_t
+ctrl_memory_least(const struct ctrl_config *config)
+{
+	return (uint32_t)((config->memory.total + RESERVE_BYTES + (1u << 20) - 1) >> 20);
+}
+
 static void
 print_sum(FILE *out, const char *what, uint64_t bytes)
 {
@@ -110,6 +142,14 @@ ctrl_memory_print(const struct ctrl_config *config, FILE *out)
 		print_sum(out, "faults", m->faults);
 	fprintf(out, "memory    %-20s %10.2f MiB of %u\n", "total", (double)m->total / (1 << 20),
 		config->memory_mb);
+	for (unsigned int p = 0; p < config->nb_ports; p++)
+		if (packets_held(config, p) > 0)
+			fprintf(out,
+				"port %-4u %s: its rings hold up to %" PRIu64
+				" of %u packet buffers, %.2f MiB\n",
+				p, config->port[p].name, packets_held(config, p),
+				config->ppe.packets,
+				mib(packets_held(config, p) * config->ppe.packet_bytes));
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {
 		const struct ppe_job *job = &config->job[i];
 		uint64_t buffers = PPE_JOB_BUFFERS * job->window;

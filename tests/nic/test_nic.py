@@ -124,7 +124,7 @@ def disturbed(disturb, mend=None):
     jobs = [job(1, len(others), first=others[0], policy='partial', dead_after_ms=1000, timeout_ms=100),
             job(2, 2, first=0)]
     with Running(ALL, jobs) as rack:
-        runs = start(rack, 1, others, '-b', '256k', '-e', '256k', '-n', 100000, '-w', 0, '-d', 'int32', '-S', 120)
+        runs = start(rack, 1, others, '-b', '256k', '-e', '256k', '-n', 100000, '-w', 0, '-d', 'int32', '-c', 0)
         under_way(rack, runs, 1)
         disturb(rack, others[-1], runs[-1])
         wait_for(lambda: any(j['expelled'] for j in rack.read_stats()['jobs']), 'nobody was expelled')

@@ -246,6 +246,21 @@ has_argument(const struct ctrl_config *config, const char *argument)
 	return false;
 }
 
+Test(ctrl_config, huge_pages_leave_no_files, .timeout = 90)
+{
+	static const char *const own[] = {"\"capture\": true,", "\"eal\": [\"--no-huge\"],",
+		"\"eal\": [\"--huge-dir=/x\"],", "\"eal\": [\"--huge-unlink=never\"],"};
+	struct ctrl_config *config = must_take(text_with(4, ""));
+
+	cr_assert(has_argument(config, "--in-memory"));
+	ctrl_config_destroy(config);
+	for (unsigned int i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		config = must_take(text_with(4, own[i]));
+		cr_assert_not(has_argument(config, "--in-memory"), "%s", own[i]);
+		ctrl_config_destroy(config);
+	}
+}
+
 Test(ctrl_config, telemetry_is_asked_for, .timeout = 90)
 {
 	struct ctrl_config *config = must_take(text_with(4, "\"eal\": [\"--no-huge\"],"));

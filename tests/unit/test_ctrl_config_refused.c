@@ -287,10 +287,9 @@ Test(ctrl_config_refused, combinations_are_refused, .timeout = 90)
 	refuse(3, "  \"pools\": { \"frame_bytes\": 1024 },",
 		"x.json:3:29: pools.frame_bytes: 1024 bytes are too few: the ports and jobs need "
 		"2048");
-	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_descriptors\": 4096 }",
-		"x.json:1:1: pools.packets: 4096 packets are too few: the ports' rings "
-		"hold "
-		"4096, and the workers need 128");
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_descriptors\": 3584 }",
+		"x.json:1:1: pools.packets: 4096 packets are too few: the ports' rings hold 4096, "
+		"and the workers need 128");
 }
 
 Test(ctrl_config_refused, reasons_fit_small_buffers, .timeout = 90)

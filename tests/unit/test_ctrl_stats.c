@@ -40,6 +40,12 @@ setup(void)
 	config.job = &job;
 	config.memory_mb = 64;
 	config.memory.total = 3 << 20;
+	config.ppe.packet_bytes = 2048;
+	config.ppe.packets = 4096;
+	config.port_more[0].holds_mbufs = config.port_more[0].pci = true;
+	config.port[0].rx_queues = config.port[0].tx_queues = 2;
+	config.port[0].rx_descriptors = 256;
+	config.port[0].tx_descriptors = 128;
 	total.nb_ports = 2;
 	total.nb_workers = 1;
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
@@ -192,6 +198,11 @@ Test(ctrl_stats, memory_table)
 	ctrl_memory_print(&config, out);
 	fclose(out);
 	cr_assert_not_null(strstr(text, "total                      3.00 MiB of 64\n"), "%s", text);
+	cr_assert_not_null(strstr(text,
+				   "port 0    p0: its rings hold up to 768 of 4096 packet buffers, "
+				   "1.50 MiB\n"),
+		"%s", text);
+	cr_assert_null(strstr(text, "port 1"), "%s", text);
 	cr_assert_not_null(strstr(text,
 				   "job 9     train: 3 sources, window 4, 256 elements; reserves 8 "
 				   "buffers of 1056 B, 0.01 MiB\n"),
