@@ -79,8 +79,8 @@ static const struct ctrl_key keys[] = {
 		"Widest vector instructions that reductions may use. `auto`: the widest that the CPU has.", CONFIG(ppe.isa)),
 
 	OBJECT("pools", "Packet buffer pools."),
-	NUMBER("pools.packets", "packets", "4096", 256, 4194304,
-		"Number of packet buffers, for received packets and their copies.", CONFIG(ppe.packets)),
+	NUMBER("pools.packets", "packets", "0", 0, 4194304,
+		"Number of packet buffers, for received packets and their copies. 0: 4096, or 2048 more than the ports' rings hold if that is more.", CONFIG(ppe.packets)),
 	NUMBER("pools.frame_bytes", "bytes", "0", 0, 65408,
 		"Size of a packet buffer. 0: the largest frame of the ports, at least 2048.", CONFIG(ppe.packet_bytes)),
 	NUMBER("pools.headers", "packets", "4096", 256, 4194304,

@@ -8,6 +8,8 @@
 
 #define FRAME_LEAST   2048u
 #define VLAN_AND_FCS  8u
+#define PACKETS       4096u /* by default, and of these at least */
+#define PACKETS_FREE  2048u /* that no ring holds */
 #define RESERVE_BYTES (24u << 20) /* for EAL, drivers and the heap's headers */
 
 /* The size of packet buffers that suffices for every port and job. */
@@ -60,11 +62,13 @@ ctrl_packets_least(const struct ctrl_config *config)
 }
 
 static int
-check_packets(struct ctrl_reading *reading)
+read_packets(struct ctrl_reading *reading)
 {
-	const struct ctrl_config *config = reading->config;
+	struct ctrl_config *config = reading->config;
 	uint64_t least = ctrl_packets_least(config), work = packets_of_workers(config);
 
+	if (config->ppe.packets == 0)
+		config->ppe.packets = RTE_MAX(PACKETS, (uint32_t)(least - work) + PACKETS_FREE);
 	if (config->ppe.packets < least)
 		return ctrl_refuse(reading->error, ctrl_path("pools.packets"),
 			"%u packets are too few: the ports' rings hold %" PRIu64
@@ -112,7 +116,7 @@ ctrl_read_pools(struct ctrl_reading *reading)
 		return ctrl_refuse(reading->error, ctrl_path("pools.frame_bytes"),
 			"%u bytes are too few: the ports and jobs need %u",
 			config->ppe.packet_bytes, need);
-	rc = check_packets(reading);
+	rc = read_packets(reading);
 	return rc < 0 ? rc : check_memory(reading);
 }
 

@@ -6,7 +6,7 @@
         rack.start_switch()
         ...
 
-Host i has the interface `eth0` as in any rack; its other end is a card of the guest, 0000:00:1i.0, of
+Host i has the interface `eth0` as in any rack; its other end is a card of the guest, 0000:0(i+1):00.0, of
 the kind CARDS[kinds[i]]. All that a `Rack` does works: `start_switch` starts weir-switch in the guest,
 signals reach it, its output is in the log of a process here, its sockets are at the same paths here.
 `shell` runs a command in the guest, `plug` pulls a card's cable.
@@ -114,7 +114,7 @@ def initramfs(build, kernel, path):
     tree = glob.glob(kernel + '/lib/modules/*')[0]
     files = {switch: '/bin/weir-switch', agent: '/bin/agent', os.path.join(HERE, 'init'): '/init',
              '/bin/busybox': '/bin/busybox'}
-    files.update((p, p) for p in libraries([switch, agent] + drivers) + drivers)
+    files.update((p, p) for p in libraries([switch, agent] + drivers) + drivers + glob.glob('/lib/*/libgcc_s.so.1'))  # glibc loads it
     files.update((p, p[len(kernel):]) for p in modules(tree))
     for place in ('proc', 'sys', 'dev', 'tmp', 'bin', 'run', 'var', 'usr/lib', 'usr/lib64'):
         os.makedirs(os.path.join(root, place))
@@ -266,22 +266,17 @@ class Guest(Rack):
             self.switch.end(BUSY_SECONDS)
         self.switch = None
 
-    def checksum_errors(self, host):
-        """Datagrams and packets that a host dropped."""
-        lines = [line.split() for line in self.call(host, ['cat', '/proc/net/snmp']).splitlines()]
-        found = {keys[0] + key: int(value) for keys, values in zip(lines[::2], lines[1::2])
-                 for key, value in zip(keys[1:], values[1:])}
-        return found['Udp:InCsumErrors'] + found['Ip:InHdrErrors']
-
-    def slot(self, host):
-        return '0000:00:%02x.0' % (FIRST_SLOT + host)
+    @staticmethod
+    def slot(host):
+        return '0000:%02x:00.0' % (host + 1)
 
     def device(self, port, interface=None):
         return self.slot(port)
 
     def config(self):
         made = super().config()
-        made['eal'] = [a for a in made['eal'] if a not in ('--no-huge', '--no-pci')]
+        if 'eal' not in self.changes:
+            made['eal'] = [a for a in made['eal'] if a not in ('--no-huge', '--no-pci')]
         made['workers']['cpus'] = [0, 1]
         return made
 
@@ -300,7 +295,8 @@ class Guest(Rack):
         for host, kind in enumerate(self.kinds):
             queues = ',queues=2' if kind == 'virtio' else ''
             made += ['-netdev', 'tap,id=n%d,ifname=tap%d,script=no,downscript=no,vhost=off%s' % (host, host, queues),
-                     '-device', '%s,id=c%d,netdev=n%d,addr=0x%x' % (CARDS[kind], host, host, FIRST_SLOT + host)]
+                     '-device', 'pcie-root-port,id=r%d,chassis=%d,addr=0x%x' % (host, host + 1, FIRST_SLOT + host),
+                     '-device', '%s,id=c%d,netdev=n%d,bus=r%d' % (CARDS[kind], host, host, host)]
         return made
 
     def _lay_cables(self):
@@ -331,6 +327,9 @@ class Guest(Rack):
         with self.inside('sw'):
             return say(script, seconds).decode()
 
+    def put_file(self, path, text):
+        self.shell('mkdir -p %s; cat >%s <<\\END\n%s\nEND' % (os.path.dirname(path), path, text))
+
     def bind(self):
         """Give the cards to vfio-pci, as dpdk-devbind.py does."""
         self.shell('modprobe vfio_iommu_type1; modprobe vfio-pci; for h in %s; do d=/sys/bus/pci/devices/$h; echo vfio-pci >$d/driver_override; '
@@ -343,7 +342,7 @@ class Guest(Rack):
         path = argv[argv.index('-c') + 1]
         with open(path) as file:
             text = file.read()
-        self.shell('mkdir -p %s; cat >%s <<\\END\n%s\nEND' % (shlex.quote(self.folder), shlex.quote(path), text))
+        self.put_file(path, text)
         for listener in json.loads(text).get('api', {}).get('listen', []):
             if listener.startswith('unix:') and listener[5:] not in [r.path for r in self.relays]:
                 self.relays.append(Relay(self, listener[5:]))

@@ -6,16 +6,16 @@ One guest serves all cases; each starts the switch on some of its cards. The car
 2i + 1 for KINDS[i].
 """
 import os
-import shutil
 import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'functional'))
 
-from tap import Skip, case, check, main, wait_for
+from checks import by_the_way, ping_sizes, reduce
 from guest import CARDS, Guest, here, missing
 from perf import finish, start, under_way
-from rack import SWITCH_ADDRESS, job
+from tap import Skip, case, main, wait_for
+from rack import job
 
 KINDS = [kind for kind in CARDS if here(kind)]
 ALL = range(2 * len(KINDS))
@@ -62,34 +62,11 @@ def cards(kind):
     return [first, first + 1]
 
 
-def reduce(rack, number, hosts, count, blocks=64, operations=4):
-    """AllReduce of blocks of `count` elements, and then of all that is odd; all verified."""
-    for elements in (count * blocks, count * blocks + 1, 1):
-        finish(start(rack, number, hosts, '-b', 4 * elements, '-e', 4 * elements, '-n', operations, '-w', 0, '-d', 'int32'))
-
-
-def by_the_way(rack, hosts):
-    """Nothing was held back, and little was repeated; no host got a wrong checksum."""
-    stats = rack.check_packets()
-    for found in stats['jobs']:
-        check(found['held_back'] <= found['contributions'] // 100, 'held back: %s', found)
-        check(found['duplicates'] <= found['contributions'] // 4, 'repeated: %s', found)
-    for host in hosts:
-        check(rack.checksum_errors(host) == 0, 'host %d: %d wrong checksums', host, rack.checksum_errors(host))
-
-
-def ping_sizes(rack, hosts, mtu):
-    """Pings of sizes up to the MTU, and of what the kernel cuts into fragments, to a host and to the switch."""
-    for size in (0, 18, 100, 1000, 1472, 4000, 8972):
-        for address in (rack.address(hosts[1]), SWITCH_ADDRESS):
-            rack.call(hosts[0], ['ping', '-n', '-c', '2', '-i', '0.05', '-W', '10', '-s', str(size), address])
-
-
 def sizes(kind, mtu, elements, **more):
     hosts = cards(kind)
     jobs = [job(1 + i, 2, first=hosts[0], elements=e) for i, e in enumerate(elements)]
     with Running(hosts, jobs, mtu, **more) as rack:
-        ping_sizes(rack, hosts, mtu)
+        ping_sizes(rack, hosts)
         for number, count in enumerate(elements, 1):
             reduce(rack, number, hosts, count)
         by_the_way(rack, hosts)

@@ -261,6 +261,16 @@ Test(ctrl_config, huge_pages_leave_no_files, .timeout = 90)
 	}
 }
 
+Test(ctrl_config, packets_suffice_for_rings, .timeout = 90)
+{
+	struct ctrl_config *config = must_take(text_with_two(4, "", 8,
+		"{ \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_descriptors\": 4096, "
+		"\"tx_descriptors\": 1024 }"));
+
+	cr_assert_eq(config->ppe.packets, 4096 + 1024 + 2048);
+	ctrl_config_destroy(config);
+}
+
 Test(ctrl_config, telemetry_is_asked_for, .timeout = 90)
 {
 	struct ctrl_config *config = must_take(text_with(4, "\"eal\": [\"--no-huge\"],"));

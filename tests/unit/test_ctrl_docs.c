@@ -25,9 +25,9 @@ in_tree(const char *path)
 }
 
 static char *
-read_page(void)
+read_file(const char *path)
 {
-	FILE *file = fopen(in_tree("docs/configuration.md"), "r");
+	FILE *file = fopen(in_tree(path), "r");
 	char *text = NULL;
 	size_t size = 0;
 
@@ -39,7 +39,7 @@ read_page(void)
 
 Test(ctrl_docs, every_key_has_its_row, .timeout = 90)
 {
-	char *page = read_page();
+	char *page = read_file("docs/configuration.md");
 
 	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
 		char *row = NULL;
@@ -59,7 +59,7 @@ Test(ctrl_docs, every_key_has_its_row, .timeout = 90)
 
 Test(ctrl_docs, every_row_is_of_a_key, .timeout = 90)
 {
-	char *page = read_page();
+	char *page = read_file("docs/configuration.md");
 	size_t rows = 0;
 
 	for (const char *p = strstr(page, "\n| `"); p != NULL; p = strstr(p + 1, "\n| `")) {
@@ -80,7 +80,8 @@ Test(ctrl_docs, every_row_is_of_a_key, .timeout = 90)
 /* What a reload takes has an item in its section, and nothing else has. */
 Test(ctrl_docs, what_a_reload_takes, .timeout = 90)
 {
-	char *page = read_page(), *section = strstr(page, "\n## What a reload takes\n"), *end;
+	char *page = read_file("docs/configuration.md"),
+	     *section = strstr(page, "\n## What a reload takes\n"), *end;
 	size_t items = 0;
 
 	cr_assert_not_null(section);
@@ -104,7 +105,7 @@ Test(ctrl_docs, what_a_reload_takes, .timeout = 90)
 /* The status that tests/functional/test_life.py finds. */
 Test(ctrl_docs, a_wrong_file_ends_with_status_2, .timeout = 90)
 {
-	char *page = read_page();
+	char *page = read_file("docs/configuration.md");
 
 	cr_assert_not_null(strstr(page, "exits with status 2:"));
 	free(page);
@@ -151,21 +152,11 @@ Test(ctrl_docs, every_ready_configuration_is_taken, .timeout = 90)
 }
 
 /* The page's complete example: the last block of JSON. */
-Test(ctrl_docs, the_example_is_taken, .timeout = 90)
+Test(ctrl_docs, the_example_for_cards_is_the_file, .timeout = 90)
 {
-	char *page = read_page(), *begin = NULL, *end;
-	char error[CTRL_ERROR_BYTES];
-	struct ctrl_config *config;
+	char *page = read_file("docs/nics.md"), *file = read_file("configs/nic.json");
 
-	for (char *p = page; (p = strstr(p, "```json\n")) != NULL;)
-		begin = p += strlen("```json\n");
-	cr_assert_not_null(begin);
-	end = strstr(begin, "```");
-	cr_assert_not_null(end);
-	cr_assert_eq(ctrl_config_parse(begin, (size_t)(end - begin), "example", &config, error,
-			     sizeof(error)),
-		0, "%s", error);
-	cr_assert_eq(config->ppe.workers, 4);
-	ctrl_config_destroy(config);
+	cr_assert_not_null(strstr(page, file), "docs/nics.md does not show configs/nic.json");
+	free(file);
 	free(page);
 }
