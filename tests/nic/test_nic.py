@@ -66,9 +66,9 @@ def sizes(kind, mtu, elements, **more):
     hosts = cards(kind)
     jobs = [job(1 + i, 2, first=hosts[0], elements=e) for i, e in enumerate(elements)]
     with Running(hosts, jobs, mtu, **more) as rack:
-        ping_sizes(rack, hosts)
         for number, count in enumerate(elements, 1):
             reduce(rack, number, hosts, count)
+        ping_sizes(rack, hosts)
         by_the_way(rack, hosts)
 
 
@@ -101,7 +101,7 @@ def disturbed(disturb, mend=None):
     jobs = [job(1, len(others), first=others[0], policy='partial', dead_after_ms=1000, timeout_ms=100),
             job(2, 2, first=0)]
     with Running(ALL, jobs) as rack:
-        runs = start(rack, 1, others, '-b', '256k', '-e', '256k', '-n', 100000, '-w', 0, '-d', 'int32', '-c', 0)
+        runs = start(rack, 1, others, '-b', '256k', '-e', '256k', '-n', 100000, '-w', 0, '-d', 'int32', '--partial', 'as-is')
         under_way(rack, runs, 1)
         disturb(rack, others[-1], runs[-1])
         wait_for(lambda: any(j['expelled'] for j in rack.read_stats()['jobs']), 'nobody was expelled')
