@@ -8,7 +8,8 @@
 
 Host i has the interface `eth0` as in any rack; its other end is a card of the guest, 0000:0(i+1):00.0, of
 the kind CARDS[kinds[i]]. All that a `Rack` does works: `start_switch` starts weir-switch in the guest,
-signals reach it, its output is in the log of a process here, its sockets are at the same paths here.
+signals but SIGKILL reach it (`end_switch` does that), its output is in the log of a process here, its sockets are at the
+same paths here.
 `shell` runs a command in the guest, `plug` pulls a card's cable.
 
 The guest has Debian's kernel for clouds and an initramfs: busybox, weir-switch, its libraries, the
