@@ -48,6 +48,7 @@ struct ctrl_port {
 	uint32_t frame_max; /* bytes of the largest frame that it carries; 0: not known here */
 	uint32_t buffer_bytes; /* packet buffer that the device asks for; 0: any */
 	bool pci;
+	bool keeps_sent; /* its transmit rings may be full of packet buffers, too */
 	uint32_t kept; /* packet buffers that it keeps for each queue, whatever its descriptors */
 	uint32_t
 		ring; /* packet buffers that the device keeps in a receive queue at most; 0: none */

@@ -183,6 +183,7 @@ read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *tex
 	if (rte_pci_addr_parse(port->device, &address) == 0) {
 		rte_pci_device_name(&address, port->device, sizeof(port->device));
 		port->pci = true;
+		port->keeps_sent = true;
 		port->ring = UINT32_MAX;
 		port->frame_max = 1514;
 		return 0;
@@ -203,6 +204,7 @@ read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *tex
 	if (rc == 0 && is_of(text, "net_virtio_user")) {
 		rc = number_argument(reading, path, text, "queue_size", 256, &size);
 		port->ring = (uint32_t)size;
+		port->keeps_sent = true;
 	}
 	return rc;
 }

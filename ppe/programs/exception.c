@@ -23,11 +23,26 @@
 /* Of a packet of the longest MTU, 9600 bytes. */
 #define FRAGMENTS_MAX 8
 
+/* The thread's packet, in one mbuf if possible: some devices receive long frames in several. */
+static struct rte_mbuf *
+one_mbuf(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct rte_mbuf *copy = NULL;
+
+	if (thread->packet->nb_segs > 1)
+		copy = rte_pktmbuf_copy(thread->packet, worker->pools->packets, 0, UINT32_MAX);
+	if (copy != NULL) {
+		rte_pktmbuf_free(thread->packet);
+		thread->packet = copy;
+	}
+	return thread->packet;
+}
+
 /* Send the fragments of an IPv4 packet instead of it. False: it cannot be cut. */
 static bool
 send_fragments(struct ppe_worker *worker, struct ppe_thread *thread, uint32_t mtu)
 {
-	struct rte_mbuf *packet = thread->packet, *part[FRAGMENTS_MAX];
+	struct rte_mbuf *packet = one_mbuf(worker, thread), *part[FRAGMENTS_MAX];
 	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(packet, void *, RTE_ETHER_HDR_LEN);
 	const struct rte_ether_hdr ether = *rte_pktmbuf_mtod(packet, struct rte_ether_hdr *);
 	int n;

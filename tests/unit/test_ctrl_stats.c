@@ -42,7 +42,8 @@ setup(void)
 	config.memory.total = 3 << 20;
 	config.ppe.packet_bytes = 2048;
 	config.ppe.packets = 4096;
-	config.port_more[0].holds_mbufs = config.port_more[0].pci = true;
+	config.port_more[0].keeps_sent = true;
+	config.port_more[0].ring = UINT32_MAX;
 	config.port[0].rx_queues = config.port[0].tx_queues = 2;
 	config.port[0].rx_descriptors = 256;
 	config.port[0].tx_descriptors = 128;
