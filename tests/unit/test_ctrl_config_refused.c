@@ -289,13 +289,13 @@ Test(ctrl_config_refused, combinations_are_refused, .timeout = 90)
 	refuse(3, "  \"pools\": { \"frame_bytes\": 1024 },",
 		"x.json:3:29: pools.frame_bytes: 1024 bytes are too few: the ports and jobs need "
 		"2048");
-	refuse(3, "  \"pools\": { \"packets\": 255 },",
-		"x.json:3:26: pools.packets: 255 packets are too few: the ports' rings hold 0, "
+	refuse(3, "  \"pools\": { \"packets\": 100 },",
+		"x.json:3:25: pools.packets: 100 packets are too few: the ports' rings hold 0, "
 		"and the workers need 128");
 	text = text_with_two(3, "  \"pools\": { \"packets\": 4096 },", 8,
 		"    { \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_descriptors\": 3584 }");
 	refuse_text(text, strlen(text),
-		"x.json:3:26: pools.packets: 4096 packets are too few: the ports' rings hold 4096, "
+		"x.json:3:25: pools.packets: 4096 packets are too few: the ports' rings hold 4096, "
 		"and the workers need 128");
 }
 
