@@ -157,6 +157,18 @@ def pages_return_and_need_no_mount():
 
 
 @case
+def a_killed_switch_leaves_its_cards_and_pages():
+    rack = booted()
+    rack.bind()
+    rack.use([0, 1], [job(1, 2)])
+    rack.start_switch()
+    rack.end_switch()
+    check(free_pages(rack) == PAGES, '%d pages are free', free_pages(rack))
+    with started(rack, [0, 1]):
+        rack.ping(0, rack.switch_address)
+
+
+@case
 def pages_of_a_capture_return():
     rack = booted()
     rack.bind()
