@@ -29,7 +29,6 @@ static void
 set_free(struct pktbuf_outq *outq, bool refers)
 {
 	outq->refers = refers;
-	outq->frame_max = __atomic_load_n(&outq->port->frame_max, __ATOMIC_RELAXED);
 	outq->segments_free = outq->frame_max < UINT32_MAX ? 0
 		: refers                                   ? outq->port->segments_max
 							   : 1;
@@ -57,6 +56,7 @@ pktbuf_outq_create(const struct pktbuf_port *port, uint16_t queue, uint32_t dept
 	outq->copies = copies;
 	outq->patience = patience_ms * rte_get_tsc_hz() / 1000;
 	outq->watches = true;
+	outq->frame_max = port->frame_max;
 	set_free(outq, false);
 	for (unsigned int p = 0; p < PKTBUF_PRIOS; p++)
 		outq->fifo[p].ring = (struct rte_mbuf **)(outq + 1) + p * depth;
@@ -294,6 +294,7 @@ pktbuf_outq_tend(struct pktbuf_outq *outq, uint64_t now)
 	bool moves = sent_packets(outq) != outq->sent_before;
 	unsigned int dropped = 0;
 
+	outq->frame_max = __atomic_load_n(&outq->port->frame_max, __ATOMIC_RELAXED);
 	for (unsigned int p = 0; p < PKTBUF_PRIOS; p++)
 		dropped += outq->frame_max > 0
 			? expire(outq, &outq->fifo[p], now)

@@ -217,16 +217,43 @@ Test(ctrl_config_refused, devices_are_refused, .timeout = 90)
 		"x.json:8:47: ports[1].mtu: 67 is less than 68, IPv4's least");
 }
 
+static void
+refuse_packets(const char *port, unsigned int packets, const char *reason)
+{
+	char pools[64];
+	const char *text;
+
+	snprintf(pools, sizeof(pools), "  \"pools\": { \"packets\": %u },", packets);
+	text = text_with_two(3, pools, 8, port);
+	refuse_text(text, strlen(text), reason);
+}
+
 Test(ctrl_config_refused, rings_of_devices_take_packets, .timeout = 90)
 {
-	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_af_xdp1,iface=b\" }",
-		"x.json:1:1: pools.packets: 4096 packets are too few: the ports' rings hold 4096, "
-		"and the workers need 128");
-	refuse(8,
-		"    { \"name\": \"p1\", \"device\": \"net_virtio_user1,path=/x,queue_size=4096\", "
-		"\"rx_descriptors\": 8192 }",
-		"x.json:1:1: pools.packets: 4096 packets are too few: the ports' rings hold 4096, "
-		"and the workers need 128");
+	static const struct {
+		const char *port;
+		unsigned int held; /* default descriptors: 512 each way */
+	} rings[] = {
+		{"\"net_af_xdp1,iface=b\"", 4096},
+		{"\"net_virtio_user1,path=/x,queue_size=128\"", 2 * 128},
+		{"\"net_virtio_user1,path=/x,queue_size=4096\", \"rx_descriptors\": 8192",
+			4096 + 512},
+		{"\"1:0.0\"", 2 * 512},
+		{"\"net_vhost1,iface=/x\"", 0},
+		{"\"net_memif1\"", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rings) / sizeof(rings[0]); i++) {
+		char line[128], reason[256];
+
+		snprintf(line, sizeof(line), "    { \"name\": \"p1\", \"device\": %s }",
+			rings[i].port);
+		snprintf(reason, sizeof(reason),
+			"x.json:3:25: pools.packets: %u packets are too few: the ports' rings hold "
+			"%u, and the workers need 128",
+			rings[i].held + 127, rings[i].held);
+		refuse_packets(line, rings[i].held + 127, reason);
+	}
 }
 
 Test(ctrl_config_refused, sockets_of_devices_are_refused, .timeout = 90)

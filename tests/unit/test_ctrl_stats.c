@@ -205,7 +205,7 @@ Test(ctrl_stats, memory_table)
 		"%s", text);
 	cr_assert_null(strstr(text, "port 1"), "%s", text);
 	cr_assert_not_null(strstr(text,
-				   "job 9     train: 3 sources, window 4, 256 elements; reserves 8 "
+				   "job 9     train: 3 sources, window 4, 256 elements; reserves 12 "
 				   "buffers of 1056 B, 0.01 MiB\n"),
 		"%s", text);
 	free(text);
