@@ -260,12 +260,12 @@ judge(struct pktbuf_outq *outq)
 
 /* Drop what has waited too long. The mark moves on when the packets before it are gone. */
 static unsigned int
-expire(const struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, uint64_t now)
+expire(const struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, uint64_t now, uint64_t patience)
 {
 	unsigned int n = 0;
 
 	if ((int32_t)(fifo->mark - fifo->head) > 0) {
-		if (now - fifo->marked_at < outq->patience)
+		if (now - fifo->marked_at < patience)
 			return 0;
 		n = drop_until(outq, fifo, fifo->mark);
 	}
@@ -289,15 +289,17 @@ pktbuf_outq_age_ms(const struct pktbuf_outq *outq, uint64_t now)
 }
 
 unsigned int
-pktbuf_outq_tend(struct pktbuf_outq *outq, uint64_t now)
+pktbuf_outq_tend(struct pktbuf_outq *outq, uint64_t now, bool draining)
 {
 	bool moves = sent_packets(outq) != outq->sent_before;
+	uint64_t patience =
+		draining ? RTE_MIN(outq->patience, rte_get_tsc_hz() / 10) : outq->patience;
 	unsigned int dropped = 0;
 
 	outq->frame_max = __atomic_load_n(&outq->port->frame_max, __ATOMIC_RELAXED);
 	for (unsigned int p = 0; p < PKTBUF_PRIOS; p++)
 		dropped += outq->frame_max > 0
-			? expire(outq, &outq->fifo[p], now)
+			? expire(outq, &outq->fifo[p], now, patience)
 			: drop_until(outq, &outq->fifo[p], outq->fifo[p].tail);
 	if (!moves)
 		reclaim(outq);

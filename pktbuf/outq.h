@@ -93,12 +93,13 @@ void pktbuf_outq_destroy(struct pktbuf_outq *outq);
 size_t pktbuf_outq_bytes(uint32_t depth);
 
 /*
- * To be called by the owner about once per millisecond. now: TSC. Drops what has waited too long, and all if the link is
+ * To be called by the owner about once per millisecond. now: TSC. draining: a stop waits for the queue, and patience
+ * ends after 100 ms. Drops what has waited too long, and all if the link is
  * down; returns how many packets. Decides whether the device is prompt. Makes a quiet device free the packets that
  * it has sent: drivers free them when they get more, and the payloads that they refer to would wait for that.
  * Cost: a line, and for a quiet queue a call of the driver.
  */
-unsigned int pktbuf_outq_tend(struct pktbuf_outq *outq, uint64_t now);
+unsigned int pktbuf_outq_tend(struct pktbuf_outq *outq, uint64_t now, bool draining);
 
 /* Set `limit` after a flush. room: packets that may still be added to those that wait in the worker's queues. Owner. */
 void pktbuf_outq_limit(struct pktbuf_outq *outq, uint32_t room);

@@ -466,11 +466,11 @@ take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 #define TENDS_PER_S 1000
 
 static __rte_noinline void
-tend(struct ppe_worker *worker)
+tend(struct ppe_worker *worker, bool draining)
 {
 	worker->tend_at = worker->now + rte_get_tsc_hz() / TENDS_PER_S;
 	for (unsigned int i = 0; i < worker->nb_outq; i++) {
-		unsigned int dropped = pktbuf_outq_tend(worker->outq[i], worker->now);
+		unsigned int dropped = pktbuf_outq_tend(worker->outq[i], worker->now, draining);
 
 		worker->count.stalled[worker->outq[i]->port->index] += dropped;
 		worker->count.drops[PPE_DROP_PORT_STALLED] += dropped;
@@ -511,7 +511,7 @@ ppe_barrel(void *arg)
 		else
 			work = traced_turn(worker, state, trace);
 		if (unlikely(worker->now >= worker->tend_at))
-			tend(worker);
+			tend(worker, state == PPE_STATE_DRAINING);
 		rte_rcu_qsbr_quiescent(ppe->qsbr, worker->id);
 
 		worker->count.worker.turns++;

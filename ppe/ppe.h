@@ -95,6 +95,7 @@ struct ppe_config {
 	uint16_t
 		first_generation; /* [1, 65535] generation before the first join; draw it at random */
 	uint32_t packets; /* mbufs of the packet pool */
+	uint32_t packets_kept; /* of them at most in rings of devices */
 	uint32_t packet_bytes; /* largest frame (or framesz) of any port */
 	uint32_t headers; /* mbufs of the header pool and of the attach pool each */
 	uint32_t

@@ -69,6 +69,7 @@ read_packets(struct ctrl_reading *reading)
 
 	if (config->ppe.packets == 0)
 		config->ppe.packets = RTE_MAX(PACKETS, (uint32_t)(least - work) + PACKETS_FREE);
+	config->ppe.packets_kept = (uint32_t)(least - work);
 	if (config->ppe.packets < least)
 		return ctrl_refuse(reading->error, ctrl_path("pools.packets"),
 			"%u packets are too few: the ports' rings hold %" PRIu64

@@ -2,8 +2,8 @@
 /*
  * The life of a block. docs/protocol.md, "Blocks and the window".
  *
- * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window buffers: that is its
- * quota, reserved at admission.
+ * A residue has at most two blocks, `current` and `previous`, so its blocks need at most 2 x window buffers. The job's quota,
+ * reserved at admission, has as many more as ports may hold of blocks that are over.
  */
 #include <rte_cycles.h>
 
@@ -163,7 +163,7 @@ block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
 
 	if (header->grad_cnt > 0) {
 		buffer = buffer_for(job, header, &error);
-		if (unlikely(buffer == NULL)) /* a released one is still in an output queue */
+		if (unlikely(buffer == NULL)) /* emissions in progress hold some beyond the limit */
 			return error == -EDQUOT ? PPE_DROP_HELD_BACK : PPE_DROP_NO_MEMORY;
 		buffer->user = state->worker;
 	}

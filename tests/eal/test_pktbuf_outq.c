@@ -118,22 +118,34 @@ Test(pktbuf_outq, what_waits_too_long_is_dropped, .timeout = 90)
 	start();
 	push_n(DEVICE + 10, PKTBUF_QUEUED);
 	cr_assert_eq(flush(), DEVICE);
-	cr_assert_eq(pktbuf_outq_tend(outq, now), 0);
+	cr_assert_eq(pktbuf_outq_tend(outq, now, false), 0);
 	push_n(5, PKTBUF_QUEUED); /* later */
-	cr_assert_eq(pktbuf_outq_tend(outq, now += wait - 1), 0);
+	cr_assert_eq(pktbuf_outq_tend(outq, now += wait - 1, false), 0);
 	cr_assert_eq(pktbuf_outq_age_ms(outq, now), WAIT_MS - 1);
 	cr_assert(!outq->is_stalled);
-	cr_assert_eq(pktbuf_outq_tend(outq, ++now), 10);
+	cr_assert_eq(pktbuf_outq_tend(outq, ++now, false), 10);
 	cr_assert(outq->is_stalled);
 	cr_assert_eq(pktbuf_outq_depth(outq), 5);
-	cr_assert_eq(pktbuf_outq_tend(outq, now += wait), 5);
-	cr_assert_eq(pktbuf_outq_tend(outq, now += wait), 0);
+	cr_assert_eq(pktbuf_outq_tend(outq, now += wait, false), 5);
+	cr_assert_eq(pktbuf_outq_tend(outq, now += wait, false), 0);
 	cr_assert(outq->is_stalled, "nothing shows that the device takes packets again");
 	rte_pktmbuf_free(taken());
 	push_n(1, PKTBUF_QUEUED);
 	cr_assert_eq(flush(), 1);
-	cr_assert_eq(pktbuf_outq_tend(outq, now += wait), 0);
+	cr_assert_eq(pktbuf_outq_tend(outq, now += wait, false), 0);
 	cr_assert(!outq->is_stalled);
+	stop();
+}
+
+Test(pktbuf_outq, a_stop_waits_less, .timeout = 90)
+{
+	start();
+	outq->patience *= 100;
+	push_n(DEVICE + 3, PKTBUF_QUEUED);
+	cr_assert_eq(flush(), DEVICE);
+	cr_assert_eq(pktbuf_outq_tend(outq, now, false), 0);
+	cr_assert_eq(pktbuf_outq_tend(outq, now += wait, false), 0);
+	cr_assert_eq(pktbuf_outq_tend(outq, now, true), 3);
 	stop();
 }
 
@@ -143,7 +155,7 @@ Test(pktbuf_outq, a_slow_device_is_not_stalled, .timeout = 90)
 	push_n(DEVICE + 20, PKTBUF_QUEUED);
 	cr_assert_eq(flush(), DEVICE);
 	for (unsigned int i = 0; i < 20; i++) {
-		cr_assert_eq(pktbuf_outq_tend(outq, now += wait / 40), 0);
+		cr_assert_eq(pktbuf_outq_tend(outq, now += wait / 40, false), 0);
 		rte_pktmbuf_free(taken());
 		cr_assert_eq(flush(), 1);
 	}
@@ -158,11 +170,11 @@ Test(pktbuf_outq, without_a_link_nothing_waits, .timeout = 90)
 	push_n(DEVICE + 3, PKTBUF_QUEUED);
 	cr_assert_eq(flush(), DEVICE);
 	port.frame_max = 0;
-	cr_assert_eq(pktbuf_outq_tend(outq, now), 3);
+	cr_assert_eq(pktbuf_outq_tend(outq, now, false), 3);
 	cr_assert_eq(pktbuf_outq_depth(outq), 0);
 	push_n(1, PKTBUF_PORT_STALLED);
 	port.frame_max = UINT32_MAX;
-	cr_assert_eq(pktbuf_outq_tend(outq, ++now), 0);
+	cr_assert_eq(pktbuf_outq_tend(outq, ++now, false), 0);
 	push_n(1, PKTBUF_QUEUED);
 	stop();
 }
@@ -201,7 +213,7 @@ Test(pktbuf_outq, a_device_that_gives_packets_back_gets_references, .timeout = 9
 	cr_assert_eq(*rte_pktmbuf_mtod_offset(packet, uint8_t *, 57), 0x5a);
 	cr_assert_eq(*rte_pktmbuf_mtod_offset(packet, uint8_t *, 58), 0xa5);
 	rte_pktmbuf_free(packet);
-	(void)pktbuf_outq_tend(outq, ++now);
+	(void)pktbuf_outq_tend(outq, ++now, false);
 	cr_assert(outq->is_prompt);
 	push(result(), PKTBUF_QUEUED);
 	cr_assert_eq(released, 1);
@@ -226,20 +238,20 @@ Test(pktbuf_outq, a_device_that_keeps_packets_gets_copies, .timeout = 90)
 	cr_assert_eq(flush(), 1);
 	rte_pktmbuf_free(kept[0]);
 	kept[0] = taken();
-	(void)pktbuf_outq_tend(outq, ++now);
+	(void)pktbuf_outq_tend(outq, ++now, false);
 	cr_assert(!outq->is_prompt && !outq->refers);
 	rte_pktmbuf_free(kept[0]);
 
 	/* It was prompt, and is no longer: so a quiet one shows. */
 	outq->is_prompt = true;
 	for (unsigned int i = 0; i < 2; i++)
-		(void)pktbuf_outq_tend(outq, ++now);
+		(void)pktbuf_outq_tend(outq, ++now, false);
 	push(result(), PKTBUF_QUEUED);
 	cr_assert_eq(flush(), 1);
 	kept[1] = taken();
 	cr_assert_eq(kept[1]->nb_segs, 2);
 	for (unsigned int i = 0; i < 6; i++)
-		(void)pktbuf_outq_tend(outq, ++now);
+		(void)pktbuf_outq_tend(outq, ++now, false);
 	cr_assert(!outq->is_prompt && !outq->refers);
 	push(result(), PKTBUF_QUEUED);
 	cr_assert_eq(released, 1, "copied");
@@ -254,7 +266,7 @@ Test(pktbuf_outq, what_a_device_cannot_send_is_not_queued, .timeout = 90)
 
 	start();
 	port.frame_max = 100;
-	(void)pktbuf_outq_tend(outq, now);
+	(void)pktbuf_outq_tend(outq, now, false);
 	push(packet_of(100), PKTBUF_QUEUED);
 	push(packet_of(101), PKTBUF_TOO_LONG);
 	tagged = packet_of(104);
@@ -263,7 +275,7 @@ Test(pktbuf_outq, what_a_device_cannot_send_is_not_queued, .timeout = 90)
 	push(tagged, PKTBUF_QUEUED);
 	port.frame_max = UINT32_MAX;
 	port.segments_max = 1;
-	(void)pktbuf_outq_tend(outq, ++now);
+	(void)pktbuf_outq_tend(outq, ++now, false);
 	chain = packet_of(60);
 	cr_assert_eq(rte_pktmbuf_chain(chain, packet_of(70)), 0);
 	push(chain, PKTBUF_QUEUED);

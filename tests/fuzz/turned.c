@@ -44,7 +44,7 @@ turned_turn(struct rig *rig)
 		begin_turn(worker, clock_now);
 		turn(worker, PPE_STATE_RUNNING, false);
 		if (worker->now >= worker->tend_at)
-			tend(worker);
+			tend(worker, false);
 	}
 	RTE_PER_LCORE(ppe_worker_self) = NULL;
 }
