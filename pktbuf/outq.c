@@ -9,10 +9,13 @@
 
 #include "pktbuf/outq_fast.h"
 #include "pktbuf/pool.h"
+#include "pktbuf/result.h"
 
 #define BURST 64
 /* Packets that a FIFO takes at least, however many others wait. */
 #define LIMIT_LEAST 16
+/* Mbufs of any chain: a frame of 9600 bytes in mbufs of 2048, a result with two payloads and an end. */
+#define CHAIN_MOST 8
 /* Calls of pktbuf_outq_tend without a packet after which a device that still has the watched one is not prompt. */
 #define QUIET 4
 /* Such as the results of one block. */
@@ -29,9 +32,10 @@ static void
 set_free(struct pktbuf_outq *outq, bool refers)
 {
 	outq->refers = refers;
-	outq->segments_free = outq->frame_max < UINT32_MAX ? 0
-		: refers                                   ? outq->port->segments_max
-							   : 1;
+	/* Shorter ones are no chains. */
+	outq->bytes_free = refers && outq->port->segments_max >= CHAIN_MOST
+		? outq->frame_max
+		: RTE_MIN(outq->frame_max, (uint32_t)PKTBUF_COPY_BYTES);
 }
 
 struct pktbuf_outq *
@@ -177,6 +181,10 @@ offer(struct pktbuf_outq *outq, struct rte_mbuf **packets, uint16_t n, bool last
 	outq->watched = packet;
 	outq->watched_at = sent_packets(outq) + n;
 	outq->quiet = 0;
+	if (rte_mbuf_refcnt_read(packet) == 1) { /* it copies */
+		outq->is_prompt = true;
+		unwatch(outq);
+	}
 	return taken;
 }
 
@@ -305,7 +313,7 @@ pktbuf_outq_tend(struct pktbuf_outq *outq, uint64_t now, bool draining)
 		reclaim(outq);
 	judge(outq);
 	outq->sent_before = sent_packets(outq);
-	outq->is_stalled = !moves && (outq->is_stalled || dropped > 0);
+	outq->is_stalled = outq->frame_max > 0 && !moves && (outq->is_stalled || dropped > 0);
 	set_free(outq, outq->is_prompt && (moves || pktbuf_outq_depth(outq) == 0));
 	return dropped;
 }

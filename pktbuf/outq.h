@@ -59,8 +59,8 @@ struct pktbuf_fifo {
 struct pktbuf_outq {
 	const struct pktbuf_port *port;
 	uint16_t queue;
-	uint16_t segments_free; /* packets of so many mbufs need no look: pktbuf_outq_push_other */
 	bool refers; /* packets may refer to payloads of others */
+	uint32_t bytes_free; /* packets of so many bytes need no look: pktbuf_outq_push_other */
 	uint32_t frame_max; /* bytes of the longest frame that may be queued; 0: none */
 	uint32_t depth; /* entries of a ring, a power of two */
 	uint32_t limit; /* packets that a FIFO takes now: [1, depth] */
@@ -75,7 +75,7 @@ struct pktbuf_outq {
 	uint8_t quiet; /* calls of pktbuf_outq_tend since then in which nothing was sent */
 	bool watches; /* the next burst */
 	bool is_prompt;
-	bool is_stalled; /* packets were dropped, and since then the device has taken none */
+	bool is_stalled; /* packets were dropped, and since then the device has taken none; there is a link */
 };
 
 /*
@@ -104,7 +104,7 @@ unsigned int pktbuf_outq_tend(struct pktbuf_outq *outq, uint64_t now, bool drain
 /* Set `limit` after a flush. room: packets that may still be added to those that wait in the worker's queues. Owner. */
 void pktbuf_outq_limit(struct pktbuf_outq *outq, uint32_t room);
 
-/* Milliseconds that the oldest packet has waited at least, and at most `patience` less. now: TSC. Any thread. */
+/* Milliseconds that the oldest packet has waited at least: up to `patience` less than it has. now: TSC. Any thread. */
 uint32_t pktbuf_outq_age_ms(const struct pktbuf_outq *outq, uint64_t now);
 
 /* The hot half, pktbuf_outq_push, _flush and _depth, is in pktbuf/outq_fast.h. */

@@ -20,7 +20,7 @@ pktbuf_outq_push(struct pktbuf_outq *outq, unsigned int priority, struct rte_mbu
 
 	if (unlikely(fifo->tail - fifo->head >= outq->limit))
 		return PKTBUF_QUEUE_FULL;
-	if (unlikely(packet->nb_segs > outq->segments_free))
+	if (unlikely(packet->pkt_len > outq->bytes_free))
 		return pktbuf_outq_push_other(outq, priority, packet);
 	fifo->ring[fifo->tail++ & (outq->depth - 1)] = packet;
 	return PKTBUF_QUEUED;

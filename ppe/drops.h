@@ -44,8 +44,7 @@
 	X(NO_MEMORY, "no_memory", "no free aggregation buffer of the job")                         \
 	X(NO_MBUF, "no_mbuf", "no mbuf for a result, reply or copy")                               \
 	X(QUEUE_FULL, "queue_full", "the output queue of the port is full")                        \
-	X(PORT_STALLED, "port_stalled",                                                            \
-		"waited too long for a port that takes nothing, or the port's link is down")       \
+	X(PORT_STALLED, "port_stalled", "waited too long for the port, or its link is down")       \
 	X(TOO_LONG, "too_long", "longer than the port can send")                                   \
 	X(CROSSBAR_FULL, "crossbar_full", "the ring to the owning worker is full")                 \
 	X(BAD_SOURCE_MAC, "bad_source_mac",                                                        \

@@ -98,6 +98,7 @@ struct ppe_config {
 	uint32_t packets_kept; /* of them at most in rings of devices */
 	uint32_t packet_bytes; /* largest frame (or framesz) of any port */
 	uint32_t headers; /* mbufs of the header pool and of the attach pool each */
+	uint32_t headers_kept; /* of them at most in rings of devices */
 	uint32_t
 		blocks; /* block records per worker, [0, 1 << 24]; more if the first jobs need more */
 	uint64_t
@@ -350,7 +351,7 @@ struct ppe_port_queue {
 	uint32_t packets;
 	uint32_t oldest_ms; /* the oldest one has waited at least so long */
 	bool is_stalled; /* packets were dropped because the port took nothing, and it still takes nothing */
-	bool is_copied; /* results are copied for the port: its device keeps what it has sent (pktbuf/outq.h) */
+	bool is_copied; /* results are copied for the port at present (pktbuf/outq.h) */
 };
 
 /* Read the output queues of a port. Any time between create and destroy. Control thread. */

@@ -83,7 +83,7 @@ ppe_port_queue_read(const struct ppe *ppe, unsigned int port, struct ppe_port_qu
 			queue->packets += pktbuf_outq_depth(outq);
 			queue->oldest_ms = RTE_MAX(queue->oldest_ms, pktbuf_outq_age_ms(outq, now));
 			queue->is_stalled |= outq->is_stalled;
-			queue->is_copied |= !outq->is_prompt;
+			queue->is_copied |= !outq->refers;
 		}
 	}
 }

@@ -127,15 +127,16 @@ choose_udp_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
 }
 
 /*
- * Packets that may wait in the output queues of a worker: three quarters of the headers, half of the packets that no device
- * keeps. The rest is for ports that take what they are offered, receivers, and lcores' caches.
+ * Packets that may wait in the output queues of a worker: of those that no device keeps, three quarters of the headers or half
+ * of the packets. The rest is for ports that take what they are offered, receivers, and lcores' caches.
  */
 static uint32_t
 queue_share(const struct ppe_config *config)
 {
 	uint32_t packets = config->packets - RTE_MIN(config->packets, config->packets_kept);
+	uint32_t headers = config->headers - RTE_MIN(config->headers, config->headers_kept);
 
-	return RTE_MIN(config->headers / 4 * 3, packets / 2) / config->workers;
+	return RTE_MIN(headers / 4 * 3, packets / 2) / config->workers;
 }
 
 static struct ppe_worker *

@@ -91,6 +91,8 @@ check_group(const char *port, const char *device, const char *group)
 	int fd, rc;
 
 	snprintf(path, sizeof(path), "/dev/vfio/%s", group);
+	if (access(path, F_OK) != 0) /* without an IOMMU, where the kernel allows it */
+		snprintf(path, sizeof(path), "/dev/vfio/noiommu-%s", group);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	rc = fd < 0 ? -errno : 0;
 	if (fd >= 0)

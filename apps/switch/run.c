@@ -518,20 +518,24 @@ remove_files(const char *folder, const char *prefix)
 
 /* Remove what EAL leaves: its runtime folder, and huge pages that are files, which would stay in use. */
 static void
-clean_up(void)
+clean_up(bool is_shared)
 {
 	const char *folder = rte_eal_get_runtime_dir();
 	FILE *mounts = setmntent("/proc/self/mounts", "r");
 	const struct mntent *mount;
 	char prefix[NAME_MAX];
 
+	if (folder[0] == '\0')
+		return;
 	snprintf(prefix, sizeof(prefix), "%smap_", strrchr(folder, '/') + 1);
 	while (mounts != NULL && (mount = getmntent(mounts)) != NULL)
 		if (strcmp(mount->mnt_type, "hugetlbfs") == 0)
 			remove_files(mount->mnt_dir, prefix);
 	if (mounts != NULL)
 		endmntent(mounts);
-	remove_files(folder, "");
+	/* Without a shared configuration nothing says that the folder is this process's alone. */
+	if (is_shared)
+		remove_files(folder, "");
 	rmdir(folder);
 }
 
@@ -593,7 +597,7 @@ run_switch(
 			_exit(1);
 		}
 		rte_eal_cleanup();
-		clean_up();
+		clean_up((*run.config)->capture);
 	}
 	fflush(stdout);
 	return status;

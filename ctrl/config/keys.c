@@ -83,8 +83,8 @@ static const struct ctrl_key keys[] = {
 		"Number of packet buffers, for received packets and their copies. 0: 4096, or 2048 more than the ports' rings hold if that is more.", CONFIG(ppe.packets)),
 	NUMBER("pools.frame_bytes", "bytes", "0", 0, 65408,
 		"Size of a packet buffer. 0: the largest frame of the ports, at least 2048.", CONFIG(ppe.packet_bytes)),
-	NUMBER("pools.headers", "packets", "4096", 256, 4194304,
-		"Number of buffers for headers of results and replies, and of buffers for their payloads.", CONFIG(ppe.headers)),
+	NUMBER("pools.headers", "packets", "0", 0, 4194304,
+		"Number of buffers for headers of results and replies, and of buffers for their payloads. 0: 4096, or 2048 more than the transmit rings of cards hold if that is more.", CONFIG(ppe.headers)),
 
 	OBJECT("queues", "Sizes of internal queues."),
 	POWER("queues.output_depth", "packets", "1024", 64, 65536,

@@ -45,6 +45,19 @@ packets_held(const struct ctrl_config *config, unsigned int p)
 	return port->rx_queues * receive + port->tx_queues * transmit;
 }
 
+/* The headers: small results that such a card has sent. */
+static uint32_t
+headers_held(const struct ctrl_config *config)
+{
+	uint32_t held = 0;
+
+	for (unsigned int p = 0; p < config->nb_ports; p++)
+		if (config->port_more[p].keeps_sent)
+			held += config->port[p].tx_queues *
+				RTE_MIN(config->port[p].tx_descriptors, config->port_more[p].ring);
+	return held;
+}
+
 static uint64_t
 packets_of_workers(const struct ctrl_config *config)
 {
@@ -68,8 +81,18 @@ read_packets(struct ctrl_reading *reading)
 	uint64_t least = ctrl_packets_least(config), work = packets_of_workers(config);
 
 	if (config->ppe.packets == 0)
-		config->ppe.packets = RTE_MAX(PACKETS, (uint32_t)(least - work) + PACKETS_FREE);
+		config->ppe.packets = RTE_MAX(
+			PACKETS, (uint32_t)(least - work) + RTE_MAX(PACKETS_FREE, (uint32_t)work));
 	config->ppe.packets_kept = (uint32_t)(least - work);
+	config->ppe.headers_kept = headers_held(config);
+	if (config->ppe.headers == 0)
+		config->ppe.headers = RTE_MAX(PACKETS, config->ppe.headers_kept + PACKETS_FREE);
+	if (config->ppe.headers < config->ppe.headers_kept + work)
+		return ctrl_refuse(reading->error, ctrl_path("pools.headers"),
+			"%u headers are too few: the ports' transmit rings hold %u, and the "
+			"workers "
+			"need %" PRIu64,
+			config->ppe.headers, config->ppe.headers_kept, work);
 	if (config->ppe.packets < least)
 		return ctrl_refuse(reading->error, ctrl_path("pools.packets"),
 			"%u packets are too few: the ports' rings hold %" PRIu64

@@ -278,7 +278,7 @@ collect_destinations(const struct ppe_worker *worker, struct job_shard *js)
 	}
 }
 
-/* Send a result to n destinations. copied: it is referred to only while it is copied. */
+/* Send a result to n destinations. copied: each packet is copied, and its reference dropped, before it is queued. */
 static __rte_always_inline void
 send_as(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *results,
 	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,

@@ -8,6 +8,7 @@
  *
  * Neither the kernel nor the switch can use an aggregation packet with a VLAN tag; it has its own drop reason.
  */
+#include <errno.h>
 #include <netinet/in.h>
 
 #include <rte_ether.h>
@@ -38,8 +39,8 @@ one_mbuf(struct ppe_worker *worker, struct ppe_thread *thread)
 	return thread->packet;
 }
 
-/* Send the fragments of an IPv4 packet instead of it. False: it cannot be cut. */
-static bool
+/* Send the fragments of an IPv4 packet instead of it. 0, -ENOMEM, or another -errno: it cannot be cut. */
+static int
 send_fragments(struct ppe_worker *worker, struct ppe_thread *thread, uint32_t mtu)
 {
 	struct rte_mbuf *packet = one_mbuf(worker, thread), *part[FRAGMENTS_MAX];
@@ -49,14 +50,14 @@ send_fragments(struct ppe_worker *worker, struct ppe_thread *thread, uint32_t mt
 
 	if (packet->nb_segs > 1 || (ip->version_ihl & RTE_IPV4_HDR_IHL_MASK) < 5 ||
 		rte_be_to_cpu_16(ip->total_length) != packet->pkt_len - RTE_ETHER_HDR_LEN)
-		return false;
+		return packet->nb_segs > 1 ? -ENOMEM : -EINVAL;
 	ip->fragment_offset &= ~RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
 	rte_pktmbuf_adj(packet, RTE_ETHER_HDR_LEN);
 	n = rte_ipv4_fragment_copy_nonseg_packet(
 		packet, part, FRAGMENTS_MAX, (uint16_t)mtu, worker->pools->packets);
 	rte_pktmbuf_prepend(packet, RTE_ETHER_HDR_LEN);
 	if (n < 0)
-		return false;
+		return n;
 	worker->count.created += (unsigned int)n;
 	for (int i = 0; i < n; i++) {
 		ip = rte_pktmbuf_mtod(part[i], struct rte_ipv4_hdr *);
@@ -64,18 +65,25 @@ send_fragments(struct ppe_worker *worker, struct ppe_thread *thread, uint32_t mt
 		memcpy(rte_pktmbuf_prepend(part[i], RTE_ETHER_HDR_LEN), &ether, sizeof(ether));
 		ppe_output(worker, part[i], (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);
 	}
-	return true;
+	return 0;
 }
 
 static struct ppe_next
 to_kernel(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	const uint32_t most = worker->port[worker->exception_port]->frame_limit;
+	const struct pktbuf_port *tap = worker->port[worker->exception_port];
+	const uint32_t most = __atomic_load_n(&tap->frame_max, __ATOMIC_RELAXED);
+	int rc = -EINVAL;
 
-	if (unlikely(thread->packet->pkt_len > most) &&
-		thread->head.ether_type == RTE_ETHER_TYPE_IPV4 &&
-		send_fragments(worker, thread, most - RTE_ETHER_HDR_LEN)) {
+	if (unlikely(thread->packet->pkt_len > most) && most > 0 &&
+		thread->head.ether_type == RTE_ETHER_TYPE_IPV4)
+		rc = send_fragments(worker, thread, most - RTE_ETHER_HDR_LEN);
+	if (unlikely(rc == 0)) {
 		ppe_consume(worker, thread);
+		return PPE_END;
+	}
+	if (unlikely(rc == -ENOMEM)) {
+		ppe_drop(worker, thread, PPE_DROP_NO_MBUF);
 		return PPE_END;
 	}
 	ppe_send(worker, thread, (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);

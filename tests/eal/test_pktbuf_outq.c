@@ -277,7 +277,7 @@ Test(pktbuf_outq, what_a_device_cannot_send_is_not_queued, .timeout = 90)
 	port.segments_max = 1;
 	(void)pktbuf_outq_tend(outq, ++now, false);
 	chain = packet_of(60);
-	cr_assert_eq(rte_pktmbuf_chain(chain, packet_of(70)), 0);
+	cr_assert_eq(rte_pktmbuf_chain(chain, packet_of(700)), 0);
 	push(chain, PKTBUF_QUEUED);
 	cr_assert_eq(outq->fifo[PKTBUF_PRIO_RESULT]
 			     .ring[(outq->fifo[PKTBUF_PRIO_RESULT].tail - 1) & 63]

@@ -10,7 +10,7 @@
 
 #define PORTS    2
 #define WINDOW   2
-#define ELEMENTS 16
+#define ELEMENTS 256 /* results refer to the buffer */
 #define KEPT     256
 #define JOB      1
 
@@ -19,13 +19,15 @@ struct keeper {
 	struct rte_mbuf *kept[KEPT];
 	unsigned int count;
 	uint32_t most; /* ever kept */
+	uint32_t referring; /* of those kept now: chains */
+	bool never; /* gives back nothing; test: rw */
 };
 
 static struct rig rig;
 static struct keeper keeper[PORTS];
 
 /* A device with a long ring, played by a callback: packets are kept when they are sent, and freed
- * when it is called with none. */
+ * when it is called with none, or never. */
 static uint16_t
 keep(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct rte_mbuf *packets[],
 	uint16_t n, void *arg)
@@ -33,15 +35,17 @@ keep(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct rte_mbuf *p
 	struct keeper *k = arg;
 
 	for (uint16_t i = 0; i < n && k->count < KEPT; i++) {
-		rte_pktmbuf_refcnt_update(packets[i], 1);
+		rte_pktmbuf_refcnt_update(packets[i], 1); /* of all segments */
 		k->kept[k->count++] = packets[i];
+		k->referring += packets[i]->nb_segs > 1;
 	}
 	if (k->count > k->most)
 		__atomic_store_n(&k->most, k->count, __ATOMIC_RELAXED);
-	if (n > 0)
+	if (n > 0 || __atomic_load_n(&k->never, __ATOMIC_RELAXED))
 		return n;
 	rte_pktmbuf_free_bulk(k->kept, k->count);
-	k->count = 0;
+	__atomic_store_n(&k->count, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&k->referring, 0, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -86,6 +90,23 @@ reduce(uint32_t block)
 	return got[0] && got[1];
 }
 
+/* Reduce blocks until the devices have shown that they give packets back. Returns the next block. */
+static uint32_t
+reduce_until_referred(void)
+{
+	struct ppe_port_queue queue[PORTS] = {{.is_copied = true}};
+	uint32_t block = 0;
+
+	for (; queue[0].is_copied || queue[1].is_copied; block++) {
+		cr_assert_lt(block, 1000, "results are copied for ever");
+		cr_assert(reduce(block), "no result of block %u", block);
+		rte_delay_us_sleep(3000);
+		for (unsigned int p = 0; p < PORTS; p++)
+			ppe_port_queue_read(rig.ppe, p, &queue[p]);
+	}
+	return block;
+}
+
 static void
 stop(void)
 {
@@ -101,9 +122,11 @@ leaves(unsigned int workers)
 {
 	static const struct ppe_jobs none;
 	unsigned int left = 1;
+	uint32_t block;
 
 	start(workers);
-	for (uint32_t block = 0; block < WINDOW; block++)
+	block = reduce_until_referred();
+	for (uint32_t end = block + WINDOW; block < end; block++)
 		cr_expect(reduce(block), "no result of block %u", block);
 	cr_assert_eq(ppe_publish_jobs(rig.ppe, &none), 0);
 	for (unsigned int ms = 0; ms < 2000 && left > 0; ms++) {
@@ -118,14 +141,34 @@ leaves(unsigned int workers)
 CASE(ppe_leaving, quiet_devices_give_back_what_a_leaving_job_needs, leaves(1))
 CASE(ppe_leaving, quiet_devices_of_two_workers, leaves(2))
 
-/* 2 x window buffers are all there are: were they kept until more is sent, nothing more would be. */
-Test(ppe_leaving, a_job_goes_on_when_devices_keep_all_its_buffers, .timeout = 90)
+static void
+set_never(bool never)
 {
+	for (unsigned int p = 0; p < PORTS; p++)
+		__atomic_store_n(&keeper[p].never, never, __ATOMIC_RELAXED);
+}
+
+/* 3 x window buffers are all there are: devices that have given packets back, and now never do, get window of them. */
+Test(ppe_leaving, a_job_goes_on_when_devices_keep_all_that_they_get, .timeout = 90)
+{
+	struct ppe_job_stats stats;
+	uint32_t block;
+
 	start(1);
-	for (uint32_t block = 0; block < 8 * WINDOW; block++)
-		if (!reduce(block)) {
-			cr_expect_fail("no result of block %u", block);
-			break;
-		}
+	block = reduce_until_referred();
+	set_never(true);
+	for (uint32_t end = block + 8 * WINDOW; block < end; block++)
+		cr_expect(reduce(block), "no result of block %u", block);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, JOB, &stats), 0);
+	cr_expect_eq(stats.held_back, 0);
+	for (unsigned int p = 0; p < PORTS; p++) {
+		cr_expect_geq(keeper[p].count, 8 * WINDOW);
+		cr_expect(keeper[p].referring >= 1 && keeper[p].referring <= WINDOW,
+			"%u of %u kept results refer to buffers", keeper[p].referring,
+			keeper[p].count);
+	}
+	set_never(false);
+	for (unsigned int ms = 0; ms < 2000 && keeper[0].count + keeper[1].count > 0; ms++)
+		rte_delay_us_sleep(1000);
 	stop();
 }
