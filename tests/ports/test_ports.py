@@ -227,7 +227,8 @@ def a_port_that_takes_nothing_is_named():
         rack.pause(1)
         with Raw(rack, 0) as raw:
             def is_stalled():
-                raw.send((BROADCAST + mac(rack.mac(0)) + OTHER).ljust(60, b'\0'))
+                for _ in range(100):  # its ring fills first
+                    raw.send((BROADCAST + mac(rack.mac(0)) + OTHER).ljust(60, b'\0'))
                 return queues(api)['stalled']
             wait_for(is_stalled, 'the port is not stalled: %s', lambda: queues(api))
         wait_for(lambda: 'msg="port takes no packets, and what waits for it is dropped" port=p1' in rack.log(), 'no line in the log')
