@@ -21,18 +21,21 @@ from tap import Skip
 class PortType(Rack):
     """Ports of net_af_packet on links of veth; all hosts are hosts of the kernel.
 
-    queues: the most queue pairs of a port. fragments: those of datagrams that are longer than two frames pass. jumbo: frames for an MTU of 9000 pass. shortens: a port whose link has a smaller
-    MTU does not send longer frames. deaf: a host may send and take nothing. kernel: the hosts that must be hosts of
-    the kernel, for ping and raw frames. mtus: of single hosts' links. chains: long frames come in several
-    buffers, if the device can.
+    What a case may expect: queues: the most queue pairs of a port. fragments: those of a datagram of more than two frames
+    pass. jumbo: frames for an MTU of 9000 pass. shortens: a port whose link has a smaller MTU does not send longer frames.
+    knows_link: the switch sees a cable that is out. deaf: a host may send and take nothing.
+
+    What a case asks for: kernel: the hosts that must be hosts of the kernel, for ping and raw frames. queues: pairs of each
+    port. mtus: of single hosts' links. chains: long frames come in several buffers, if the device can.
     """
 
     queues = 1
     fragments = True
     jumbo = True
     shortens = True
+    knows_link = True
     deaf = False
-    device_first = False  # the switch starts only when all its hosts are there
+    hosts_first = False  # the switch starts only when all its hosts are there
 
     def __init__(self, *shape, kernel=(), queues=1, mtus=None, chains=False, **more):
         super().__init__(*shape, **more)
@@ -145,9 +148,16 @@ class Pcap(PortType):
     def device(self, port, interface=None):
         return 'net_pcap%d,iface=%s' % (port, interface or 'p%d' % port)
 
+    def config(self):
+        made = super().config()
+        made.setdefault('pools', {})['frame_bytes'] = 2048 if self.mtu <= 1500 else 9216  # which the device does not tell
+        return made
+
 
 class Tap(PortType):
     """net_tap: the kernel's end is the host's interface."""
+
+    knows_link = False  # the interface is in another namespace
 
     def device(self, port, interface=None):
         return 'net_tap%d,iface=p%d' % (port, port)
@@ -205,19 +215,18 @@ class DpdkHosts(PortType):
 
     def _lay_cables(self):
         super()._lay_cables()
-        for host in self.cabled:
+        for host in filter(self.is_dpdk, range(self.hosts)):
             self._ip_in(host, 'link del eth0')
 
     def start_switch(self, path=None, seconds=30, wait=True):
-        if self.device_first:
-            for host in self.cabled:
-                self.lay(host)
-            # Other hosts come with their programs.
-            wait = wait and len(self.kernel) == self.hosts
+        for host in range(self.hosts) if self.hosts_first else ():
+            self.lay(host)
         return super().start_switch(path, seconds, wait)
 
     def wait_switch(self, seconds=30):
         super().wait_switch(seconds)
+        for host in set(range(self.hosts) if self.hosts_first else ()) - set(self.cabled):
+            self.unplug(host)  # a program comes in its place
         for host in self.cabled:
             self.plug(host)
 
@@ -271,9 +280,9 @@ class Memif(DpdkHosts):
 
 
 class VirtioUser(DpdkHosts):
-    """net_virtio_user, which waits for its host; the host has net_vhost."""
+    """net_virtio_user, which waits for its host at the start; the host has net_vhost."""
 
-    device_first = True
+    hosts_first = True
 
     def path(self, host):
         return os.path.join(self.folder, 'h%d.sock' % host)
@@ -288,7 +297,7 @@ class VirtioUser(DpdkHosts):
 class Vhost(VirtioUser):
     """net_vhost; the host has net_virtio_user."""
 
-    device_first = False
+    hosts_first = False
 
     def device(self, port, interface=None):
         return 'net_vhost%d,iface=%s' % (port, self.path(port))
