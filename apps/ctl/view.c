@@ -13,7 +13,7 @@
 #include "apps/ctl/get.h"
 #include "ctrl/api/units.h"
 
-#define COLUMNS_MAX 16
+#define COLUMNS_MAX 24
 
 /* Per second; NaN where a value is missing or went back. */
 static double
@@ -92,6 +92,8 @@ view_table(const struct view_column *columns, size_t count, const struct view_ro
 	struct table *table;
 	json_t *before;
 
+	if (count > COLUMNS_MAX)
+		errx(1, "table: %zu columns are more than %d", count, COLUMNS_MAX);
 	if (json_array_size(rows->now) == 0 && rows->none != NULL) {
 		text_print(rows->none, out, 0, width);
 		return;

@@ -457,6 +457,8 @@ start(struct run *run)
 	/* After the ports: their driver takes the TAP up and down. */
 	if (rc == 0)
 		rc = set_exception(config);
+	if (rc == 0)
+		ctrl_links_begin(run->running);
 	if (rc == 0 && config->capture)
 		rc = offer_capture();
 	if (rc < 0)

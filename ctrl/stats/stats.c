@@ -359,6 +359,16 @@ log_port(const struct ctrl_running *running, unsigned int port, bool good, const
 }
 
 void
+ctrl_links_begin(struct ctrl_running *running)
+{
+	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
+		const struct link link = link_read(running, p);
+
+		ppe_port_set_frame_max(running->ppe, p, link_frame_max(running, p, &link));
+	}
+}
+
+void
 ctrl_links_tick(struct ctrl_running *running)
 {
 	for (unsigned int p = 0; p < running->config->nb_ports; p++) {

@@ -67,7 +67,11 @@ uint64_t ctrl_memory_free(void);
  */
 bool ctrl_port_is_up(const struct ctrl_running *running, unsigned int port);
 
-/* Log the links that went up or down since the last call; at the first call, those that are down. */
+/* Tell the workers the MTUs of the ports' links, before the first packets. */
+void ctrl_links_begin(struct ctrl_running *running);
+
+/* Log the links that went up or down, and the ports that stalled or recovered, since the last call; at the first call, those
+ * that are down or stalled. Tell the workers which links are down, and their MTUs. */
 void ctrl_links_tick(struct ctrl_running *running);
 
 /* Log which ports have sent addresses that belong elsewhere since the last call; after ctrl_running_tick. */

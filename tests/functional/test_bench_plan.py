@@ -111,8 +111,8 @@ def the_switch_computes_the_same_memory():
     said = {name: float(mib) for name, mib in re.findall(r'^memory +(\S.*?) +([\d.]+) MiB', end.stdout, re.M)}
     check(abs(said['aggregation buffers'] - one['buffers']) < 0.01, '%s\n%s', one, end.stdout)
     check(near(said['total'], one['memory'], 0.02), '%s\n%s', one, end.stdout)
-    # Two buffers for each block of the window, with the bitmap.
-    check(near(one['buffers'] * 2 ** 20, 2 * one['window'] * (8000 + 32), 0.05), '%s', one)
+    # Three buffers for each residue of the window, with the bitmap.
+    check(near(one['buffers'] * 2 ** 20, 3 * one['window'] * (8000 + 32), 0.05), '%s', one)
 
 
 @case

@@ -94,7 +94,7 @@ def more_communicators_than_jobs():
     """270 alive at once: 256 get a job, and the others stay with MPI. A thousand dups that do nothing cost no job."""
     compiled('openmpi')
     draw = seed()
-    with running(2, changes={'tables': {'blocks': 65536}, 'memory_mb': 256}) as rack:
+    with running(2, changes={'tables': {'blocks': 65536}, 'memory_mb': 384}) as rack:
         run = conform(rack, draw, 'alive dups', hosts=2)
         for found in run.reports.values():
             on_weir, on_mpi = found['offloaded']['allreduce'], found['mpi']['allreduce']
