@@ -4,7 +4,7 @@
  * with the switch's MAC and IP address. The kernel's answers enter by that port and are forwarded like other frames.
  *
  * The TAP's MTU is 1500, and the hosts' may be larger. An IPv4 packet that is too long for the TAP goes to the kernel in
- * fragments, which the kernel puts together (RFC 791, 3.2), also if it must not be fragmented on its way: its way ends here.
+ * fragments, which the kernel puts together (RFC 791, 3.2), also if they must not be cut on the way: it ends here.
  *
  * Neither the kernel nor the switch can use an aggregation packet with a VLAN tag; it has its own drop reason.
  */
@@ -24,37 +24,24 @@
 /* Of a packet of the longest MTU, 9600 bytes. */
 #define FRAGMENTS_MAX 8
 
-/* The thread's packet, in one mbuf if possible: some devices receive long frames in several. */
-static struct rte_mbuf *
-one_mbuf(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	struct rte_mbuf *copy = NULL;
-
-	if (thread->packet->nb_segs > 1)
-		copy = rte_pktmbuf_copy(thread->packet, worker->pools->packets, 0, UINT32_MAX);
-	if (copy != NULL) {
-		rte_pktmbuf_free(thread->packet);
-		thread->packet = copy;
-	}
-	return thread->packet;
-}
-
 /* Send the fragments of an IPv4 packet instead of it. 0, -ENOMEM, or another -errno: it cannot be cut. */
 static int
 send_fragments(struct ppe_worker *worker, struct ppe_thread *thread, uint32_t mtu)
 {
-	struct rte_mbuf *packet = one_mbuf(worker, thread), *part[FRAGMENTS_MAX];
+	struct rte_mbuf *packet = thread->packet, *part[FRAGMENTS_MAX];
 	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(packet, void *, RTE_ETHER_HDR_LEN);
 	const struct rte_ether_hdr ether = *rte_pktmbuf_mtod(packet, struct rte_ether_hdr *);
 	int n;
 
-	if (packet->nb_segs > 1 || (ip->version_ihl & RTE_IPV4_HDR_IHL_MASK) < 5 ||
+	if (packet->data_len < RTE_ETHER_HDR_LEN + rte_ipv4_hdr_len(ip) ||
+		rte_ipv4_hdr_len(ip) < sizeof(*ip) ||
 		rte_be_to_cpu_16(ip->total_length) != packet->pkt_len - RTE_ETHER_HDR_LEN)
-		return packet->nb_segs > 1 ? -ENOMEM : -EINVAL;
+		return -EINVAL;
 	ip->fragment_offset &= ~RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
 	rte_pktmbuf_adj(packet, RTE_ETHER_HDR_LEN);
-	n = rte_ipv4_fragment_copy_nonseg_packet(
-		packet, part, FRAGMENTS_MAX, (uint16_t)mtu, worker->pools->packets);
+	/* They refer to the packet, which the TAP's driver copies. */
+	n = rte_ipv4_fragment_packet(packet, part, FRAGMENTS_MAX, (uint16_t)mtu,
+		worker->pools->headers, worker->pools->attaches);
 	rte_pktmbuf_prepend(packet, RTE_ETHER_HDR_LEN);
 	if (n < 0)
 		return n;

@@ -35,7 +35,7 @@ def tables():
         api.routes['/v1/status']['packets']['off_by'] = 3
         check('the sum is off by 3' in good(ctl(api.address, 'status')), 'off_by')
         out = good(ctl(api.address, 'ports'))
-        check(re.search(r'^p1 +up +net_af_packet1 .* 1234567  1\.25 GiB +1234609 .* 7 +0 +0 +0  no$', out, re.M),
+        check(re.search(r'^p1 +up +net_af_packet1 .* 1234567  1\.25 GiB +1234609 .* 3 +41 +7 +5 +6 +0 +0 +0  no$', out, re.M),
               '%s', out)
         out = good(ctl(api.address, 'jobs'))
         check(re.search(r'^ring +1  running  4 of 4 +64 +2469071 .* wait +1\.0 s ', out, re.M),

@@ -23,7 +23,8 @@ class PortType(Rack):
 
     What a case may expect: queues: the most queue pairs of a port. fragments: those of a datagram of more than two frames
     pass. jumbo: frames for an MTU of 9000 pass. shortens: a port whose link has a smaller MTU does not send longer frames.
-    knows_link: the switch sees a cable that is out. deaf: a host may send and take nothing.
+    knows_link: the switch sees a cable that is out. deaf: a host may send and take nothing. own_macs: hosts have
+    different MAC addresses.
 
     What a case asks for: kernel: the hosts that must be hosts of the kernel, for ping and raw frames. queues: pairs of each
     port. mtus: of single hosts' links. chains: long frames come in several buffers, if the device can.
@@ -35,6 +36,7 @@ class PortType(Rack):
     shortens = True
     knows_link = True
     deaf = False
+    own_macs = True
     hosts_first = False  # the switch starts only when all its hosts are there
 
     def __init__(self, *shape, kernel=(), queues=1, mtus=None, chains=False, **more):
@@ -283,6 +285,7 @@ class VirtioUser(DpdkHosts):
     """net_virtio_user, which waits for its host at the start; the host has net_vhost."""
 
     hosts_first = True
+    own_macs = False  # net_vhost has none but 56:48:4f:53:54:00
 
     def path(self, host):
         return os.path.join(self.folder, 'h%d.sock' % host)
@@ -298,6 +301,7 @@ class Vhost(VirtioUser):
     """net_vhost; the host has net_virtio_user."""
 
     hosts_first = False
+    own_macs = True
 
     def device(self, port, interface=None):
         return 'net_vhost%d,iface=%s' % (port, self.path(port))
