@@ -135,8 +135,8 @@ def port(number, scale=1):
             'mac': '02:57:45:49:52:%02x' % number, 'mtu': 9000, 'rx_packets': 1234567 * scale,
             'rx_bytes': 1345678901 * scale, 'tx_packets': {'results': 1234567 * scale, 'bulk': 42},
             'tx_bytes': {'results': 1345678901 * scale, 'bulk': 4200},
-            'queue_full': {'results': 0, 'bulk': 7}, 'missed': 0, 'spoofed': 0, 'policed': 0,
-            'queues': {'rx': 1, 'tx': 2, 'steered': False}}
+            'queue_full': {'results': 0, 'bulk': 7}, 'stalled': 5, 'too_long': 6, 'missed': 0, 'spoofed': 0, 'policed': 0,
+            'queues': {'rx': 1, 'tx': 2, 'steered': False, 'waiting': 3, 'oldest_ms': 41, 'stalled': False, 'copied': True}}
 
 
 def fault(**more):

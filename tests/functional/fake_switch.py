@@ -234,9 +234,9 @@ class FakeSwitch:
             'id': n, 'name': name, 'device': 'net_af_packet%d' % n, 'up': True,
             'mac': '02:00:00:00:01:%02x' % n, 'mtu': 1500, 'rx_packets': 1, 'rx_bytes': 1,
             'tx_packets': {'results': 1, 'bulk': 1}, 'tx_bytes': {'results': 1, 'bulk': 1},
-            'queue_full': {'results': 0, 'bulk': 31 if n == 1 else 0}, 'missed': 0,
+            'queue_full': {'results': 0, 'bulk': 31 if n == 1 else 0}, 'stalled': 0, 'too_long': 0, 'missed': 0,
             'spoofed': self.spoofed.get(name, 0), 'policed': 0,
-            'queues': {'rx': 4, 'tx': 4, 'steered': True}} for n, name in enumerate(self.ports)]}
+            'queues': {'rx': 4, 'tx': 4, 'steered': True, 'waiting': 0, 'oldest_ms': 0, 'stalled': False, 'copied': False}} for n, name in enumerate(self.ports)]}
 
     @staticmethod
     def drop(reason, rate):
