@@ -92,8 +92,8 @@ put_ports(struct api_text *text, const struct ctrl_running *running)
 	PUT_EACH(text, "weir_port_queue_packets", "gauge", "packets that wait for the port",
 		stats->nb_ports, label[i], NULL, queue[i].packets);
 	PUT_EACH(text, "weir_port_stalled", "gauge",
-		"1 if packets for the port were dropped, and since then it has taken none", stats->nb_ports,
-		label[i], NULL, queue[i].is_stalled);
+		"1 if packets for the port were dropped, and since then it has taken none",
+		stats->nb_ports, label[i], NULL, queue[i].is_stalled);
 #define ONE(name, help)                                                                            \
 	PUT_EACH(text, "weir_port_" #name "_total", "counter", help, stats->nb_ports, label[i],    \
 		NULL, stats->port[i].name);

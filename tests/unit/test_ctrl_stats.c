@@ -204,9 +204,10 @@ Test(ctrl_stats, memory_table)
 				   "1.50 MiB\n"),
 		"%s", text);
 	cr_assert_null(strstr(text, "port 1"), "%s", text);
-	cr_assert_not_null(strstr(text,
-				   "job 9     train: 3 sources, window 4, 256 elements; reserves 12 "
-				   "buffers of 1056 B, 0.01 MiB\n"),
+	cr_assert_not_null(
+		strstr(text,
+			"job 9     train: 3 sources, window 4, 256 elements; reserves 12 "
+			"buffers of 1056 B, 0.01 MiB\n"),
 		"%s", text);
 	free(text);
 }
