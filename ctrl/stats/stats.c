@@ -299,20 +299,24 @@ struct link {
 	uint32_t mtu; /* bytes; 0: not known */
 };
 
-/* What the kernel says of an interface. One that is gone has no link. */
-static void
+/*
+ * What the kernel says of an interface. False: it is not in this namespace. One that is gone has no link, but a TAP
+ * works through its descriptor, and may have moved into the namespace of a container.
+ */
+static bool
 read_interface(unsigned int interface, struct link *link)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq request = {.ifr_ifindex = (int)interface};
+	bool is_here = fd >= 0 && ioctl(fd, SIOCGIFNAME, &request) == 0;
 
-	link->is_up = fd >= 0 && ioctl(fd, SIOCGIFNAME, &request) == 0 &&
-		ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0 &&
-		(request.ifr_flags & IFF_RUNNING) != 0;
+	link->is_up = is_here && ioctl(fd, SIOCGIFFLAGS, &request) == 0 &&
+		(request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0;
 	if (link->is_up && ioctl(fd, SIOCGIFMTU, &request) == 0)
 		link->mtu = (uint32_t)request.ifr_mtu;
 	if (fd >= 0)
 		close(fd);
+	return is_here;
 }
 
 static struct link
@@ -326,7 +330,8 @@ link_read(const struct ctrl_running *running, unsigned int port)
 	if (rte_eth_dev_get_port_by_name(running->config->port[port].device, &id) != 0)
 		return link;
 	if (rte_eth_dev_info_get(id, &info) == 0 && info.if_index != 0) {
-		read_interface(info.if_index, &link);
+		if (!read_interface(info.if_index, &link))
+			link.is_up = strcmp(info.driver_name, "net_tap") == 0;
 		return link;
 	}
 	rte_eth_link_get_nowait(id, &device);

@@ -174,8 +174,13 @@ class Tap(PortType):
         for host in range(self.hosts):
             self._ip_in(host, 'link del eth0')
 
+    @staticmethod
+    def before_move():
+        """A case may wait here."""
+
     def wait_switch(self, seconds=30):
         super().wait_switch(seconds)
+        self.before_move()
         for host in range(self.hosts):
             self._ip_in('sw', 'link set p%d netns %s' % (host, self.namespace(host)))
             self._ip_in(host, 'link set p%d name eth0 address %s mtu %d' % (host, self.mac(host), self.mtus.get(host, self.mtu)),

@@ -273,6 +273,25 @@ def a_cable_out_and_in():
         sums_go_on(rack, 1, range(2))
 
 
+@case
+def interfaces_that_move():
+    """Into another namespace, after the switch has seen their links."""
+    if not hasattr(TYPE, 'before_move'):
+        raise Skip('interfaces stay where they are')
+    with TYPE(hosts=2) as rack:
+        api = rack.control()
+
+        def wait_a_tick():
+            end = api.get('/v1/status')['uptime'] + 2
+            wait_for(lambda: api.get('/v1/status')['uptime'] >= end, 'time stands still')
+        rack.before_move = wait_a_tick
+        rack.start_switch()
+        wait_a_tick()
+        rack.ping(0, rack.address(1), count=1)
+        rack.check_packets()
+        rack.stop_switch()
+
+
 class Ear:
     """What comes to a host, as raw frames with their tags."""
 
