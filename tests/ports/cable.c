@@ -28,10 +28,11 @@
 #include <rte_mbuf.h>
 
 #define FRAME_MOST  10000u
-#define MBUFS       4095u
+#define MBUFS       1535u
 #define DESCRIPTORS 512u
 #define BURST       32u
-#define NAP_NS      50000
+#define NAP_LEAST   20000 /* ns; each nap is longer than the one before */
+#define NAP_MOST    640000
 
 static volatile sig_atomic_t deaf;
 
@@ -138,7 +139,7 @@ from_device(int tap)
 int
 main(int argc, char **argv)
 {
-	const struct timespec nap = {.tv_nsec = NAP_NS};
+	struct timespec nap = {.tv_nsec = NAP_MOST};
 	struct rte_mempool *pool;
 	struct pollfd tap;
 
@@ -161,7 +162,12 @@ main(int argc, char **argv)
 		nanosleep(&nap, NULL);
 	puts("cable: ready");
 	fflush(stdout);
-	for (;;)
-		if (to_device(tap.fd, pool) + from_device(tap.fd) == 0)
-			ppoll(&tap, 1, &nap, NULL);
+	for (;;) {
+		if (to_device(tap.fd, pool) + from_device(tap.fd) > 0) {
+			nap.tv_nsec = NAP_LEAST;
+			continue;
+		}
+		ppoll(&tap, 1, &nap, NULL);
+		nap.tv_nsec = RTE_MIN(2 * nap.tv_nsec, (long)NAP_MOST);
+	}
 }

@@ -246,7 +246,7 @@ class DpdkHosts(PortType):
         """Start a host's cable."""
         return self.spawn(host, [
             os.path.join(self.build, 'tests', 'ports', 'weir-cable'), 'eth0', '--no-telemetry', '--no-shconf', '--no-huge',
-            '--no-pci', '-m', '96', '--log-level=warning', '--log-level=pmd.net.memif:error',
+            '--no-pci', '-m', '48', '--log-level=warning', '--log-level=pmd.net.memif:error',
             '--file-prefix=weir_cable_%d-%s-h%d' % (os.getpid(), self.switch_name, host),
             '--lcores', '0@%d' % min(os.sched_getaffinity(0)), self.host_arguments(host)], 'cable')
 
