@@ -188,6 +188,7 @@ def the_configuration_of_the_page():
     rack.use([0, 1], json.loads(text)['jobs'], mtu=9000)
     path = rack.write_config(text, 'nic.json')
     with started(rack, None, path):
+        rack.call(0, ['ip', 'neigh', 'flush', 'all'])  # earlier switches have had another MAC address
         rack.ping(0, rack.switch_address)
         status = Control(rack)
         status.path = '/run/weir/rack7.sock'
