@@ -51,7 +51,7 @@ help:
 	@echo 'make build-all   build the programs and the tests'
 	@echo 'make install     install them into /usr/local (prefix=/usr DESTDIR=/tmp/x)'
 	@echo 'make test        all tests, in about a quarter of an hour (SUITE="unit model eal functional ports hostile fault instructions fuzz lint")'
-	@echo 'make test-nic    Weir on network cards with vfio-pci, in a guest of QEMU, in about six minutes'
+	@echo 'make test-nic    Weir on network cards with vfio-pci, in a guest of QEMU, in about five minutes'
 	@echo 'make soak        what takes too long for make test, in under two hours (SOAK="model faults fuzz sanitize")'
 	@echo 'make faults      all scenarios of tests/fault: losses, stragglers, dead hosts and switches, in some minutes'
 	@echo 'make model       search larger models of the life of a block than make test does, in some minutes'

@@ -94,8 +94,8 @@ size_t pktbuf_outq_bytes(uint32_t depth);
 
 /*
  * To be called by the owner about once per millisecond. now: TSC. draining: a stop waits for the queue, and patience
- * ends after 100 ms. Drops what has waited too long, and all if the link is
- * down; returns how many packets. Decides whether the device is prompt. Makes a quiet device free the packets that
+ * ends after 100 ms. Drops what has waited too long, and everything if the link is down; returns how many packets it
+ * dropped. Decides whether the device is prompt. Makes a quiet device free the packets that
  * it has sent: drivers free them when they get more, and the payloads that they refer to would wait for that.
  * Cost: a line, and for a quiet queue a call of the driver.
  */

@@ -4,7 +4,7 @@
  * with the switch's MAC and IP address. The kernel's answers enter by that port and are forwarded like other frames.
  *
  * The TAP's MTU is 1500, and the hosts' may be larger. An IPv4 packet that is too long for the TAP goes to the kernel in
- * fragments, which the kernel puts together (RFC 791, 3.2), also if they must not be cut on the way: it ends here.
+ * fragments, which the kernel reassembles (RFC 791, 3.2). Its DF bit is ignored, because the packet has arrived.
  *
  * Neither the kernel nor the switch can use an aggregation packet with a VLAN tag; it has its own drop reason.
  */
