@@ -66,8 +66,9 @@ class Visit:
 
 
 def has(words, *patterns):
+    """Wait until the text that `words` reads has all the patterns."""
     for pattern in patterns:
-        check(re.search(pattern, words), '"%s" is not on the page:\n%s', pattern, words)
+        wait_for(lambda: re.search(pattern, words()), '"%s" is not on the page:\n%s', pattern, words)
 
 
 def members(page, card=0):
@@ -112,13 +113,12 @@ def a_healthy_switch():
             Visit('healthy', switch) as page:
         page.wait('document.querySelectorAll(".member").length === 20')
         page.wait('document.querySelector("#packets dd").textContent.includes("M/s")')
-        words = page.text()
-        has(words, 'rack7', r'10\.77\.0\.254', 'live', r'No block is stuck\. 2 jobs run, 4 ports up',
+        has(page.text, 'rack7', r'10\.77\.0\.254', 'live', r'No block is stuck\. 2 jobs run, 4 ports up',
             r'23 of 64', r'All 4 hosts keep pace', r'rank 11 \(10\.77\.1\.12\) is late\. 62 % of the',
             r'1 late; 15 of 16', r'duplicate\s+[\d.]+/s\s+18 233', r'payload added\s+[\d.]+ [GM]bit/s', r'block latency\s+412 µs',
             r'0\s+−5 min\s+−3 min\s+−1 min\s+now', r'lcore 1\s+\d+ % busy',
             r'19\.0 MiB of 64\.0 MiB', r'31 dropped at a full queue', r'MTU 1500')
-        check('malformed' not in words, 'a reason that never happened is shown')
+        check('malformed' not in page.text(), 'a reason that never happened is shown')
         check(members(page, 1)[11] == 'late', 'members: %s', members(page, 1))
         drawn = page.ask('[...document.querySelectorAll("#ports .chart path.area, #ports .chart '
                          'path.line")].map((p) => p.getAttribute("d").length)')
@@ -134,7 +134,7 @@ def a_healthy_switch():
         # The charts' cursor.
         page.ask('document.querySelector("#ports .chart").focus()')
         page.key('ArrowLeft')
-        has(page.text('#ports .reading'), r'^1 s ago: rx [\d.]+ [MG]bit/s, tx')
+        has(lambda: page.text('#ports .reading'), r'^1 s ago: rx [\d.]+ [MG]bit/s, tx')
 
 
 @case
@@ -144,7 +144,7 @@ def faults_on_purpose_are_told():
         check('purpose' not in page.text(), 'told when there are none')
         switch.faults = {'rules': 2, 'elapsed_ms': 185000, 'hit': 12345, 'held_now': 0}
         page.wait('document.querySelector("#troubles").textContent.includes("purpose")')
-        has(page.text(), r'Faults are set on purpose: 2 rules, for 3 min', r'12 345 packets were hit\. '
+        has(page.text, r'Faults are set on purpose: 2 rules, for 3 min', r'12 345 packets were hit\. '
             r'weirctl faults lists them\.')
         check(page.ask('document.title').startswith('! faults are set on purpose'), 'title')
 
@@ -156,7 +156,7 @@ def a_port_that_lies_is_told():
         check('elsewhere' not in page.text(), 'told when there are none')
         switch.spoofed['p2'] = 1234
         page.wait('document.querySelector("#troubles").textContent.includes("Port p2 sends addresses")')
-        has(page.text('#ports'), r'1 234 with an address that belongs elsewhere')
+        has(lambda: page.text('#ports'), r'1 234 with an address that belongs elsewhere')
 
 
 @case
@@ -167,9 +167,9 @@ def a_host_dies():
         page.wait('document.querySelector(".member.dead")')
         check(page.ask('document.querySelectorAll(".job .meter.full").length') == 1, 'full windows')
         check(members(page) == ['well', 'well', 'dead', 'well'], 'members: %s', members(page))
-        has(page.text('#verdict'), r'Job ring: 64 blocks 17\.\.80 wait for rank 2 \(10\.77\.0\.3\), last heard '
-            r'[\d.]+ s ago; policy wait\.\s+the oldest open for [\d.]+ s\.')
-        has(page.text('.job tr.dead'), r'2\s+10\.77\.0\.3\s+p2\s+✕ silent\s+now\s+[\d.]+ s ago')
+        has(lambda: page.text('#verdict'), r'Job ring: 64 blocks 17\.\.80 wait for rank 2 \(10\.77\.0\.3\), '
+            r'last heard [\d.]+ s ago; policy wait\.\s+the oldest open for [\d.]+ s\.')
+        has(lambda: page.text('.job tr.dead'), r'2\s+10\.77\.0\.3\s+p2\s+✕ silent\s+now\s+[\d.]+ s ago')
         page.wait('document.title.startsWith("✕ job ring waits for rank 2")')
         badges = page.ask('[...document.querySelectorAll(".job .badge")].map((b) => [b.dataset.state, b.textContent])')
         check(badges == [['bad', 'stuck: waits for rank 2'], ['running', 'running, generation 7']], '%s', badges)
@@ -185,8 +185,9 @@ def a_host_dies():
         switch.jobs[0].dead.update({1: time.monotonic() - 9, 3: time.monotonic() - 30})
         page.wait('document.querySelectorAll(".member.dead").length === 2')
         page.wait('/64 blocks 17..80 wait/.test(document.getElementById("verdict").innerText)')
-        has(page.text('#verdict'), r'rank 1 \(10\.77\.0\.2\), last heard [\d.]+ s ago; and for rank 3')
-        has(page.ask('document.title'), '✕ job ring waits for ranks 1 and 3')
+        has(lambda: page.text('#verdict'), r'rank 1 \(10\.77\.0\.2\), last heard [\d.]+ s ago; '
+            'and for rank 3')
+        has(lambda: page.ask('document.title'), '✕ job ring waits for ranks 1 and 3')
         switch.jobs[0].dead.clear()
         page.wait('!document.querySelector(".member.dead, .trouble, .job .badge:not([data-state=running])")')
 
@@ -206,23 +207,25 @@ def a_tree_is_shown():
         page.wait('document.querySelectorAll(".parents tbody tr").length === 3')
         page.wait('document.querySelectorAll(".member").length === 8')
         check(page.ask('[...document.querySelectorAll(".parents")].map((p) => p.hidden)') == [False, True, True], 'parents')
-        has(page.text('.job'), r'ranks 4\.\.7 of 8', r'spine0\s+10\.78\.0\.254\s+p3\s+serves\s+11\s+2 ms ago',
+        has(lambda: page.text('.job'), r'ranks 4\.\.7 of 8',
+            r'spine0\s+10\.78\.0\.254\s+p3\s+serves\s+11\s+2 ms ago',
             r'spine1\s+.*not used', r'spine2\s+.*joining\s+11\s+never', r'All 4 hosts keep pace',
             r'0\.\.3\s+leaf0, 10\.77\.1\.1', r'4\.\.7\s+leaf1, 10\.77\.1\.2', r'All 2 switches keep pace')
-        has(page.ask('document.querySelectorAll(".job")[1].querySelectorAll(".member")[1].title'),
+        has(lambda: page.ask('document.querySelectorAll(".job")[1].querySelectorAll(".member")[1].title'),
             r'^leaf1, ranks 4\.\.7, 10\.77\.1\.2: well')
         check('Parents' not in page.text('.job:last-child'), 'a job without parents')
         # What the leaf waits for, and a silent parent.
         leaf.waits, leaf.tree['parents'][0]['silent_ms'] = 'spine0', 4200
         page.wait('document.querySelector(".parents tr.dead")')
         page.wait('document.querySelector(".job .badge").textContent === "stuck: waits for spine0"')
-        has(page.text('#verdict'), r'Job ring: block 17 waits for spine0\.', r'Job ring: parent spine0 is silent, last heard')
-        has(page.ask('document.title'), 'ring: parent spine0 is silent')
+        has(lambda: page.text('#verdict'), r'Job ring: block 17 waits for spine0\.',
+            r'Job ring: parent spine0 is silent, last heard')
+        has(lambda: page.ask('document.title'), 'ring: parent spine0 is silent')
         # A leaf that the parent waits for.
         leaf.waits, leaf.tree['parents'][0]['silent_ms'] = None, 1
         root.dead[1] = time.monotonic() - 9
         page.wait('document.querySelectorAll(".job .badge")[1].textContent === "stuck: waits for leaf1"')
-        has(page.ask('document.title'), 'job above waits for leaf1')
+        has(lambda: page.ask('document.title'), 'job above waits for leaf1')
         check(not page.ask('document.querySelector(".parents tr.dead")'), 'spine0 is back')
 
 
@@ -233,8 +236,8 @@ def the_switch_goes_away():
         switch.stop()
         page.wait('!document.getElementById("lost").hidden')
         page.wait('document.getElementById("link").innerText.includes("no answer since 4")')
-        has(page.text('#lost'), 'The switch does not answer')
-        has(page.ask('document.title'), 'no answer')
+        has(lambda: page.text('#lost'), 'The switch does not answer')
+        has(lambda: page.ask('document.title'), 'no answer')
         Visit.screens(type('', (), {'page': page, 'name': 'gone-now'}))
         switch.start()
         page.wait('document.getElementById("lost").hidden')
@@ -265,7 +268,7 @@ def hostile_names_are_only_text():
             check(page.ask('document.querySelectorAll("img, script").length') == 2,
                   'a name became an element')
             check(page.ask('window.pwned') is None, 'a name became code')
-            has(page.ask('document.title'), '<img src=x')
+            has(lambda: page.ask('document.title'), '<img src=x')
 
 
 @case
@@ -275,10 +278,10 @@ def what_is_not_there_is_left_out():
     with switch, Visit('little', switch) as page:
         page.wait('document.querySelectorAll(".port").length === 4')
         rounds(switch)
+        has(page.text, 'Whether a block is stuck is not known: the switch does not tell it')
         words = page.text()
         for word in ('Jobs', 'Drops', '404', 'not JSON', '!'):
             check(word not in words, '"%s" is on the page:\n%s', word, words)
-        has(words, 'Whether a block is stuck is not known: the switch does not tell it')
         asked = len([path for path in switch.asked if path == '/v1/history'])
         check(asked == 1, 'what is not there was asked for %d times', asked)
 
@@ -297,8 +300,8 @@ def absurd_answers_do_no_harm():
         })
         with Visit('absurd', switch) as page:
             page.wait('document.querySelectorAll(".trouble").length >= 3')
-            has(page.text('#verdict'), r'The switch answers 500 to /v1/jobs', 'worker 2 has been stuck',
-                'Job 5: ')
+            has(lambda: page.text('#verdict'), r'The switch answers 500 to /v1/jobs',
+                'worker 2 has been stuck', 'Job 5: ')
             switch.answers['/v1/status'] = (200, b'{"name": ')
             page.wait('/answer to .v1.status is not JSON/.test(document.body.innerText)')
             for answer in (b'', b'null', b'[]', b'"x"', b'{"workers": [{"busy": {}}], "pools": [7]}'):
@@ -316,7 +319,7 @@ def many_ports_members_and_joins():
     with FakeSwitch(jobs, ports=['port%d' % n for n in range(64)]) as switch, \
             Visit('many', switch) as page:
         page.wait('document.querySelectorAll(".member").length === 269')
-        has(page.text('#verdict'), r'Job begins: has not begun: 5 of 8 sources have joined\.')
+        has(lambda: page.text('#verdict'), r'Job begins: has not begun: 5 of 8 sources have joined\.')
         check(members(page, 1)[4:] == ['well'] + ['absent'] * 3, 'members: %s', members(page, 1))
         check(page.ask('document.querySelectorAll("article.port").length') == 64, 'not all ports')
         rounds(switch)  # a large history is asked for less often, and the page goes on
@@ -331,16 +334,15 @@ def a_token_is_asked_for():
         with Visit('token', switch) as page:
             page.wait('!document.getElementById("token").hidden')
             page.wait('!document.getElementById("unknown").hidden')
-            words = page.text('#verdict')
-            has(words, 'Whether a block is stuck is not known: a token is needed')
-            check('No block' not in words, 'all is well: %s', words)
+            has(lambda: page.text('#verdict'), 'Whether a block is stuck is not known: a token is needed')
+            check('No block' not in page.text('#verdict'), 'all is well: %s', page.text('#verdict'))
             page.wait('document.title === "? Weir"')
             page.ask('document.getElementById("token-value").value = "secret"')
             page.ask('document.getElementById("token").requestSubmit()')
             page.wait('document.querySelectorAll(".member").length === 4')
-            check(page.ask('document.getElementById("token").hidden'), 'it is still asked for')
+            page.wait('document.getElementById("token").hidden')
             page.wait('document.getElementById("unknown").hidden')
-            has(page.text('#verdict'), 'No block is stuck')
+            has(lambda: page.text('#verdict'), 'No block is stuck')
 
 
 @case
@@ -382,8 +384,7 @@ def the_members_of_all_stuck_jobs_are_asked_for():
 @case
 def values_in_words():
     with FakeSwitch([]) as switch, Visit('none', switch) as page:
-        page.wait('document.getElementById("link-words").textContent === "live"')
-        has(page.text(), 'No job is there yet', 'No block is stuck')
+        has(page.text, 'No job is there yet', 'No block is stuck')
         for expression, wanted in (
                 ('bits(0)', '0 bit/s'), ('bits(999)', '999 bit/s'), ('bits(999600)', '1.00 Mbit/s'),
                 ('bits(12.34e9)', '12.3 Gbit/s'), ('perSecond(5)', '5/s'), ('perSecond(null)', '–'),
@@ -413,7 +414,7 @@ def a_real_switch():
             page.wait('[...document.querySelectorAll(".port .value")].filter((v) => '
                       '/[1-9].*[kMG]bit.s/.test(v.textContent)).length === 4')
             page.wait('/[1-9].*s/.test(document.querySelector(".job dd").textContent)')
-            has(page.text(), 'live', 'No block is stuck', r'job 1 · fp32 sum', 'policy wait',
+            has(page.text, 'live', 'No block is stuck', r'job 1 · fp32 sum', 'policy wait',
                 r'lcore \d+\s+\d+ % busy', 'data memory', r'p0\s+up')
             for run in runs:
                 run.kill()
