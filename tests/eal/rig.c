@@ -40,7 +40,7 @@ rig_random(uint64_t *state)
 uint64_t
 rig_seed(void)
 {
-	return random_seed_or(20221122);
+	return random_seed();
 }
 
 struct ppe_job

@@ -144,7 +144,7 @@ uint16_t rig_join(struct rig *rig, unsigned int job, bool base_form);
 /* splitmix64, for all randomness of the tests. */
 uint64_t rig_random(uint64_t *state);
 
-/* WEIR_SEED, or a fixed default; printed. */
+/* random_seed(). */
 uint64_t rig_seed(void);
 
 #endif

@@ -19,8 +19,7 @@ SHORT = ['everything', 'first-window-out', 'authenticated-unchecked', 'stopped-f
 
 def scenario(name):
     def play():
-        options = ['--seed', os.environ['WEIR_SEED']] if os.environ.get('WEIR_SEED') else []
-        run = Ended('run', os.path.join(HERE, name + '.json'), options=options)
+        run = Ended('run', os.path.join(HERE, name + '.json'), options=['--seed', str(tap.SEED)])
         check(run.status == 0, '%s', run)
         print('# ' + run.output.splitlines()[-1].strip())
     play.__name__ = name

@@ -5,6 +5,7 @@
 What the switch takes, its document has to allow; what it refuses changes nothing, and is told as the
 document says. WEIR_SEED repeats a run, WEIR_FUZZ says how many requests it has."""
 import contextlib
+import copy
 import hashlib
 import http.client
 import json
@@ -65,9 +66,9 @@ def change(random, body):
             place.pop(key, None)
         elif what == 1:
             place[random.choice(['Name', 'id', 'create', 'tenant', '', 'a.b', 'members[0]', '\u0000k',
-                                 'k' * 2000])] = random.choice(VALUES)
+                                 'k' * 2000])] = copy.deepcopy(random.choice(VALUES))
         else:
-            place[key] = random.choice(VALUES)
+            place[key] = copy.deepcopy(random.choice(VALUES))
     return made
 
 

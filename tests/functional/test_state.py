@@ -9,7 +9,6 @@ import hmac
 import http.client
 import json
 import os
-import random
 import signal
 import sys
 import threading
@@ -17,7 +16,7 @@ import threading
 from control import Control
 from perf import reduce
 from rack import Rack, job
-from tap import case, check, main, wait_for
+from tap import case, check, main, seed, wait_for
 
 
 class Kept:
@@ -138,9 +137,7 @@ def jobs_and_members_come_back():
 
 @case
 def killed_at_any_moment_it_keeps_what_it_confirmed():
-    seed = int(os.environ.get('WEIR_SEED', random.SystemRandom().randrange(1 << 32)))
-    print('# WEIR_SEED=%d' % seed)
-    dice = random.Random(seed)
+    dice = seed()
     with Kept() as kept:
         confirmed, number, kills = {}, 0, 0
         while kills < 6:

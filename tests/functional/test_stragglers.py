@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from control import running
-from tap import case, check, main
+from tap import SEED, case, check, main
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 APPS = os.path.abspath(os.path.join(ROOT, 'apps', 'stragglers'))
@@ -21,17 +21,10 @@ import stragglers  # noqa: E402 (the path comes first)
 from rack import job  # noqa: E402
 
 
-def seed():
-    """The experiment's own, or what the environment asks for."""
-    number = int(os.environ.get('WEIR_SEED') or 5)
-    print('# WEIR_SEED=%d' % number, flush=True)
-    return number
-
-
 @case
 def partial_results_do_not_wait_for_slow_hosts():
     plan = stragglers.slowdown_plan(hosts=4, compute=60, timeout=15, scale=1024, iterations=15, warmup=2,
-                                    chances=(0, 0.5), seed=seed())
+                                    chances=(0, 0.5), seed=SEED)
     rows, unit = stragglers.slowdown(plan)
     wait, partial = [stragglers.pick(rows, policy, 0.5) for policy in ('wait', 'partial')]
     print('# undisturbed %.1f ms, wait %.1f ms, partial %.1f ms, speed-up %.2f' % (
@@ -73,7 +66,7 @@ def the_runner_says_writes_and_draws():
         report = os.path.join(folder, 'stragglers.json')
         done = subprocess.run(
             [RUNNER, os.environ['WEIR_BUILD'], '--quick', '--only', 'slowdown', 'detection',
-             '--seed', str(seed()), '--json', report, '--plots', folder], text=True, timeout=300,
+             '--seed', str(SEED), '--json', report, '--plots', folder], text=True, timeout=300,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         check(done.returncode == 0, '%s', done.stdout)
         last = re.fullmatch(r'stragglers: speed-up at 16 %: (\d+\.\d\d)',
@@ -82,7 +75,7 @@ def the_runner_says_writes_and_draws():
         with open(report) as file:
             found = json.load(file)
         check('%.2f' % found['speed_up'] == last.group(1), '%s', found['speed_up'])
-        check(found['seed'] == seed() and len(found['detection']['rows']) == 2, '%s', found)
+        check(found['seed'] == SEED and len(found['detection']['rows']) == 2, '%s', found)
         for name in ('stragglers-time.svg', 'stragglers-detection.svg'):
             with open(os.path.join(folder, name)) as file:
                 drawn = file.read()

@@ -26,13 +26,6 @@
 #define PACKET_IPV4     20
 #define PACKET_UDP      8
 
-/* WEIR_SEED, or a fixed default; printed. */
-static inline uint64_t
-packet_seed(void)
-{
-	return random_seed_or(791);
-}
-
 /* RFC 1071, byte pair by byte pair, on top of `sum`: big-endian words, folded, not inverted. */
 static inline uint16_t
 packet_sum(uint32_t sum, const uint8_t *p, size_t n)

@@ -117,7 +117,7 @@ play(uint32_t capacity, unsigned int turns, uint64_t random)
 Test(hash_deadline, does_as_the_model, .timeout = 90)
 {
 	const uint32_t capacities[] = {1, 2, 63, 64, 65, 127, 1000, 4095, 4096, 4097, 20000};
-	uint64_t random = random_seed_or(1);
+	uint64_t random = random_seed();
 
 	for (unsigned int i = 0; i < sizeof(capacities) / sizeof(capacities[0]); i++)
 		play(capacities[i], capacities[i] > 4000 ? 300 : 2000, random + i);

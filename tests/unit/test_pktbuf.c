@@ -18,7 +18,7 @@ static uint64_t seed;
 static void
 begin(void)
 {
-	seed = random_seed_or(768);
+	seed = random_seed();
 }
 
 TestSuite(pktbuf, .init = begin, .timeout = 90);

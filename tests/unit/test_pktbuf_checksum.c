@@ -11,7 +11,7 @@ static uint64_t seed;
 static void
 begin(void)
 {
-	seed = packet_seed();
+	seed = random_seed();
 }
 
 TestSuite(pktbuf_checksum, .init = begin, .timeout = 90);

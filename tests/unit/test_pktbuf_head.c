@@ -10,7 +10,7 @@ static uint64_t seed;
 static void
 begin(void)
 {
-	seed = packet_seed();
+	seed = random_seed();
 }
 
 TestSuite(pktbuf_head, .init = begin, .timeout = 90);

@@ -18,7 +18,7 @@ fill(uint64_t *state, uint8_t *p, size_t n)
 Test(pktbuf_tag, gmac, .timeout = 90)
 {
 	static uint8_t message[WEIR_EXT_BYTES + BYTES + WEIR_TAG_BYTES];
-	uint64_t random = packet_seed();
+	uint64_t random = random_seed();
 	struct pktbuf_tag_key key;
 	uint8_t bytes[WEIR_KEY_BYTES], ours[WEIR_TAG_BYTES], theirs[WEIR_TAG_BYTES];
 
@@ -42,7 +42,7 @@ Test(pktbuf_tag, gmac, .timeout = 90)
 Test(pktbuf_tag, segments, .timeout = 90)
 {
 	static uint8_t message[128 + BYTES];
-	uint64_t random = packet_seed();
+	uint64_t random = random_seed();
 	uint8_t bytes[WEIR_KEY_BYTES];
 	struct pktbuf_nonce nonce = {.number = 7};
 	struct pktbuf_tag_key key;
@@ -80,7 +80,7 @@ Test(pktbuf_tag, hmac, .timeout = 90)
 {
 	struct pktbuf_hmac *hmac = pktbuf_hmac_create();
 	uint8_t message[255], key[WEIR_KEY_BYTES], ours[WEIR_KEY_BYTES], theirs[WEIR_TAG_BYTES];
-	uint64_t random = packet_seed();
+	uint64_t random = random_seed();
 
 	cr_assert_not_null(hmac);
 	for (unsigned int n = 0; n <= sizeof(message); n++) {

@@ -12,7 +12,7 @@ static uint64_t seed;
 static void
 begin(void)
 {
-	seed = packet_seed();
+	seed = random_seed();
 }
 
 TestSuite(pktbuf_wire, .init = begin, .timeout = 90);
