@@ -9,7 +9,7 @@
 #   TEST_JOBS=4                  how many tests run at a time (default: two per CPU)
 #   JOBS=2                       how many compilers run at a time
 #   BENCH="engine hash"          run only these benches
-#   SEED=7                       the seed of make faults, make stragglers and make train
+#   SEED=7                       the seed of make faults, make soak, make stragglers and make train
 #   FAULTS="tests/fault/a.json"  run only these scenarios
 #   FUZZ_TIME=600                seconds of search for each fuzz target
 #   FUZZ="packets host"          search with these targets only
@@ -80,11 +80,7 @@ build: packages
 
 # What users need, and no tests; build-install/ has a prefix of its own.
 install:
-	@mkdir -p build-install
-	@if [ -f build-install/build.ninja ]; then meson configure build-install --prefix=$(prefix); \
-	else meson setup build-install -Dtests=false --prefix=$(prefix); fi >build-install/setup.log || \
-		{ cat build-install/setup.log >&2; exit 1; }
-	@ninja -C build-install -j $(JOBS) --quiet
+	@JOBS=$(JOBS) .ci/build build-install install --prefix=$(prefix)
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
 
 # With the tests.
@@ -102,8 +98,9 @@ test-nic: packages-test
 	@tests/run $(BUILD) nic
 
 # What takes too long for `make test`. A part that fails does not stop the others.
+soak: export WEIR_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 soak: packages-test
-	@echo 'soak: $(SOAK): about 100 minutes in all on two CPUs'
+	@echo "soak: $(SOAK): about 100 minutes in all on two CPUs; make soak SEED=$$WEIR_SEED repeats it"
 	@echo '      (model 15, faults 20, fuzz 15, sanitize 50)'
 	@failed=; for part in $(SOAK); do \
 		echo "soak: $$(date +%T) $$part"; \
@@ -111,8 +108,9 @@ soak: packages-test
 	done; echo "soak: $$(date +%T) failed:$${failed:- nothing}"; [ -z "$$failed" ]
 
 soak-model: model
-soak-faults: faults
-	@$(MAKE) --no-print-directory faults BATCH=1
+soak-faults:
+	@$(MAKE) --no-print-directory faults $(if $(WEIR_SEED),SEED=$(WEIR_SEED))
+	@$(MAKE) --no-print-directory faults BATCH=1 $(if $(WEIR_SEED),SEED=$(WEIR_SEED))
 soak-fuzz:
 	@$(MAKE) --no-print-directory fuzz FUZZ_TIME=300
 soak-sanitize:
@@ -158,8 +156,6 @@ reference: build packages-test
 # Open MPI`, `compare: 8 hosts 1 MiB through torch: X.XX x gloo` and `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`.
 compare: packages
 	@.ci/install packages.test packages.compare packages.torch
-	@[ ! -f $(BUILD)/build.ninja ] || [ -f $(BUILD)/apps/mpi/openmpi/mca_coll_weir.so ] || \
-		meson setup --reconfigure $(BUILD) >/dev/null
 	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
 	@apps/compare/compare.py $(BUILD) --json $(BUILD)/compare/compare.json --plots $(BUILD)/compare $(COMPARE)
 

@@ -48,10 +48,35 @@ def installed_programs_and_configurations():
 def make_install_installs_what_users_need():
     """Nothing is compiled here: meson and ninja say what they would do."""
     said = call(['make', '-C', ROOT, '--dry-run', 'install', 'prefix=/usr', 'DESTDIR=/tmp/x'])
-    for words in ('-Dtests=false', '--prefix=/usr', 'DESTDIR=/tmp/x meson install'):
+    for words in ('.ci/build build-install install --prefix=/usr', 'DESTDIR=/tmp/x meson install'):
         check(words in said, '%s lacks %s', said, words)
     check('.ci/install' not in said, 'it installs packages: %s', said)
     check('.ci/install' in call(['make', '-C', ROOT, '--dry-run', 'packages']), 'make packages')
+
+
+@case
+def packages_that_come_later_are_built_for():
+    """Nothing is compiled here: meson, ninja and dpkg-query are stand-ins."""
+    with tempfile.TemporaryDirectory() as folder:
+        stand_ins = {'meson': 'echo meson "$@"; case "$*" in setup\\ --rec*) ;; setup*) mkdir -p b; >b/build.ninja ;; esac',
+                     'ninja': 'echo ninja "$@"', 'dpkg-query': 'cat %s/packages' % folder}
+        for name, does in dict(stand_ins, packages='').items():
+            with open(os.path.join(folder, name), 'w') as file:
+                file.write('#!/bin/sh\n%s\n' % does)
+                os.fchmod(file.fileno(), 0o755)
+
+        def build(*words):
+            return call([os.path.join(ROOT, '.ci', 'build'), 'b', *words], cwd=folder,
+                        env=dict(os.environ, PATH=folder + ':' + os.environ['PATH']))
+
+        check('meson setup b -Dtests=true' in build('all'), 'not configured')
+        check('meson' not in build('all'), 'configured again for nothing')
+        with open(os.path.join(folder, 'packages'), 'w') as file:
+            file.write('mpich 4.0\n')
+        said = build('all')
+        check('meson setup --reconfigure b -Dtests=true' in said and 'ninja -C b' in said, 'mpich is there now: %s', said)
+        check('--reconfigure b -Dtests=true -Db_sanitize=address' in build('all', '-Db_sanitize=address'), 'an option')
+        check('meson' not in build('programs', '-Db_sanitize=address'), 'tests are built once and for all')
 
 
 @case
