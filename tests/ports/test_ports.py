@@ -135,9 +135,11 @@ def rows(run):
 
 @case
 def a_host_dies_and_another_stops():
-    """The live hosts of their job go on without them, and a job of other hosts is not affected."""
+    """The live hosts of their job go on without them, and a job of other hosts is not affected. Jobs can be deleted."""
     jobs = [job(1, 4, timeout_ms=200, policy='partial', dead_after_ms=2000), job(2, 2, first=4, timeout_ms=60000)]
-    with running(hosts=6, jobs=jobs, changes={'faults': SLOW}, kernel=() if TYPE.own_macs else range(6)) as rack:
+    with running(hosts=6, jobs=jobs, changes={'faults': SLOW}, kernel=() if TYPE.own_macs else range(6), started=False) as rack:
+        api = rack.control()
+        rack.start_switch()
         others = start(rack, 2, range(4, 6), '-b', '4K', '-e', '64M', '-i', '4K', '-n', 5, '-d', 'int32', '--timeout', 60000)
         wait_blocks(rack, 2, 100, others)
         victims = start(rack, 1, range(4), '-b', '16K', '-e', '16K', '-n', 100, '-d', 'int32', '--timeout', 60000,
@@ -159,6 +161,11 @@ def a_host_dies_and_another_stops():
         for host in (4, 5):
             rack.kill(host)
         rack.check_packets()
+        for name in ('job1', 'job2'):  # whose hosts are all gone or stopped
+            answer = api.unix('DELETE', '/v1/jobs/' + name)
+            check(answer.status in (200, 202, 204), '%s', answer.text)
+            wait_for(lambda: all(made['name'] != name for made in api.get('/v1/jobs')['jobs']), '%s is kept: %s', name,
+                     lambda: api.get('/v1/jobs')['jobs'])
         if TYPE.hosts_first:
             rack.resume(2)  # the driver's stop waits for its answer
 
