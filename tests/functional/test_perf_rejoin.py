@@ -12,7 +12,7 @@ from tap import case, check, main
 from rack import Rack, job
 
 SIZES = ('-b', '4K', '-e', '32K', '-f', '2', '-n', '300', '-w', '5', '-d', 'int32')
-OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '15000')
+OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '60000')
 
 
 def report(run):
