@@ -6,12 +6,8 @@
 #ifndef TESTS_EAL_LEAF_RIG_H
 #define TESTS_EAL_LEAF_RIG_H
 
-#include <criterion/criterion.h>
-
-#include <string.h>
-
 #include "tests/eal/blocks.h"
-#include "tests/fuzz/turned.h"
+#include "tests/eal/tree_rig.h"
 
 #define RANKS    8 /* of the tree */
 #define FIRST    4 /* of the leaf: hosts FIRST, FIRST + 1, ... at ports 0, 1, ... */
@@ -23,20 +19,11 @@
 #define JOB      1
 #define JOB_UP   9 /* its id at the parent */
 #define ELEMENTS 200
-#define L3       34
-#define L4       42
 #define IP_ABOVE 0x0a4e00fe /* 10.78.0.254 */
 #define TIMEOUT  10 /* ms */
 
 static const uint8_t mac_above[6] = {0x02, 0x50, 0, 0, 0, 1};
-
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX], sent[RIG_FRAME_MAX];
-
-/* The last packet that was taken from a port. */
-static struct weir_header got;
-static const uint8_t *payload;
-static unsigned int payload_bytes;
+static uint8_t sent[RIG_FRAME_MAX];
 
 static inline struct ppe_job
 leaf_job(void)
@@ -84,52 +71,7 @@ start_with_policy(unsigned int workers, enum ppe_policy policy)
 	start_job(workers, &job);
 }
 
-static inline void
-stop(void)
-{
-	struct ppe_leaks leaks;
-
-	turned_rest(&rig);
-	for (unsigned int port = 0; port < PORTS; port++)
-		cr_assert_eq(rig_receive(&rig, port, frame, 0), 0, "port %u has a packet", port);
-	turned_check_packets(&rig);
-	ppe_destroy(rig.ppe, &leaks);
-#define X(name, help) cr_expect_eq(leaks.name, 0, #name ": " help);
-	PPE_LEAKS(X)
-#undef X
-	rig_stop_eal();
-}
-
-/* Each test with one worker and with two. */
-#define BOTH(name)                                                                                 \
-	static void name(unsigned int workers);                                                    \
-	Test(ppe_up, name, .timeout = 90)                                                          \
-	{                                                                                          \
-		name(1);                                                                           \
-	}                                                                                          \
-	Test(ppe_up, name##_two_workers, .timeout = 90)                                            \
-	{                                                                                          \
-		name(2);                                                                           \
-	}                                                                                          \
-	static void name(unsigned int workers)
-
-static inline struct ppe_job_stats
-stats(void)
-{
-	struct ppe_job_stats job;
-
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, JOB, &job), 0);
-	return job;
-}
-
-static inline uint64_t
-drops(enum ppe_drop reason)
-{
-	struct ppe_stats all;
-
-	ppe_stats_read(rig.ppe, &all);
-	return all.drops[reason];
-}
+#define BOTH(name) ONE_WORKER_AND_TWO(ppe_up, name)
 
 /* ---- hosts ---- */
 
@@ -181,34 +123,6 @@ acknowledge(unsigned int rank, uint32_t block)
 }
 
 /* ---- what leaves ---- */
-
-static inline bool
-receive(unsigned int port)
-{
-	unsigned int n, udp;
-
-	turned_rest(&rig);
-	n = rig_receive(&rig, port, frame, 0);
-	if (n == 0)
-		return false;
-	udp = weir_get16(frame + L3 + 4);
-	cr_assert_eq(n, L3 + udp, "port %u", port);
-	cr_assert(rig_checksums_hold(frame), "port %u: checksums", port);
-	got = (struct weir_header){.extended = true};
-	weir_header_read(&got, frame + L4);
-	payload = frame + L4 + WEIR_EXT_BYTES;
-	payload_bytes = udp - 8 - WEIR_EXT_BYTES;
-	return true;
-}
-
-/* Nobody gets anything more. */
-static inline void
-expect_silence(void)
-{
-	for (unsigned int port = 0; port < PORTS; port++)
-		cr_assert_not(receive(port), "port %u gets a packet: block %u, collective %u, %s",
-			port, got.block_id, got.collective, weir_status_text(got.status));
-}
 
 /* The next packet to the parent. */
 static inline void

@@ -6,12 +6,8 @@
 #ifndef TESTS_EAL_PARENT_RIG_H
 #define TESTS_EAL_PARENT_RIG_H
 
-#include <criterion/criterion.h>
-
-#include <string.h>
-
 #include "tests/eal/blocks.h"
-#include "tests/fuzz/turned.h"
+#include "tests/eal/tree_rig.h"
 
 #define RANKS    8
 #define CHILDREN 3 /* at ports 0, 1, 2 */
@@ -23,8 +19,6 @@
 #define JOB_HOST 2 /* of hosts: sources 0 to 2 */
 #define JOB_UP   9
 #define ELEMENTS 200
-#define L3       34
-#define L4       42
 #define TIMEOUT  10 /* ms */
 #define ALL      0xffu
 
@@ -32,14 +26,6 @@
 static const uint8_t first_of[CHILDREN] = {0, 3, 4};
 static const uint8_t ranks_of[CHILDREN] = {3, 1, 4};
 static const uint8_t rank_ids[RANKS] = {0, 1, 2, 3, 4, 5, 6, 7};
-
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX];
-
-/* The last packet that was taken from a port. */
-static struct weir_header got;
-static const uint8_t *payload;
-static unsigned int payload_bytes;
 
 static inline struct ppe_job
 parent_job(void)
@@ -73,52 +59,7 @@ start(unsigned int workers)
 	start_job(workers, &job);
 }
 
-static inline void
-stop(void)
-{
-	struct ppe_leaks leaks;
-
-	turned_rest(&rig);
-	for (unsigned int port = 0; port < PORTS; port++)
-		cr_assert_eq(rig_receive(&rig, port, frame, 0), 0, "port %u has a packet", port);
-	turned_check_packets(&rig);
-	ppe_destroy(rig.ppe, &leaks);
-#define X(name, help) cr_expect_eq(leaks.name, 0, #name ": " help);
-	PPE_LEAKS(X)
-#undef X
-	rig_stop_eal();
-}
-
-/* Each test with one worker and with two. */
-#define BOTH(name)                                                                                 \
-	static void name(unsigned int workers);                                                    \
-	Test(ppe_children, name, .timeout = 90)                                                    \
-	{                                                                                          \
-		name(1);                                                                           \
-	}                                                                                          \
-	Test(ppe_children, name##_two_workers, .timeout = 90)                                      \
-	{                                                                                          \
-		name(2);                                                                           \
-	}                                                                                          \
-	static void name(unsigned int workers)
-
-static inline struct ppe_job_stats
-stats(void)
-{
-	struct ppe_job_stats job;
-
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, JOB, &job), 0);
-	return job;
-}
-
-static inline uint64_t
-drops(enum ppe_drop reason)
-{
-	struct ppe_stats all;
-
-	ppe_stats_read(rig.ppe, &all);
-	return all.drops[reason];
-}
+#define BOTH(name) ONE_WORKER_AND_TWO(ppe_children, name)
 
 /* ---- children ---- */
 
@@ -253,33 +194,6 @@ contribute_failure(uint32_t block, unsigned int child, enum weir_status status, 
 }
 
 /* ---- what leaves ---- */
-
-static inline bool
-receive(unsigned int port)
-{
-	unsigned int n, udp;
-
-	turned_rest(&rig);
-	n = rig_receive(&rig, port, frame, 0);
-	if (n == 0)
-		return false;
-	udp = weir_get16(frame + L3 + 4);
-	cr_assert_eq(n, L3 + udp, "port %u", port);
-	cr_assert(rig_checksums_hold(frame), "port %u: checksums", port);
-	got = (struct weir_header){.extended = true};
-	weir_header_read(&got, frame + L4);
-	payload = frame + L4 + WEIR_EXT_BYTES;
-	payload_bytes = udp - 8 - WEIR_EXT_BYTES;
-	return true;
-}
-
-static inline void
-expect_silence(void)
-{
-	for (unsigned int port = 0; port < PORTS; port++)
-		cr_assert_not(receive(port), "port %u gets a packet: block %u, collective %u, %s",
-			port, got.block_id, got.collective, weir_status_text(got.status));
-}
 
 static inline void
 expect(unsigned int child, uint32_t block, enum weir_status status)

@@ -3,11 +3,7 @@
  * Switches join at a parent: what it accepts, tells them and waits for. And a switch between the two: it is both.
  * docs/tree.md, "Generations".
  */
-#include <criterion/criterion.h>
-
-#include <string.h>
-
-#include "tests/fuzz/turned.h"
+#include "tests/eal/tree_rig.h"
 
 #define SUITE    ppe_children_joins
 #define CHILDREN 2 /* with 3 ranks each, at ports 0 and 1 */
@@ -17,16 +13,10 @@
 #define WINDOW   2
 #define JOB      1
 #define HOST_JOB 2
-#define L3       34
-#define L4       42
 #define SETS     3
 
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX], sent[RIG_FRAME_MAX];
 static unsigned int first; /* rank of the first child */
-static struct weir_header got;
-static const uint8_t *payload;
-static unsigned int payload_bytes;
+static uint8_t sent[RIG_FRAME_MAX];
 
 /* above: the switch has a parent. */
 static void
@@ -63,64 +53,7 @@ start(unsigned int workers, bool above)
 	turned_start(&rig, &config);
 }
 
-static void
-stop(void)
-{
-	turned_rest(&rig);
-	for (unsigned int port = 0; port < PORTS; port++)
-		while (rig_receive(&rig, port, frame, 0) > 0)
-			;
-	turned_check_packets(&rig);
-	ppe_destroy(rig.ppe, NULL);
-	rig_stop_eal();
-}
-
-/* Each test with one worker and with two. */
-#define BOTH(suite, name)                                                                          \
-	static void name(unsigned int workers);                                                    \
-	Test(suite, name, .timeout = 90)                                                           \
-	{                                                                                          \
-		name(1);                                                                           \
-	}                                                                                          \
-	Test(suite, name##_two_workers, .timeout = 90)                                             \
-	{                                                                                          \
-		name(2);                                                                           \
-	}                                                                                          \
-	static void name(unsigned int workers)
-
-static uint64_t
-revokes(void)
-{
-	struct ppe_job_stats job;
-
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, JOB, &job), 0);
-	return job.revokes;
-}
-
-static bool
-receive(unsigned int port)
-{
-	unsigned int n, udp;
-
-	turned_rest(&rig);
-	n = rig_receive(&rig, port, frame, 0);
-	if (n == 0)
-		return false;
-	udp = weir_get16(frame + L3 + 4);
-	got = (struct weir_header){.extended = true};
-	weir_header_read(&got, frame + L4);
-	payload = frame + L4 + WEIR_EXT_BYTES;
-	payload_bytes = udp - 8 - WEIR_EXT_BYTES;
-	return true;
-}
-
-static void
-expect_silence(void)
-{
-	for (unsigned int port = 0; port < PORTS; port++)
-		cr_assert_not(receive(port), "port %u gets a packet: collective %u, %s", port,
-			got.collective, weir_status_text(got.status));
-}
+#define BOTH(suite, name) ONE_WORKER_AND_TWO(suite, name)
 
 static void
 offer(unsigned int child, struct weir_header h)
@@ -209,7 +142,7 @@ BOTH(SUITE, others_are_refused)
 	cr_assert_eq(got.src_cnt, 1);
 	join(0, 50, SETS);
 	expect_waiting(0, 0x07, SETS);
-	stop();
+	stop_unread();
 }
 
 BOTH(SUITE, ranks_and_sets)
@@ -227,7 +160,7 @@ BOTH(SUITE, ranks_and_sets)
 	join(1, 71, 1);
 	expect_begun(2 * RANKS);
 	expect_silence();
-	stop();
+	stop_unread();
 }
 
 /* A switch that joins anew ends the generation. */
@@ -242,13 +175,13 @@ BOTH(SUITE, a_switch_joins_anew)
 	generation = expect_begun(2 * RANKS);
 	join(1, 51, 1); /* a repetition ends nothing */
 	expect(1, WEIR_STATUS_OK);
-	cr_assert_eq(revokes(), 0);
+	cr_assert_eq(stats().revokes, 0);
 	join(1, 61, 1);
 	expect_waiting(1, 0x38, 1);
-	cr_assert_eq(revokes(), 1);
+	cr_assert_eq(stats().revokes, 1);
 	join(0, 60, 1);
 	cr_assert_neq(expect_begun(2 * RANKS), generation);
-	stop();
+	stop_unread();
 }
 
 /* A switch that hears nothing takes its parent for dead: a contribution that is held back is answered. */
@@ -283,7 +216,7 @@ BOTH(SUITE, what_is_held_back_is_answered)
 	expect(0, WEIR_STATUS_WAITING);
 	cr_assert_eq(payload_bytes, WEIR_BITMAP_BYTES);
 	cr_assert_eq(payload[0], 0x07, "ranks %x", payload[0]);
-	stop();
+	stop_unread();
 }
 
 /* ---- a switch between ---- */
@@ -370,7 +303,7 @@ BOTH(SUITE, a_switch_between_begins_last)
 	/* A child joins anew: this ends here, and then above. */
 	join(1, 61, 1);
 	expect_waiting(1, 0xe00, 1);
-	cr_assert_eq(revokes(), 1);
+	cr_assert_eq(stats().revokes, 1);
 	expect_silence();
 	join(0, 70, 1);
 	expect_waiting(0, 0xfc0, 1);
@@ -380,5 +313,5 @@ BOTH(SUITE, a_switch_between_begins_last)
 	expect_silence();
 	accept_above(next, 101, 626);
 	cr_assert_neq(expect_begun(12), generation);
-	stop();
+	stop_unread();
 }

@@ -45,7 +45,7 @@ BOTH(SUITE, begins_when_all_parents_have_accepted)
 	expect_below(FIRST, WEIR_STATUS_OK);
 	cr_assert_eq(got.gen_id, generation);
 	expect_silence();
-	stop();
+	stop_unread();
 }
 
 /* A host's repetition repeats the joins above, at most once per millisecond, with the same nonces. */
@@ -70,7 +70,7 @@ BOTH(SUITE, hosts_repeat)
 	accept_join(1, 101);
 	accept_join(0, 100);
 	expect_begun();
-	stop();
+	stop_unread();
 }
 
 /* While a host is missing again, nothing goes up, and no generation begins. */
@@ -97,7 +97,7 @@ BOTH(SUITE, a_host_is_missing_again)
 	expect_joins_above(BOTH_SETS);
 	accept_join(0, 100);
 	expect_begun(); /* the other one has accepted already */
-	stop();
+	stop_unread();
 }
 
 /* Hosts hear which ranks have joined: their own switch's, and those that all parents know. */
@@ -119,7 +119,7 @@ BOTH(SUITE, whom_hosts_wait_for)
 	cr_assert_eq(parent_stats(0).joined[0], 0x33);
 	cr_assert_eq(parent_stats(1).joined[0], 0x31);
 	expect_silence();
-	stop();
+	stop_unread();
 }
 
 /* Of a join that a parent accepted and then waits for again, the newer answer counts. */
@@ -135,7 +135,7 @@ BOTH(SUITE, a_parent_changes_its_mind)
 	accept_join(0, 102);
 	expect_begun();
 	cr_assert_eq(parent_stats(0).generation, 102);
-	stop();
+	stop_unread();
 }
 
 /* ---- what is no answer ---- */
@@ -184,7 +184,7 @@ BOTH(SUITE, other_answers_change_nothing)
 	expect_silence();
 	cr_assert_eq(parent_stats(1).generation, 101);
 	cr_assert_eq(drops(PPE_DROP_STALE), 2);
-	stop();
+	stop_unread();
 }
 
 /* A reply whose checksum is wrong is not taken, whatever it says. */
@@ -209,7 +209,7 @@ BOTH(SUITE, a_damaged_answer)
 	rig_send(&rig, HOSTS + 1, sent, L4 + WEIR_EXT_BYTES + sizeof(settings));
 	expect_silence();
 	cr_assert_eq(drops(PPE_DROP_UDP_CHECKSUM), 1);
-	stop();
+	stop_unread();
 }
 
 /* ---- settings ---- */
@@ -284,7 +284,7 @@ BOTH(SUITE, settings_must_agree)
 	accept_join(0, 100);
 	expect_begun();
 	cr_assert_eq(parent_stats(0).refused, 0);
-	stop();
+	stop_unread();
 }
 
 /* With policy wait nobody times out. */
@@ -299,7 +299,7 @@ BOTH(SUITE, timeouts_do_not_matter_to_who_waits)
 	settings.up.dead_after[2] = 1;
 	accept_join(0, 100);
 	expect_begun();
-	stop();
+	stop_unread();
 }
 
 /* A job that does not revoke itself can't take part. */
@@ -313,7 +313,7 @@ BOTH(SUITE, a_job_that_does_not_revoke)
 	expect_joins_above(BOTH_SETS);
 	accept_join(0, 100);
 	expect_refused(0, PPE_PARENT_REJOIN, 0, 1);
-	stop();
+	stop_unread();
 }
 
 /* What a parent refuses comes down. */
@@ -356,7 +356,7 @@ BOTH(SUITE, parents_refuse)
 	pass_us(1001);
 	join(FIRST, 60);
 	expect_below(FIRST, WEIR_STATUS_WAITING);
-	stop();
+	stop_unread();
 }
 
 /* ---- how one ends ---- */
@@ -393,7 +393,7 @@ BOTH(SUITE, a_host_joins_anew)
 	contribute(FIRST, next, 0);
 	contribute(FIRST + 1, next, 0);
 	expect_block_above(0, 110, 0);
-	stop();
+	stop_unread();
 }
 
 /* The parent answers the switch's contribution so, from this generation. */
@@ -432,7 +432,7 @@ ended_above(unsigned int workers, enum weir_status status, uint16_t names)
 		expect_over(rank, generation);
 	expect_silence();
 	cr_assert_neq(begin(60, BOTH_SETS), generation);
-	stop();
+	stop_unread();
 }
 
 BOTH(SUITE, stale_from_above)
@@ -468,7 +468,7 @@ BOTH(SUITE, nonces_are_new_after_a_restart)
 	expect_joins_above(BOTH_SETS);
 	for (unsigned int p = 0; p < PARENTS; p++)
 		cr_assert_neq(above[p].nonce, former[p].nonce);
-	stop();
+	stop_unread();
 }
 
 /* ---- dead parents, and sets ---- */
@@ -512,7 +512,7 @@ BOTH(SUITE, a_dead_parent)
 	join(FIRST + 1, 71);
 	expect_below(FIRST + 1, WEIR_STATUS_WAITING);
 	expect_joins_above(BOTH_SETS);
-	stop();
+	stop_unread();
 }
 
 /* Before a pause of all hosts the parent had no reason to answer. */
@@ -532,7 +532,7 @@ BOTH(SUITE, a_pause_is_no_silence)
 	}
 	expect_silence();
 	cr_assert_eq(stats().revokes, 0);
-	stop();
+	stop_unread();
 }
 
 /*
@@ -579,7 +579,7 @@ BOTH(SUITE, others_have_left_for_another_parent)
 	say(0, &h, NULL, 0);
 	expect_over(FIRST, generation);
 	cr_assert_eq(stats().revokes, 1);
-	stop();
+	stop_unread();
 }
 
 /* An answer, whichever, shows that it lives. */
@@ -611,7 +611,7 @@ BOTH(SUITE, a_parent_that_waits_is_not_dead)
 			cr_assert_eq(got.status, WEIR_STATUS_WAITING);
 	}
 	cr_assert_eq(stats().revokes, 0);
-	stop();
+	stop_unread();
 }
 
 /* A parent that does not answer joins is left out after 3 s: with other nonces, because those belong to both. */
@@ -640,7 +640,7 @@ BOTH(SUITE, a_parent_that_is_dead_from_the_start)
 	accept_join(0, 102);
 	expect_begun();
 	cr_assert(parent_stats(0).serves && !parent_stats(1).serves);
-	stop();
+	stop_unread();
 }
 
 /* A parent that refuses is left out at once, if there is another. */
@@ -656,7 +656,7 @@ BOTH(SUITE, a_parent_without_the_job)
 	expect_join_above(0, 1);
 	accept_join(0, 100);
 	expect_begun();
-	stop();
+	stop_unread();
 }
 
 /* Another leaf does without a parent: so does this one, at once, and what that parent says does not count any more. */
@@ -686,7 +686,7 @@ BOTH(SUITE, others_choose_a_smaller_set)
 	expect_join_above(0, 1);
 	accept_join(0, 100);
 	expect_begun();
-	stop();
+	stop_unread();
 }
 
 /* No parent connects all leaves: the job waits. A smaller set that begins nothing is given up. */
@@ -713,5 +713,5 @@ BOTH(SUITE, no_common_parent)
 		expect_joins_above(BOTH_SETS);
 	}
 	expect_silence();
-	stop();
+	stop_unread();
 }

@@ -301,7 +301,7 @@ BOTH(SUITE, joins_are_proved)
 	accept_proved(101, 0);
 	expect_begun();
 	cr_assert_eq(parent_stats(0).generation, 101);
-	stop();
+	stop_unread();
 }
 
 /* A repetition counts, so that the parent can tell it from a copy; the next attempt has another nonce. */
@@ -325,7 +325,7 @@ BOTH(SUITE, joins_are_counted)
 	hosts_join(60);
 	expect_proved_join(1);
 	cr_assert_neq(memcmp(nonce, above[0].proof, 16), 0);
-	stop();
+	stop_unread();
 }
 
 /* ---- blocks ---- */
@@ -361,7 +361,7 @@ BOTH(SUITE, blocks_have_tags)
 		expect_result_below(block);
 	}
 	expect_silence();
-	stop();
+	stop_unread();
 }
 
 /* The same bytes again, under one nonce. */
@@ -377,7 +377,7 @@ BOTH(SUITE, repetitions_are_the_same)
 	contribute_tagged(FIRST, 0);
 	expect_tagged_above(100, 0, false, again);
 	cr_assert_arr_eq(tag, again, TAG);
-	stop();
+	stop_unread();
 }
 
 static struct weir_header
@@ -412,7 +412,7 @@ BOTH(SUITE, stale_has_a_tag)
 	cr_assert_eq(stats().revokes, 0);
 	say_tagged(h, NULL, 0, tag, 0);
 	cr_assert_eq(stats().revokes, 1);
-	stop();
+	stop_unread();
 }
 
 BOTH(SUITE, an_acknowledgement_has_a_tag_and_is_answered)
@@ -434,5 +434,5 @@ BOTH(SUITE, an_acknowledgement_has_a_tag_and_is_answered)
 	expect_tagged_above(100, 1, true, tag);
 	say_tagged(status_above(1, 105, WEIR_STATUS_STALE), NULL, 0, tag, 0);
 	cr_assert_eq(stats().revokes, 1);
-	stop();
+	stop_unread();
 }

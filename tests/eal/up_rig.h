@@ -6,11 +6,7 @@
 #ifndef TESTS_EAL_UP_RIG_H
 #define TESTS_EAL_UP_RIG_H
 
-#include <criterion/criterion.h>
-
-#include <string.h>
-
-#include "tests/fuzz/turned.h"
+#include "tests/eal/tree_rig.h"
 
 #define RANKS     8 /* of the tree */
 #define FIRST     4 /* of the leaf: hosts FIRST and FIRST + 1 at ports 0 and 1 */
@@ -22,17 +18,9 @@
 #define JOB       1
 #define ELEMENTS  8
 #define TIMEOUT   100 /* ms */
-#define L3        34
-#define L4        42
 #define SECOND    1000000 /* us */
 
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX], sent[RIG_FRAME_MAX];
-
-/* The last packet that was taken from a port. */
-static struct weir_header got;
-static const uint8_t *payload;
-static unsigned int payload_bytes;
+static uint8_t sent[RIG_FRAME_MAX];
 
 /* What a parent says of its job, and what it has heard. */
 static struct weir_join_reply settings;
@@ -96,39 +84,7 @@ start(unsigned int workers)
 	start_job(workers, &job);
 }
 
-static inline void
-stop(void)
-{
-	turned_rest(&rig);
-	for (unsigned int port = 0; port < PORTS; port++)
-		while (rig_receive(&rig, port, frame, 0) > 0)
-			;
-	turned_check_packets(&rig);
-	ppe_destroy(rig.ppe, NULL);
-	rig_stop_eal();
-}
-
-/* Each test with one worker and with two. */
-#define BOTH(suite, name)                                                                          \
-	static void name(unsigned int workers);                                                    \
-	Test(suite, name, .timeout = 90)                                                           \
-	{                                                                                          \
-		name(1);                                                                           \
-	}                                                                                          \
-	Test(suite, name##_two_workers, .timeout = 90)                                             \
-	{                                                                                          \
-		name(2);                                                                           \
-	}                                                                                          \
-	static void name(unsigned int workers)
-
-static inline struct ppe_job_stats
-stats(void)
-{
-	struct ppe_job_stats job;
-
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, JOB, &job), 0);
-	return job;
-}
+#define BOTH(suite, name) ONE_WORKER_AND_TWO(suite, name)
 
 static inline struct ppe_parent_stats
 parent_stats(unsigned int p)
@@ -137,43 +93,6 @@ parent_stats(unsigned int p)
 
 	cr_assert_eq(ppe_parent_stats_read(rig.ppe, JOB, p, &parent), 0);
 	return parent;
-}
-
-static inline uint64_t
-drops(enum ppe_drop reason)
-{
-	struct ppe_stats all;
-
-	ppe_stats_read(rig.ppe, &all);
-	return all.drops[reason];
-}
-
-static inline bool
-receive(unsigned int port)
-{
-	unsigned int n, udp;
-
-	turned_rest(&rig);
-	n = rig_receive(&rig, port, frame, 0);
-	if (n == 0)
-		return false;
-	udp = weir_get16(frame + L3 + 4);
-	cr_assert_eq(n, L3 + udp, "port %u", port);
-	cr_assert(rig_checksums_hold(frame), "port %u: checksums", port);
-	got = (struct weir_header){.extended = true};
-	weir_header_read(&got, frame + L4);
-	payload = frame + L4 + WEIR_EXT_BYTES;
-	payload_bytes = udp - 8 - WEIR_EXT_BYTES;
-	return true;
-}
-
-/* Nobody gets anything more. */
-static inline void
-expect_silence(void)
-{
-	for (unsigned int port = 0; port < PORTS; port++)
-		cr_assert_not(receive(port), "port %u gets a packet: collective %u, block %u, %s",
-			port, got.collective, got.block_id, weir_status_text(got.status));
 }
 
 static inline void
