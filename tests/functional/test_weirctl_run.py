@@ -241,6 +241,7 @@ def a_terminal_that_hangs_up_tells_the_command():
         pid, fd = pty.fork()
         if pid == 0:
             os.environ['WEIR_SWITCH'] = api.address
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
             os.execv(WEIRCTL, [WEIRCTL, 'run', '--', 'sh', '-c', 'echo ready; exec sleep 100'])
         check(os.read(fd, 4096) == b'ready\r\n', 'not ready')
         os.close(fd)
