@@ -57,6 +57,8 @@ struct request {
  */
 struct coll {
 	struct weir *weir; /* NULL: canceled */
+	enum nccl_result
+		result; /* of the first failure: NCCL may test again after an error, and must not hear of success */
 	unsigned int ranks, rank;
 	struct request requests[REQUESTS];
 	struct weir_request *parts[]; /* of all requests, `ranks` each */
@@ -194,6 +196,7 @@ coll_deregister(void *of, void *registration)
 			INFO("canceled: buffers of a collective in progress are freed");
 			weir_close(comm->weir);
 			comm->weir = NULL;
+			comm->result = NCCL_INTERNAL_ERROR;
 		}
 	}
 	free(registration);
@@ -202,25 +205,20 @@ coll_deregister(void *of, void *registration)
 
 /* Collectives */
 
+/* The communicator is of no more use. Its requests stay taken: their buffers may be in use until it is closed. */
 static enum nccl_result
-canceled(void)
+failed(struct coll *comm, int code)
 {
-	WARN("the communicator was canceled");
-	return NCCL_INTERNAL_ERROR;
-}
-
-static enum nccl_result
-failed(struct weir *weir, int code)
-{
-	WARN("%s", weir_last_error(weir));
+	WARN("%s", weir_last_error(comm->weir));
 	switch (code) {
 	case -EINVAL:
 	case -EMSGSIZE:
-	case -EOPNOTSUPP: return NCCL_INTERNAL_ERROR;
+	case -EOPNOTSUPP: comm->result = NCCL_INTERNAL_ERROR; break;
 	case -ENOMEM:
-	case -EPERM: return NCCL_SYSTEM_ERROR;
-	default: return NCCL_REMOTE_ERROR;
+	case -EPERM: comm->result = NCCL_SYSTEM_ERROR; break;
+	default: comm->result = NCCL_REMOTE_ERROR;
 	}
+	return comm->result;
 }
 
 /* NULL: all are in use. */
@@ -254,8 +252,8 @@ coll_allreduce(void *of, void *send, void *recv, size_t count, int dtype, int op
 	coll_reduce_support(dtype, op, &supported);
 	if (!supported)
 		return NCCL_INVALID_USAGE;
-	if (comm->weir == NULL)
-		return canceled();
+	if (comm->result != NCCL_SUCCESS)
+		return comm->result;
 	bytes = count * weir_dtype_bytes(dtypes[dtype]);
 	request = take(comm, (struct region){send, bytes}, (struct region){recv, bytes});
 	if (request == NULL)
@@ -263,7 +261,7 @@ coll_allreduce(void *of, void *send, void *recv, size_t count, int dtype, int op
 	code = weir_iallreduce(
 		comm->weir, send, recv, count, dtypes[dtype], ops[op], &request->part[0]);
 	if (code < 0)
-		return failed(comm->weir, code);
+		return failed(comm, code);
 	request->parts = 1;
 	*to = request;
 	return NCCL_SUCCESS;
@@ -282,8 +280,8 @@ move_window(struct coll *comm, char *all, char *own, size_t bytes_per_rank, size
 	struct request *request;
 
 	*to = NULL;
-	if (comm->weir == NULL)
-		return canceled();
+	if (comm->result != NCCL_SUCCESS)
+		return comm->result;
 	request = take(comm, dtype != NULL ? whole : mine, dtype != NULL ? mine : whole);
 	for (unsigned int root = 0; request != NULL && root < comm->ranks; root++) {
 		size_t begin = root * bytes_per_rank, end = begin + bytes_per_rank, bytes;
@@ -306,7 +304,7 @@ move_window(struct coll *comm, char *all, char *own, size_t bytes_per_rank, size
 			code = weir_ibroadcast(
 				comm->weir, at, all + begin, bytes, WEIR_DTYPE_UINT8, root, part);
 		if (code < 0)
-			return failed(comm->weir, code);
+			return failed(comm, code);
 		request->parts++;
 	}
 	*to = request;
@@ -349,12 +347,12 @@ coll_test(void *of, int *done, int *size)
 	int code;
 
 	*done = 0;
-	if (comm->weir == NULL)
-		return canceled();
+	if (comm->result != NCCL_SUCCESS)
+		return comm->result;
 	for (; request->next < request->parts; request->next++) {
 		code = weir_test(&request->part[request->next], &ended);
 		if (code != 0)
-			return failed(comm->weir, code);
+			return failed(comm, code);
 		if (!ended)
 			return NCCL_SUCCESS;
 	}

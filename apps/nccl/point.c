@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Point to point: a TCP connection for each pair of communicators. A message is a header and its bytes. NCCL's proxy
- * thread makes progress with its tests; there are no other threads.
+ * Point to point: a TCP connection for each pair of communicators, which begins with the key of the listener's handle. A
+ * message is a header and its bytes. NCCL's proxy thread makes progress with its tests; there are no other threads.
  */
 #include "apps/nccl/plugin.h"
 
@@ -11,15 +11,19 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define MAGIC UINT64_C(0x5749) /* the upper 16 bits of a header; the others are the size */
+#define MAGIC     UINT64_C(0x574a) /* the upper 16 bits of a header; the others are the size */
+#define KEY_BYTES 16
+#define CALLERS   16 /* connections that have not shown the key yet; the oldest of more is closed */
 
 struct handle {
 	uint64_t magic;
 	struct sockaddr_in address;
+	uint8_t key[KEY_BYTES]; /* random: strangers do not know it */
 	int connecting; /* of the side that connects, between its calls: the socket + 1 */
 };
 _Static_assert(sizeof(struct handle) <= NCCL_HANDLE_BYTES, "fits NCCL's handle");
@@ -31,10 +35,22 @@ struct message {
 	uint64_t header;
 };
 
-/* A communicator, or a listener, which has only the socket. */
+struct listener {
+	int fd;
+	uint8_t key[KEY_BYTES];
+	unsigned int next; /* caller to replace */
+	struct caller {
+		int fd; /* -1: none */
+		size_t bytes; /* of the key that have come */
+		uint8_t key[KEY_BYTES];
+	} callers[CALLERS];
+};
+
+/* A communicator. */
 struct stream {
 	int fd;
 	bool sends;
+	enum nccl_result result; /* of the first failure, after which no more bytes are moved */
 	unsigned int moving,
 		next; /* numbers of messages: the one that moves, and the next; they wrap */
 	struct message messages[NCCL_REQUESTS];
@@ -81,37 +97,51 @@ point_close(void *comm)
 }
 
 enum nccl_result
-point_close_listener(void *listener)
+point_close_listener(void *of)
 {
-	return point_close(listener);
+	struct listener *listener = of;
+
+	for (unsigned int i = 0; i < CALLERS; i++)
+		if (listener->callers[i].fd >= 0)
+			close(listener->callers[i].fd);
+	if (listener->fd >= 0)
+		close(listener->fd);
+	free(listener);
+	return NCCL_SUCCESS;
 }
 
 enum nccl_result
-point_listen(int device, void *to, void **listener)
+point_listen(int device, void *to, void **of)
 {
 	const struct nccl_device *at = device_find();
 	struct handle handle = {.magic = MAGIC, .address.sin_family = AF_INET};
 	struct sockaddr *address = (struct sockaddr *)&handle.address;
 	socklen_t size = sizeof(handle.address);
-	enum nccl_result result;
-	int fd;
+	struct listener *listener;
 
+	*of = NULL;
 	if (at == NULL || device != 0)
 		return NCCL_INVALID_ARGUMENT;
-	result = stream_make(
-		socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), false, listener);
-	if (result != NCCL_SUCCESS)
-		return result;
-	fd = ((struct stream *)*listener)->fd;
+	listener = calloc(1, sizeof(*listener));
+	if (listener == NULL)
+		return failed("cannot listen", ENOMEM);
+	for (unsigned int i = 0; i < CALLERS; i++)
+		listener->callers[i].fd = -1;
+	listener->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	handle.address.sin_addr.s_addr = at->address;
-	if (bind(fd, address, size) < 0 || listen(fd, SOMAXCONN) < 0 ||
-		getsockname(fd, address, &size) < 0) {
-		result = failed("cannot listen", errno);
-		point_close(*listener);
+	if (listener->fd < 0 || bind(listener->fd, address, size) < 0 ||
+		listen(listener->fd, SOMAXCONN) < 0 ||
+		getsockname(listener->fd, address, &size) < 0 ||
+		getrandom(handle.key, KEY_BYTES, 0) != KEY_BYTES) {
+		enum nccl_result result = failed("cannot listen", errno);
+
+		point_close_listener(listener);
 		return result;
 	}
+	memcpy(listener->key, handle.key, KEY_BYTES);
 	memset(to, 0, NCCL_HANDLE_BYTES);
 	memcpy(to, &handle, sizeof(handle));
+	*of = listener;
 	return NCCL_SUCCESS;
 }
 
@@ -119,6 +149,7 @@ enum nccl_result
 point_connect(int device, void *of, void **comm, void **device_comm)
 {
 	struct handle handle;
+	enum nccl_result result;
 	int fd;
 
 	(void)device, (void)device_comm;
@@ -131,33 +162,75 @@ point_connect(int device, void *of, void **comm, void **device_comm)
 	}
 	fd = handle.connecting > 0 ? handle.connecting - 1
 				   : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 ||
-		connect(fd, (const struct sockaddr *)&handle.address, sizeof(handle.address)) ==
-			0 ||
-		errno == EISCONN)
-		return stream_make(fd, true, comm);
-	if (errno != EINPROGRESS && errno != EALREADY) {
-		enum nccl_result result = failed("cannot connect", errno);
-
-		close(fd);
-		return result;
+	if (fd < 0)
+		return failed("cannot connect", errno);
+	if (connect(fd, (const struct sockaddr *)&handle.address, sizeof(handle.address)) == 0 ||
+		errno == EISCONN) {
+		/* A new socket has room for it. */
+		if (send(fd, handle.key, KEY_BYTES, MSG_NOSIGNAL) == KEY_BYTES)
+			return stream_make(fd, true, comm);
+	} else if (errno == EINPROGRESS || errno == EALREADY) {
+		handle.connecting = fd + 1;
+		memcpy(of, &handle, sizeof(handle));
+		return NCCL_SUCCESS;
 	}
-	handle.connecting = fd + 1;
-	memcpy(of, &handle, sizeof(handle));
-	return NCCL_SUCCESS;
+	result = failed("cannot connect", errno);
+	close(fd);
+	return result;
 }
 
+/* Read what has come of the key. 1: it is the key; 0: there will be more; below 0: it is another one, or none. */
+static int
+identify(const struct listener *listener, struct caller *caller)
+{
+	ssize_t n = recv(caller->fd, caller->key + caller->bytes, KEY_BYTES - caller->bytes, 0);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0)
+		return -1;
+	caller->bytes += (size_t)n;
+	if (caller->bytes < KEY_BYTES)
+		return 0;
+	return memcmp(caller->key, listener->key, KEY_BYTES) == 0 ? 1 : -1;
+}
+
+/* The connection of a caller who has the key; others, such as port scanners, are closed. */
 enum nccl_result
 point_accept(void *of, void **comm, void **device_comm)
 {
-	const struct stream *listener = of;
-	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct listener *listener = of;
+	int fd;
 
 	(void)device_comm;
 	*comm = NULL;
-	if (fd < 0 && (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR))
-		return NCCL_SUCCESS;
-	return stream_make(fd, false, comm);
+	while ((fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		struct caller *caller = &listener->callers[listener->next++ % CALLERS];
+
+		if (caller->fd >= 0)
+			close(caller->fd);
+		*caller = (struct caller){.fd = fd};
+		if (identify(listener, caller) > 0) {
+			caller->fd = -1;
+			return stream_make(fd, false, comm);
+		}
+	}
+	if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+		return failed("cannot accept", errno);
+	for (unsigned int i = 0; i < CALLERS; i++) {
+		struct caller *caller = &listener->callers[i];
+		int known = caller->fd >= 0 ? identify(listener, caller) : 0;
+
+		if (known == 0)
+			continue;
+		fd = caller->fd;
+		caller->fd = -1;
+		if (known > 0)
+			return stream_make(fd, false, comm);
+		INFO("a connection without the handle's key is closed");
+		close(fd);
+	}
+	return NCCL_SUCCESS;
 }
 
 /* *request NULL: all are in use. */
@@ -167,8 +240,8 @@ begin(struct stream *stream, void *data, int size, void **request)
 	struct message *message = &stream->messages[stream->next % NCCL_REQUESTS];
 
 	*request = NULL;
-	if (message->stream != NULL)
-		return NCCL_SUCCESS;
+	if (message->stream != NULL || stream->result != NCCL_SUCCESS)
+		return stream->result;
 	*message = (struct message){
 		.stream = stream,
 		.data = data,
@@ -227,6 +300,7 @@ move(struct stream *stream, struct message *message, bool *more)
 		return NCCL_SUCCESS;
 	size = message->header ^ MAGIC << 48;
 	if (size > message->size) {
+		message->moved = message->size + 1; /* it never ends */
 		WARN("a message of %#llx bytes for a buffer of %zu: has the peer another plug-in?",
 			(unsigned long long)size, message->size);
 		return NCCL_INTERNAL_ERROR;
@@ -246,20 +320,20 @@ point_test(void *request, int *done, int *sizes)
 {
 	struct message *asked = request;
 	struct stream *stream = asked->stream;
-	bool more = true;
+	bool more = stream->result == NCCL_SUCCESS;
 
 	*done = 0;
 	while (more && stream->moving != stream->next) {
 		struct message *message = &stream->messages[stream->moving % NCCL_REQUESTS];
-		enum nccl_result result = move(stream, message, &more);
 
-		if (result != NCCL_SUCCESS)
-			return result;
+		stream->result = move(stream, message, &more);
+		if (stream->result != NCCL_SUCCESS)
+			break;
 		if (ended(message))
 			stream->moving++;
 	}
 	if (!ended(asked))
-		return NCCL_SUCCESS;
+		return stream->result;
 	*done = 1;
 	if (sizes != NULL)
 		sizes[0] = (int)asked->size;

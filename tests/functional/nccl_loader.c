@@ -9,12 +9,14 @@
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -458,26 +460,92 @@ progress(struct comm *comms, unsigned int n, unsigned int steps)
 
 /* Point to point: to the next rank, from the one before */
 
+#define STRANGERS 40
+
+/* Connections to a listener that do not come from NCCL: silent, closed at once, with a part of a key, and with another. */
+static void
+call_as_strangers(const char *handle, int fds[STRANGERS])
+{
+	static const char bytes[64] = "GET / HTTP/1.0\r\n";
+	struct sockaddr_in address;
+
+	memcpy(&address, handle + sizeof(uint64_t), sizeof(address));
+	for (int i = 0; i < STRANGERS; i++) {
+		fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+		CHECK(connect(fds[i], (struct sockaddr *)&address, sizeof(address)) == 0,
+			"stranger %d: %m", i);
+		if (i % 4 == 1)
+			shutdown(fds[i], SHUT_RDWR);
+		else if (i % 4 > 1)
+			CHECK(send(fds[i], bytes, i % 4 == 2 ? 5 : sizeof(bytes), 0) > 0, "send");
+	}
+}
+
+/* To the next rank, and from the one before; strangers call first. */
+static void
+link_up(const char *name, void **to, void **from)
+{
+	char handle[NCCL_HANDLE_BYTES];
+	int strangers[STRANGERS];
+	void *listener;
+
+	CALL(net->listen(0, handle, &listener));
+	call_as_strangers(handle, strangers);
+	put(name, handle, sizeof(handle));
+	get(name, (rank + 1) % ranks, handle, sizeof(handle));
+	*to = *from = NULL;
+	while (*to == NULL || *from == NULL) {
+		if (*to == NULL)
+			CALL(net->connect(0, handle, to, NULL));
+		if (*from == NULL)
+			CALL(net->accept(listener, from, NULL));
+	}
+	CALL(net->close_listener(listener));
+	for (int i = 0; i < STRANGERS; i++)
+		close(strangers[i]);
+}
+
+/* A message that is larger than the receiver's buffer, which may have no bytes. Both sides hear of the error again and again. */
+static void
+too_large(unsigned int bytes)
+{
+	static char data[1000];
+	void *to, *from, *send, *receive = NULL, *at = data;
+	enum nccl_result result = NCCL_SUCCESS;
+	char name[32];
+	int done = 0, size = (int)bytes;
+
+	snprintf(name, sizeof(name), "large-%u", bytes);
+	link_up(name, &to, &from);
+	CALL(net->isend(to, data, sizeof(data), 1, NULL, &send));
+	CALL(net->irecv(from, 1, &at, &size, &(int){1}, &(void *){NULL}, &receive));
+	while (done == 0)
+		CALL(net->test(send, &done, NULL));
+	for (done = 0; result == NCCL_SUCCESS;) {
+		result = net->test(receive, &done, &size);
+		CHECK(done == 0, "a message of %d bytes in a buffer of %u", size, bytes);
+	}
+	for (int i = 0; i < 3; i++)
+		CHECK(net->test(receive, &done, &size) == result && done == 0,
+			"success after an error");
+	CHECK(net->irecv(from, 1, &at, &size, &(int){1}, &(void *){NULL}, &receive) == result,
+		"a connection that failed is used again");
+	printf("error %d\n", result);
+	strcat(name, "-end");
+	barrier(name, ranks);
+	CALL(net->close_send(to));
+	CALL(net->close_recv(from));
+}
+
 static void
 messages(unsigned int n)
 {
-	char handle[NCCL_HANDLE_BYTES], *sent = malloc(STEPS * (SLOT + 1)),
-					*got = malloc(STEPS * (SLOT + 1));
-	void *listener, *to = NULL, *from = NULL, *sends[STEPS] = {0}, *receives[STEPS] = {0},
-			*data;
+	char *sent = malloc(STEPS * (SLOT + 1)), *got = malloc(STEPS * (SLOT + 1));
+	void *to, *from, *sends[STEPS] = {0}, *receives[STEPS] = {0}, *data;
 	unsigned int posted[2] = {0}, ended[2] = {0}, before = (rank + ranks - 1) % ranks;
 	int done, size;
 
-	CALL(net->listen(0, handle, &listener));
-	put("messages", handle, sizeof(handle));
-	get("messages", (rank + 1) % ranks, handle, sizeof(handle));
-	while (to == NULL || from == NULL) {
-		if (to == NULL)
-			CALL(net->connect(0, handle, &to, NULL));
-		if (from == NULL)
-			CALL(net->accept(listener, &from, NULL));
-	}
-	CALL(net->close_listener(listener));
+	link_up("messages", &to, &from);
 	while (ended[0] < n || ended[1] < n) {
 		unsigned int slot = posted[0] % STEPS;
 
@@ -551,6 +619,9 @@ fail(struct comm *comm)
 			post(comm);
 		result = finish(comm);
 	}
+	/* NCCL tests again. */
+	for (int i = 0; i < 3; i++)
+		CHECK(finish(comm) == result, "another result after an error");
 	printf("error %d\n", result);
 }
 
@@ -617,6 +688,8 @@ main(int argc, char **argv)
 			all();
 		else if (strcmp(scenario, "messages") == 0)
 			messages(100);
+		else if (strcmp(scenario, "large") == 0)
+			too_large(0), too_large(10);
 		else if (strcmp(scenario, "aborted") == 0)
 			aborted();
 		else if (strcmp(scenario, "killed") == 0)

@@ -60,8 +60,8 @@ def worked(outputs):
 
 @case
 def tables_and_failures():
-    """Tables 8 to 12 with two communicators, 8 steps in flight, all types and operations; messages from host to host. At
-    the same time other programs abort with steps in flight, lose a rank, and wait for one that never comes."""
+    """Tables 8 to 12 with two communicators, 8 steps in flight, all types and operations; messages from host to host, past
+    strangers who connect first. At the same time other programs abort with steps in flight, lose a rank, and wait for one that never comes."""
     draw = seed()
     with MpiRack(hosts=RANKS) as rack:
         rack.start_switch()
@@ -74,6 +74,8 @@ def tables_and_failures():
         alone = start(rack, 'absent', draw.getrandbits(63), WEIR_NCCL_TIMEOUT_S='1')
         working = start(rack, 'all', draw.getrandbits(63))
         worked(finished(start(rack, 'messages', draw.getrandbits(63))))
+        for output in finished(start(rack, 'large', draw.getrandbits(63))):
+            check(len(re.findall(r'WARN .*a message of 0x3e8 bytes for a buffer of (?:0|10):.*\nerror 3', output)) == 2, '%s', output)
         worked(finished(working))
         aborted(finished(aborting))
         absent(finished(alone)[:-1])
