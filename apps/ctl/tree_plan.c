@@ -85,27 +85,28 @@ tree_ranks(json_t *job)
 	return get(job, "tree") != NULL ? tree_count(job, "tree.ranks") : ranks_of(job);
 }
 
-/* The largest packet to a parent: elements of 4 bytes (of 8: half as many), bitmap and tag. */
+/* The largest packet to a parent: elements of 4 bytes (of 8: half as many), bitmap, and tag or CRC. */
 static double
 bytes_up(json_t *job)
 {
 	return HEADERS + 4 * setting_number(job, "elements") + WEIR_BITMAP_BYTES +
-		(get_true(job, "authenticate") ? WEIR_TAG_BYTES : 0);
+		(get_true(job, "authenticate") ? WEIR_TAG_BYTES : 0) +
+		(strcmp(setting(job, "integrity").text, "none") != 0 ? WEIR_CRC_BYTES : 0);
 }
 
 /* -- the plan that --switches and --sizes make */
 
-/* Settings that must be equal on all switches: docs/tree.md, "Timeouts". */
-static const char *const equal[] = {"window", "elements", "type", "op", "policy", "deterministic",
-	"narrow", "authenticate", "rejoin"};
-
+/* A setting that must be equal on all switches, as all are but these: docs/tree.md, "Timeouts". */
 static bool
 must_be_equal(const char *key)
 {
-	for (size_t i = 0; i < sizeof(equal) / sizeof(equal[0]); i++)
-		if (strcmp(equal[i], key) == 0)
-			return true;
-	return false;
+	static const char *const own[] = {"timeout_ms", "rate_mbit", "dead_after_ms", "results",
+		"alltoall", "generation", "expire_s", "temporary"};
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (strcmp(own[i], key) == 0)
+			return false;
+	return strcmp(default_of(key), "-") != 0;
 }
 
 /* The settings of the leaves; of the parents, with twice the time. */
@@ -265,12 +266,13 @@ check_settings(const struct tree *tree, const struct place *child, const struct 
 	       timeout_above = setting_number(above, "timeout_ms"),
 	       dead_above = setting_number(above, "dead_after_ms");
 
-	for (size_t i = 0; i < sizeof(equal) / sizeof(equal[0]); i++) {
-		struct units_text a = setting(below, equal[i]), b = setting(above, equal[i]);
+	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+		const char *key = defaults[i].key;
+		struct units_text a = setting(below, key), b = setting(above, key);
 
-		if (strcmp(a.text, b.text) != 0)
-			return wrong(tree, child, parent, "%s is %s and %s: it must be equal",
-				equal[i], a.text, b.text);
+		if (must_be_equal(key) && strcmp(a.text, b.text) != 0)
+			return wrong(tree, child, parent, "%s is %s and %s: it must be equal", key,
+				a.text, b.text);
 	}
 	if (strcmp(setting(below, "elements").text, "0") == 0)
 		return wrong(tree, child, parent,

@@ -108,6 +108,15 @@ def the_plan_is_printed():
         check([s['name'] for s in plan['switches']] == NAMES[2:] + NAMES[:2], '%s', plan)
         check(plan == saved(switches, '--timeout-ms', '500', '--elements', '1024'), '--json differs')
         says(create(switches, '--dry-run', '--save', folder), 1, 'Is a directory')
+        # What must be equal goes to the parents, too; and what is each switch's own does not.
+        words = ['--elements', '1024', '--integrity', 'crc32c', '--policy', 'partial', '--deterministic', '--narrow', '--window', '8',
+                 '--type', 'int32', '--op', 'max', '--rate-mbit', '7']
+        jobs = [s['job'] for s in saved(switches, *words)['switches']]
+        for key, value in (('integrity', 'crc32c'), ('policy', 'partial'), ('deterministic', True), ('narrow', True),
+                           ('window', 8), ('type', 'int32'), ('op', 'max')):
+            check(all(made[key] == value for made in jobs), '%s: %s', key, jobs)
+        check([made.get('rate_mbit') for made in jobs] == [None, None, 7, 7], '%s', jobs)
+        check(' 4190\n' in good(create(switches, '--dry-run', *words)), 'no bytes for the CRC')
         # On a narrow terminal nothing is wider than it.
         out = ctl(None, 'tree', 'create', 'ring', '--switches', named(switches), '--sizes', '4,2', '--dry-run',
                   columns=60).out
@@ -242,6 +251,7 @@ EDITS = [
     ([('spine1', 'op', 'max')], 'op is sum and max'),
     ([('spine1', 'deterministic', True)], 'deterministic is false and true'),
     ([('leaf1', 'narrow', True)], 'narrow is true and false'),
+    ([('spine1', 'integrity', 'crc32c')], 'integrity is none and crc32c'),
     ([('leaf1', 'authenticate', True)], 'authenticate is true and false'),
     ([('leaf1', 'rejoin', 'wait')], 'rejoin is wait and revoke'),
     ([(name, 'rejoin', 'wait') for name in NAMES], 'rejoin must be revoke'),
