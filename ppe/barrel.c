@@ -11,8 +11,8 @@
 #define ROUNDS 8
 
 /* Tests that turn workers by hand have their own clock. */
-#ifndef BARREL_TSC
-#define BARREL_TSC rte_rdtsc
+#ifndef BARREL_CLOCK
+#define BARREL_CLOCK ppe_clock_read
 #endif
 
 /* The functions of a turn are compiled without and with a trace (`traced` is constant), so that they need not test
@@ -375,7 +375,7 @@ note_time(struct ppe_worker *worker, unsigned int work)
 	if (work == 0)
 		worker->seen = worker->now;
 	else
-		worker->now = BARREL_TSC();
+		worker->now = BARREL_CLOCK(worker);
 	if (unlikely(worker->away || worker->behind > 0 || worker->gave_up))
 		catch_up(worker);
 }
@@ -490,7 +490,7 @@ ppe_barrel(void *arg)
 	ppe_idle_prepare(&ppe->config);
 	rte_rcu_qsbr_thread_register(ppe->qsbr, worker->id);
 	rte_rcu_qsbr_thread_online(ppe->qsbr, worker->id);
-	worker->begun = rte_rdtsc();
+	worker->begun = ppe_clock();
 	ppe_timer_arm(worker, worker->begun);
 
 	/* Acquire: see what the control thread wrote before it changed the state. */
@@ -498,7 +498,7 @@ ppe_barrel(void *arg)
 		struct ppe_trace *trace = __atomic_load_n(&ppe->trace, __ATOMIC_ACQUIRE);
 		unsigned int work;
 
-		begin_turn(worker, rte_rdtsc());
+		begin_turn(worker, BARREL_CLOCK(worker));
 		/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
 		table = __atomic_load_n(&ppe->table, __ATOMIC_ACQUIRE);
 		if (unlikely(table != worker->table))

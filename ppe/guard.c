@@ -84,7 +84,7 @@ set_policers(struct guard *guard, unsigned int nb_ports)
 		PPE_POLICERS(X)
 #undef X
 	};
-	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+	uint64_t hz = rte_get_tsc_hz(), now = ppe_clock();
 
 	for (unsigned int p = 0; p < nb_ports; p++)
 		for (unsigned int i = 0; i < GUARD_POLICERS; i++)

@@ -39,7 +39,7 @@ ppe_idle_prepare(const struct ppe_config *config)
 static void
 rest(const struct ppe_worker *worker)
 {
-	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc(), wake = ppe_timer_wake(worker);
+	uint64_t hz = rte_get_tsc_hz(), now = ppe_clock(), wake = ppe_timer_wake(worker);
 	uint64_t ns = worker->ppe->config.idle_sleep_us * UINT64_C(1000);
 	struct timespec t = {0};
 
@@ -58,12 +58,12 @@ rest(const struct ppe_worker *worker)
 static bool
 yield(struct ppe_worker *worker)
 {
-	uint64_t before = rte_rdtsc(), took;
+	uint64_t before = ppe_clock(), took;
 
 	if (before < worker->yield_at)
 		return false;
 	sched_yield();
-	took = rte_rdtsc() - before;
+	took = ppe_clock() - before;
 	if ((double)took <= LONG_YIELD_S * (double)rte_get_tsc_hz()) {
 		worker->long_yields = 0;
 	} else {

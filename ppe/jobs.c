@@ -206,10 +206,10 @@ static bool
 wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, void *), void *arg)
 {
 	/* Use the clock: on a busy machine a sleep takes longer. */
-	const uint64_t limit = rte_get_tsc_hz() / 1000000 * WAIT_US, began = rte_rdtsc();
+	const uint64_t limit = rte_get_tsc_hz() / 1000000 * WAIT_US, began = ppe_clock();
 
 	while (!over(ppe, arg)) {
-		if (rte_rdtsc() - began >= limit)
+		if (ppe_clock() - began >= limit)
 			return false;
 		rte_delay_us_sleep(POLL_US);
 	}

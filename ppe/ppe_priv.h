@@ -95,6 +95,9 @@ void ppe_idle_prepare(const struct ppe_config *config);
 /* From now on the calling thread's sleeps are as short as asked for, within a few us. ppe/idle.c */
 void ppe_sleep_exactly(void);
 
+/* The time, which is never before worker->now. ppe/timer.c */
+uint64_t ppe_clock_read(const struct ppe_worker *worker);
+
 /* Start threads for the timer slices that are due, while a context is free. Returns how many.
  * ppe/timer.c */
 unsigned int ppe_timer_launch(struct ppe_worker *worker);

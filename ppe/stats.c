@@ -71,7 +71,7 @@ ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats)
 void
 ppe_port_queue_read(const struct ppe *ppe, unsigned int port, struct ppe_port_queue *queue)
 {
-	const uint64_t now = rte_rdtsc();
+	const uint64_t now = ppe_clock();
 
 	memset(queue, 0, sizeof(*queue));
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {

@@ -5,6 +5,22 @@
 
 #include "ppe/ppe_priv.h"
 
+uint64_t ppe_clock_step;
+
+uint64_t
+ppe_clock_read(const struct ppe_worker *worker)
+{
+	uint64_t now = ppe_clock();
+
+	if (likely((int64_t)(now - worker->now) >= 0))
+		return now;
+	/* For the others, time stands still until the first worker was here. */
+	if (worker->id == 0)
+		__atomic_store_n(
+			&ppe_clock_step, ppe_clock_step + (worker->now - now), __ATOMIC_RELAXED);
+	return worker->now;
+}
+
 int
 ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer)
 {

@@ -629,11 +629,11 @@ still_out(const struct ppe *ppe)
 static bool
 all_return(const struct ppe *ppe)
 {
-	const uint64_t limit = rte_get_tsc_hz() / 1000 * RETURN_MS, began = rte_rdtsc();
+	const uint64_t limit = rte_get_tsc_hz() / 1000 * RETURN_MS, began = ppe_clock();
 	int w;
 
 	while ((w = still_out(ppe)) >= 0) {
-		if (rte_rdtsc() - began >= limit) {
+		if (ppe_clock() - began >= limit) {
 			LOG(ERR, "worker %d is stuck: it did not stop within %d ms\n", w,
 				RETURN_MS);
 			return false;

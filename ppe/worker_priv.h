@@ -9,10 +9,23 @@
 #include <stdint.h>
 
 #include <rte_common.h>
+#include <rte_cycles.h>
 #include <rte_ring.h>
 
 #include "ppe/ppe.h"
 #include "ppe/program.h"
+
+/*
+ * The clock of the engine, in cycles of the TSC. The TSC goes back when a machine is suspended or restored from a snapshot:
+ * the step grows by as much then, so that timers, deadlines and ages go on.
+ */
+extern uint64_t ppe_clock_step; /* worker 0: rw, others: ro */
+
+static inline uint64_t
+ppe_clock(void)
+{
+	return rte_rdtsc() + __atomic_load_n(&ppe_clock_step, __ATOMIC_RELAXED);
+}
 
 #define PPE_FLOWS       1024 /* reorder slots; a power of two */
 #define PPE_MATCHES_MAX 16

@@ -266,7 +266,7 @@ age_of(const struct collective *state, const struct block *block)
 {
 	uint64_t now = state->worker->now;
 
-	return (unlikely(now == block->opened) ? rte_rdtsc() : now) - block->opened;
+	return (unlikely(now == block->opened) ? ppe_clock() : now) - block->opened;
 }
 
 static void

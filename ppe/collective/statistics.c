@@ -55,7 +55,7 @@ read_joins(const struct job_home *home, uint8_t source, uint64_t now, uint64_t h
 static void
 read_membership(const struct job_home *home, unsigned int source_end, struct ppe_job_stats *stats)
 {
-	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+	uint64_t hz = rte_get_tsc_hz(), now = ppe_clock();
 
 	memcpy(stats->present, home->present, sizeof(stats->present));
 	for (unsigned int s = 0; s < source_end; s++)
@@ -91,7 +91,7 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 {
 	const struct job_shard *js = shard;
 	const struct pktbuf_endpoint *endpoint = &js->endpoint[source];
-	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+	uint64_t hz = rte_get_tsc_hz(), now = ppe_clock();
 	uint64_t waited_us;
 
 	stats->last += js->late[source].last;
@@ -134,7 +134,7 @@ collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_
 	const struct job_shard *js = shard;
 	const struct parent *known = &js->up->parent[parent];
 	const struct parent_join *join;
-	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+	uint64_t hz = rte_get_tsc_hz(), now = ppe_clock();
 
 	stats->generation = known->generation;
 	for (unsigned int i = 0; i < js->up->nb_serving; i++)
@@ -190,7 +190,7 @@ collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe
 	unsigned int max)
 {
 	const struct job_shard *js = shard;
-	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+	uint64_t hz = rte_get_tsc_hz(), now = ppe_clock();
 	unsigned int n = 0;
 
 	const struct block *listed = NULL;

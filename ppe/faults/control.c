@@ -208,7 +208,7 @@ settle(struct ppe *ppe, unsigned int *stuck)
 static void
 publish(struct ppe *ppe, struct ppe_fault_set *set)
 {
-	const uint64_t limit = rte_get_tsc_hz() / 1000000 * WAIT_US, began = rte_rdtsc();
+	const uint64_t limit = rte_get_tsc_hz() / 1000000 * WAIT_US, began = ppe_clock();
 	unsigned int stuck;
 
 	ppe->former_faults = ppe->faults;
@@ -219,7 +219,7 @@ publish(struct ppe *ppe, struct ppe_fault_set *set)
 	for (unsigned int w = 0; !ppe_running(ppe) && w < ppe->config.workers; w++)
 		ppe_take_faults(ppe->worker[w], set);
 	while (!settle(ppe, &stuck)) {
-		if (rte_rdtsc() - began >= limit) {
+		if (ppe_clock() - began >= limit) {
 			LOG(WARNING, "worker %u is stuck: it has not taken the new faults yet\n",
 				stuck);
 			return;
@@ -268,7 +268,7 @@ ppe_faults_read(const struct ppe *ppe, struct ppe_fault_stats *stats)
 
 	memset(stats, 0, sizeof(*stats));
 	if (set != NULL)
-		stats->elapsed_us = (rte_rdtsc() - set->epoch) / (set->hz / 1000000);
+		stats->elapsed_us = (ppe_clock() - set->epoch) / (set->hz / 1000000);
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
 		const struct ppe_worker *worker = ppe->worker[w];
 		unsigned int sites = ppe_fault_sites(worker);

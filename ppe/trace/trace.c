@@ -40,7 +40,7 @@ ppe_trace_step(
 	struct ppe_worker *worker, enum ppe_event_kind kind, unsigned int port, unsigned int value)
 {
 	struct ppe_tracer *tracer = worker->tracer;
-	uint64_t end = rte_rdtsc();
+	uint64_t end = ppe_clock();
 
 	if (value > 0)
 		step(tracer, kind, port, value, end);
@@ -72,7 +72,7 @@ ppe_trace_turn_end(struct ppe_worker *worker, unsigned int work)
 		return;
 	}
 	turn->value = work;
-	turn->cycles = (uint32_t)RTE_MIN(rte_rdtsc() - turn->tsc, (uint64_t)UINT32_MAX);
+	turn->cycles = (uint32_t)RTE_MIN(ppe_clock() - turn->tsc, (uint64_t)UINT32_MAX);
 }
 
 static unsigned int
@@ -179,7 +179,7 @@ ppe_trace_run(struct ppe_worker *worker, struct ppe_thread *thread)
 			.program = event->program,
 		};
 	}
-	end = rte_rdtsc();
+	end = ppe_clock();
 	event->cycles = (uint32_t)RTE_MIN(end - event->tsc, (uint64_t)UINT32_MAX);
 	tracer->clock = end;
 	return next;
@@ -190,7 +190,7 @@ ppe_trace_note_block(struct ppe_tracer *tracer, enum ppe_event_kind kind, uint64
 {
 	tracer->blocks++;
 	*next_event(tracer) =
-		(struct ppe_event){.tsc = rte_rdtsc(), .id = key, .kind = (uint8_t)kind};
+		(struct ppe_event){.tsc = ppe_clock(), .id = key, .kind = (uint8_t)kind};
 }
 
 /* Ordinary memory, not EAL's, so that a switch without spare memory can be traced. */
@@ -267,7 +267,7 @@ prepare(struct ppe *ppe)
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		if (ppe->table->jobs.by_id[id] != NULL)
 			memcpy(trace->job[id], ppe->table->jobs.by_id[id]->name, PPE_JOB_NAME_MAX);
-	trace->begin = rte_rdtsc();
+	trace->begin = ppe_clock();
 	tracing->until = trace->begin + trace->ms * (trace->hz / 1000);
 	/* Release: the rings before their address. */
 	__atomic_store_n(&ppe->trace, trace, __ATOMIC_RELEASE);
@@ -295,7 +295,7 @@ note_change(struct ppe_trace *trace, enum ppe_trace_change_kind kind, const stru
 		return;
 	}
 	*change =
-		(struct ppe_trace_change){.tsc = rte_rdtsc(), .kind = (uint8_t)kind, .id = job->id};
+		(struct ppe_trace_change){.tsc = ppe_clock(), .kind = (uint8_t)kind, .id = job->id};
 	memcpy(change->name, job->name, sizeof(change->name));
 	trace->changes++;
 }
@@ -328,7 +328,7 @@ int
 ppe_trace_done(struct ppe *ppe)
 {
 	struct ppe_tracing *tracing = &ppe->tracing;
-	uint64_t now = rte_rdtsc();
+	uint64_t now = ppe_clock();
 
 	if (tracing->trace == NULL)
 		return -ENOENT;
@@ -369,7 +369,7 @@ ppe_trace_abandon(struct ppe *ppe)
 	if (tracing->trace == NULL)
 		return;
 	if (!tracing->over)
-		switch_off(ppe, rte_rdtsc());
+		switch_off(ppe, ppe_clock());
 	tracing->abandoned = true;
 }
 
@@ -389,7 +389,7 @@ ppe_trace_start(struct ppe *ppe, unsigned int ms, unsigned int events)
 	if (trace == NULL)
 		return -ENOMEM;
 	trace->ms = ms;
-	trace->begin = trace->end = rte_rdtsc();
+	trace->begin = trace->end = ppe_clock();
 	ppe->tracing = (struct ppe_tracing){.trace = trace};
 	return 0;
 }

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#include <rte_cycles.h>
+
+#include "ppe/ppe_priv.h"
 #include "tests/eal/life.h"
 
 Test(ppe_life, partial_result_tells_who_is_in, .timeout = 90)
@@ -32,6 +35,33 @@ Test(ppe_life, partial_result_tells_who_is_in, .timeout = 90)
 	memcpy(&got, payload, 4);
 	cr_expect_eq(got, 1);
 	expect_drop(PPE_DROP_LATE, 1);
+	stop();
+}
+
+/* As when the machine is suspended, once before a block is open and once while it waits. */
+Test(ppe_life, stragglers_are_found_after_the_tsc_goes_back, .timeout = 90)
+{
+	const uint8_t *payload;
+	unsigned int bytes;
+	uint16_t generation;
+	uint64_t hour;
+
+	start(PPE_POLICY_PARTIAL, 50);
+	hour = 3600 * rte_get_tsc_hz();
+	generation = rig_join(&rig, 0, false);
+	for (uint32_t block = 0; block < 3; block++) {
+		struct weir_header h = rig_contribution(1, generation, 1, block, 8);
+
+		if (block < 2)
+			__atomic_sub_fetch(&ppe_clock_step, hour, __ATOMIC_RELAXED);
+		offer(&h, 32);
+		if (block == 1)
+			__atomic_sub_fetch(&ppe_clock_step, hour, __ATOMIC_RELAXED);
+		for (unsigned int s = 0; s < 2; s++) {
+			h = expect(s, WEIR_STATUS_PARTIAL, &payload, &bytes);
+			cr_expect_eq(h.block_id, block);
+		}
+	}
 	stop();
 }
 

@@ -37,7 +37,7 @@ ppe_timer_wake(const struct ppe_worker *worker)
 	return next_timer;
 }
 
-#define rte_rdtsc()        clock_ns
+#define ppe_clock()        clock_ns
 #define rte_get_tsc_hz()   HZ
 #define sched_yield()      yield_of_test()
 #define nanosleep(t, left) nanosleep_of_test(t)
