@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weirctl run: a command whose MPI programs use the switch, in a name space of jobs that ends with the command. */
+#include <dlfcn.h>
 #include <err.h>
 #include <errno.h>
 #include <signal.h>
@@ -115,16 +116,35 @@ set_passed(void)
 	free(list);
 }
 
-/* The library that MPI's calls go through first, on all ranks. ld.so finds one without a slash where it finds all
- * libraries. */
+/* The name of the library for ld.so, which finds one without a slash where it finds all libraries. NULL: ld.so could not
+ * load it, and would say so in each process of the command, which would then run on MPI. */
+static char *
+find_library(const char *given)
+{
+	bool path = strchr(given, '/') != NULL;
+	char *library;
+
+	if (asprintf(&library, path ? "%s" : "libweir-mpi-%s.so", given) < 0)
+		err(CTL_REFUSED, "LD_PRELOAD");
+	if (dlopen(library, RTLD_LAZY | RTLD_LOCAL) != NULL)
+		return library;
+	ctl_say("run: --preload %s: %s%s", given, dlerror(),
+		path ? ""
+		     : ": install the package weir-mpich or weir-openmpi, or give the library's "
+		       "path");
+	free(library);
+	return NULL;
+}
+
+/* The library that MPI's calls go through first, on all ranks. */
 static void
 preload(const char *library)
 {
 	const char *others = getenv("LD_PRELOAD");
 	char *all;
 
-	if (asprintf(&all, strchr(library, '/') != NULL ? "%s%s%s" : "libweir-mpi-%s.so%s%s",
-		    library, others != NULL ? ":" : "", others != NULL ? others : "") < 0)
+	if (asprintf(&all, "%s%s%s", library, others != NULL ? ":" : "",
+		    others != NULL ? others : "") < 0)
 		err(CTL_REFUSED, "LD_PRELOAD");
 	set("LD_PRELOAD", all);
 	free(all);
@@ -137,7 +157,7 @@ preload(const char *library)
  * line with -x; so only set_passed() does that. mpiexec of MPICH, srun and torchrun pass all.
  */
 static void
-set_environment(const struct ctl *ctl, const char *space)
+set_environment(const struct ctl *ctl, const char *space, const char *library)
 {
 	const char *settings = getenv("WEIR_SETTINGS");
 
@@ -147,8 +167,8 @@ set_environment(const struct ctl *ctl, const char *space)
 		set("WEIR_TOKEN_FILE", ctl->options.token_file);
 	if (ctl->options.ca_file != NULL)
 		set("WEIR_CA", ctl->options.ca_file);
-	if (ctl->options.preload != NULL) {
-		preload(ctl->options.preload);
+	if (library != NULL) {
+		preload(library);
 		return;
 	}
 	set("OMPI_MCA_coll_weir_enable", "1");
@@ -213,22 +233,25 @@ int
 command_run(struct ctl *ctl)
 {
 	static const int all[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-	char space[NUMBERED];
+	char space[NUMBERED], *library = NULL;
 	sigset_t passed, mask;
 	int ready, ended;
 	pid_t child;
 
 	if (!name_space(ctl->options.space, space))
 		return CTL_USAGE;
+	if (ctl->options.preload != NULL && (library = find_library(ctl->options.preload)) == NULL)
+		return NOT_STARTED;
 	ready = is_ready(ctl, space);
 	if (ready == CTL_USAGE)
 		return ready;
 	if (ready == CTL_OK) {
-		set_environment(ctl, space);
+		set_environment(ctl, space, library);
 	} else {
 		set("OMPI_MCA_coll_weir_enable", "0");
 		ctl_say("run: %s runs without Weir", ctl->options.command[0]);
 	}
+	free(library);
 	sigemptyset(&passed);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		sigaddset(&passed, all[i]);

@@ -75,23 +75,41 @@ def the_command_gets_the_switch_and_a_name_space():
         check(len(api.asked) == asked, 'a wrong command line asks the switch: %s', api.asked[asked:])
 
 
+@contextlib.contextmanager
+def libraries():
+    """A folder where ld.so finds libraries by the names of those for MPI."""
+    with open('/proc/self/maps') as file:
+        some = re.search(r'/\S*/libm\.so\S*', file.read()).group()
+    with tempfile.TemporaryDirectory(prefix='weir-run-') as folder:
+        for name in ('mpich', 'openmpi'):
+            os.symlink(some, os.path.join(folder, 'libweir-mpi-%s.so' % name))
+        yield folder
+
+
 @case
 def a_library_is_preloaded_where_asked():
-    with played() as api:
-        # ld.so says that the library is not there; it then runs the command without.
+    with played() as api, libraries() as folder:
         def preloaded(*words, **env):
-            run = ctl(api.address, 'run', *words, 'env', **env)
+            run = ctl(api.address, 'run', *words, 'env', LD_LIBRARY_PATH=folder, **env)
             check(run.status == 0, '%s', run)
             return dict(line.split('=', 1) for line in run.out.splitlines() if '=' in line)
 
         seen = preloaded('--preload', 'mpich')
         check(seen['LD_PRELOAD'] == 'libweir-mpi-mpich.so' and 'OMPI_MCA_coll_weir_enable' not in seen, '%s', seen)
-        check(preloaded('--preload', '/x/lib.so')['LD_PRELOAD'] == '/x/lib.so', 'a path')
+        path = os.path.join(folder, 'libweir-mpi-mpich.so')
+        check(preloaded('--preload', path)['LD_PRELOAD'] == path, 'a path')
         seen = preloaded('--preload', 'openmpi', LD_PRELOAD='/y.so', OMPI_MCA_mca_base_env_list='A;B=1')
         check(seen['LD_PRELOAD'] == 'libweir-mpi-openmpi.so:/y.so', 'beside another')
         passed = seen['OMPI_MCA_mca_base_env_list'].split(';')
         check(passed[0] == 'LD_PRELOAD' and set(passed[1:-2]) == {'WEIR_SWITCH', 'WEIR_NAMESPACE'}, '%s', passed)
         check(passed[-2:] == ['A', 'B=1'], '%s', passed)
+        asked = len(api.asked)
+        for library, why in (('mpich', r'libweir-mpi-mpich\.so: cannot open .*: install the package weir-mpich'),
+                             (os.path.join(folder, 'none.so'), r'none\.so: cannot open'), (__file__, 'invalid ELF header')):
+            run = ctl(api.address, 'run', '--preload', library, 'echo', 'it runs', LD_LIBRARY_PATH='/nowhere')
+            says(run, 126, 'run: --preload .*' + why)
+            check(run.out == '' and run.err.count('\n') == 1, '%s', run)
+        check(len(api.asked) == asked, 'the switch is asked: %s', api.asked[asked:])
 
 
 @case
@@ -251,10 +269,10 @@ def a_terminal_that_hangs_up_tells_the_command():
 
 @case
 def without_a_switch_the_command_runs_on_mpi():
-    with tempfile.TemporaryDirectory(prefix='weir-run-') as folder:
+    with libraries() as folder:
         for words in ((), ('--preload', 'mpich')):
             run = ctl('unix:%s/none' % folder, 'run', *words, '--', 'sh', '-c',
-                      'echo $OMPI_MCA_coll_weir_enable $WEIR_NAMESPACE $LD_PRELOAD; exit 4')
+                      'echo $OMPI_MCA_coll_weir_enable $WEIR_NAMESPACE $LD_PRELOAD; exit 4', LD_LIBRARY_PATH=folder)
             check(run.status == 4 and run.out == '0\n', '%s', run)
             check(re.search('is the switch running', run.err) and run.err.endswith('weirctl: run: sh runs without Weir\n'),
                   '%s', run)
