@@ -472,6 +472,10 @@ def parse(content, name):
         raise ScenarioError('%s:%d:%d: %s' % (name, error.lineno, error.colno, error.msg)) from None
     except Wrong as wrong:
         raise ScenarioError('%s: %s' % (name, ': '.join(filter(None, (wrong.path, wrong.reason))))) from None
+    except ValueError:  # of int()
+        raise ScenarioError('%s: a number has too many digits' % name) from None
+    except RecursionError:
+        raise ScenarioError('%s: arrays or objects are nested too deeply' % name) from None
     made['name'] = re.sub(r'\.json$', '', os.path.basename(name))
     made['file'] = name
     return made

@@ -176,7 +176,10 @@ def a_rank_reaches_a_top_on_one_way():
 @case
 def texts_that_are_no_scenario():
     for text, reason in (('{', r'x\.json:1:2: '), ('[]', r'x\.json: \[\] is not an object'),
-                         ('{"about": "a", "about": "b"}', r'x\.json: about: is there twice')):
+                         ('{"about": "a", "about": "b"}', r'x\.json: about: is there twice'),
+                         ('{"seed": %s}' % ('9' * 5000), r'x\.json: a number has too many digits$'),
+                         ('[' * 100000, r'x\.json: arrays or objects are nested too deeply$'),
+                         ('{"a":' * 100000, r'x\.json: arrays or objects are nested too deeply$')):
         try:
             parse(text, 'x.json')
         except ScenarioError as error:
