@@ -127,7 +127,6 @@ class Play:
             self.undo.remove(item)
             self.do(item[1], undoing=True)
         while actions and self.due(actions[0], now):
-            self.last = time.monotonic()
             self.do(actions.pop(0))
 
     def due(self, action, now):
@@ -149,6 +148,7 @@ class Play:
         self.stage.set_faults(faults, self.seed)
 
     def do(self, action, undoing=False):
+        """Some take long, as the start of a switch. after_ms and for_ms count from when they are done."""
         what, after = action['do'], action['for_ms']
         if what == 'faults':
             for switch in self.stage.switches.values():
@@ -168,8 +168,11 @@ class Play:
                 self.missed.append(action)
             undo = dict(action, for_ms=None, do={'kill': 'start', 'stop': 'continue',
                                                  'link_down': 'link_up'}.get(what))
+        done = time.monotonic()
+        if not undoing:
+            self.last = done
         if after is not None:
-            self.undo.append((time.monotonic() + after / 1000, undo))
+            self.undo.append((done + after / 1000, undo))
 
     def to_switch(self, what, name):
         switch = self.stage.switches[name]

@@ -9,6 +9,7 @@ import types
 
 from faults import Ended, module
 
+import play
 from tap import case, check, main
 from verdict import Outcome
 
@@ -101,6 +102,32 @@ def what_the_switch_refuses_is_told():
     check(run.status == 1 and 'faults.rules[0].port' in run.output, '%s', run)
     run = Ended('run', tiny({'options': {'windw': 64}}))
     check(run.status == 1 and 'jobs[0].windw' in run.output, '%s', run)
+
+
+@case
+def times_count_from_when_an_action_is_done():
+    clock = [100.0]
+    made = object.__new__(play.Play)
+    made.began, made.last, made.undo, did = 100.0, 100.0, [], []
+
+    def slowly(what, _name):
+        clock[0] += 5
+        did.append((what, clock[0]))
+    made.to_switch = slowly
+    wanted = {'at_ms': 0, 'at_step': 0, 'for_ms': None, 'after_ms': 0, 'switch': True, 'link': None}
+    actions = [dict(wanted, do='stop', for_ms=1000), dict(wanted, do='kill', after_ms=1000)]
+    play.time, kept = types.SimpleNamespace(monotonic=lambda: clock[0]), play.time
+    try:
+        made.turn(actions)
+        check(did == [('stop', 105.0)] and made.undo[0][0] == 106.0, '%s, %s', did, made.undo)
+        clock[0] = 105.9
+        made.turn(actions)
+        check(len(did) == 1, 'too early: %s', did)
+        clock[0] = 106.0
+        made.turn(actions)
+        check(did[1:] == [('continue', 111.0), ('kill', 116.0)] and made.last == 116.0, '%s', did)
+    finally:
+        play.time = kept
 
 
 class Said:
