@@ -508,7 +508,7 @@ read_command(const struct ctl_command *command, int argc, char **argv)
 static char *
 about(void)
 {
-	char *help = NULL;
+	static char *help; /* for as long as the program runs */
 	size_t length;
 	FILE *out = open_memstream(&help, &length);
 
