@@ -200,13 +200,17 @@ enum nccl_result
 point_accept(void *of, void **comm, void **device_comm)
 {
 	struct listener *listener = of;
-	int fd;
+	int fd = -1;
 
 	(void)device_comm;
 	*comm = NULL;
-	while ((fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-		struct caller *caller = &listener->callers[listener->next++ % CALLERS];
+	for (unsigned int i = 0; i < CALLERS; i++) {
+		struct caller *caller;
 
+		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			break;
+		caller = &listener->callers[listener->next++ % CALLERS];
 		if (caller->fd >= 0)
 			close(caller->fd);
 		*caller = (struct caller){.fd = fd};
@@ -215,7 +219,7 @@ point_accept(void *of, void **comm, void **device_comm)
 			return stream_make(fd, false, comm);
 		}
 	}
-	if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
 		return failed("cannot accept", errno);
 	for (unsigned int i = 0; i < CALLERS; i++) {
 		struct caller *caller = &listener->callers[i];

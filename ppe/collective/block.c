@@ -265,8 +265,10 @@ static uint64_t
 age_of(const struct collective *state, const struct block *block)
 {
 	uint64_t now = state->worker->now;
+	int64_t age;
 
-	return (unlikely(now == block->opened) ? ppe_clock() : now) - block->opened;
+	age = (int64_t)((unlikely(now == block->opened) ? ppe_clock() : now) - block->opened);
+	return age > 0 ? (uint64_t)age : 0; /* the TSC may have just gone back */
 }
 
 static void

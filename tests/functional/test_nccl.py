@@ -61,7 +61,8 @@ def worked(outputs):
 @case
 def tables_and_failures():
     """Tables 8 to 12 with two communicators, 8 steps in flight, all types and operations; messages from host to host, past
-    strangers who connect first. At the same time other programs abort with steps in flight, lose a rank, and wait for one that never comes."""
+    strangers that connect first. At the same time other programs abort with steps in flight, lose a rank, and wait for one
+    that never comes."""
     draw = seed()
     with MpiRack(hosts=RANKS) as rack:
         rack.start_switch()
