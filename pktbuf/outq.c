@@ -241,8 +241,9 @@ pktbuf_outq_limit(struct pktbuf_outq *outq, uint32_t room)
 		outq->limit = RTE_MIN(outq->depth, RTE_MAX(room, (uint32_t)LIMIT_LEAST));
 }
 
-/* Make a quiet device free what it has sent. Each time: for some drivers the answer depends on the configuration. A driver
- * that cannot free on demand is called with no packets, which makes some of them free (net_memif without copies). */
+/* Make a quiet device free its sent packets. Ask each time, because the answer of some drivers depends on the configuration.
+ * A driver that cannot free on demand gets a burst of no packets, which makes some drivers free (net_memif without
+ * copies). */
 static void
 reclaim(const struct pktbuf_outq *outq)
 {
@@ -266,7 +267,7 @@ judge(struct pktbuf_outq *outq)
 	look(outq);
 }
 
-/* Drop what has waited too long. The mark moves on when the packets before it are gone. */
+/* Drop packets that have waited too long. The mark moves on when the packets before it are gone. */
 static unsigned int
 expire(const struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, uint64_t now, uint64_t patience)
 {

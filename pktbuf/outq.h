@@ -93,10 +93,10 @@ void pktbuf_outq_destroy(struct pktbuf_outq *outq);
 size_t pktbuf_outq_bytes(uint32_t depth);
 
 /*
- * To be called by the owner about once per millisecond. now: TSC. draining: a stop waits for the queue, and patience
- * ends after 100 ms. Drops what has waited too long, and everything if the link is down; returns how many packets it
- * dropped. Decides whether the device is prompt. Makes a quiet device free the packets that
- * it has sent: drivers free them when they get more, and the payloads that they refer to would wait for that.
+ * To be called by the owner about once per millisecond. now: TSC. draining: a stop waits for the queue, and packets wait
+ * 100 ms at most. Drops packets that have waited too long, and all packets if the link is down; returns the number of
+ * dropped packets. Decides whether the device is prompt. Makes a quiet device free its sent packets, because drivers free
+ * them only when they get more, and the payloads would be kept until then.
  * Cost: a line, and for a quiet queue a call of the driver.
  */
 unsigned int pktbuf_outq_tend(struct pktbuf_outq *outq, uint64_t now, bool draining);

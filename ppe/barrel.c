@@ -197,8 +197,9 @@ fill_first(struct ppe_worker *worker, unsigned int n)
 }
 
 /*
- * Let the program take what it can of the backlog. Threads that have packets end first, because others of their sources
- * must not overtake them; so do those of the packets that it leaves, before it gets the followers.
+ * Let the program take packets of the backlog in batches. Threads with packets end first, because later packets of their
+ * sources must not overtake them. For the same reason, threads of the packets that a batch leaves end before the next
+ * batch gets their followers.
  */
 static __rte_noinline void
 run_batch(struct ppe_worker *worker)

@@ -219,6 +219,26 @@ crossbar_receive(struct ppe_worker *worker)
 }
 
 void
+crossbar_tell_others(struct ppe_worker *worker, uint8_t program, ppe_segment segment,
+	const void *message, size_t bytes)
+{
+	for (uint16_t w = 0; w < worker->workers; w++) {
+		struct ppe_thread messenger;
+
+		if (w == worker->id)
+			continue;
+		messenger.packet = ppe_packet_alloc(worker);
+		if (messenger.packet == NULL)
+			return;
+		messenger.port = 0;
+		messenger.program = program;
+		memset(&messenger.head, 0, sizeof(messenger.head));
+		memcpy(messenger.lmem, message, bytes);
+		crossbar_send_thread(worker, w, &messenger, segment, false);
+	}
+}
+
+void
 crossbar_flush(struct ppe_worker *worker, uint16_t to)
 {
 	struct ppe_peer *peer = &worker->peer[to];

@@ -23,7 +23,10 @@
 #ifndef PPE_CROSSBAR_H
 #define PPE_CROSSBAR_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "ppe/program.h"
 
 struct ppe;
 struct ppe_worker;
@@ -44,6 +47,14 @@ uint64_t crossbar_bytes(unsigned int workers, uint32_t depth, uint32_t returns);
 /* Receive from other workers: start threads, append received packets to the backlog, queue outputs, take back holds. Own
  * worker only. Returns the number of entries. */
 unsigned int crossbar_receive(struct ppe_worker *worker);
+
+/*
+ * Start a thread of the program at `segment` on every other worker, with `bytes` of `message`, at most PPE_HOP_BYTES, at the
+ * start of its LMEM. The message is lost for workers whose ring is full, or if there is no mbuf. Own worker only. Cost: an
+ * mbuf and a hop for each worker.
+ */
+void crossbar_tell_others(struct ppe_worker *worker, uint8_t program, ppe_segment segment,
+	const void *message, size_t bytes);
 
 /* Enqueue the entries staged for worker `to`. Own worker only. */
 void crossbar_flush(struct ppe_worker *worker, uint16_t to);

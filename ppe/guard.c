@@ -16,16 +16,25 @@ struct binding {
 	struct hash_record hash;
 	uint64_t ports; /* bit p: it may come from port p */
 	uint64_t heard; /* TSC: when a frame with it was last seen, other than a contribution */
-	uint64_t searched; /* TSC: when contributions were last looked for */
+	uint64_t asked; /* TSC: when its host was last asked; 0: never */
 	uint32_t users; /* sources */
 	uint32_t ip; /* theirs, of a MAC address; host order */
 	int16_t job; /* of all users, or SEVERAL_JOBS */
-	bool contributes; /* what was found then */
+	uint8_t asks; /* without an answer; more than GUARD_ASKS: the binding does not hold */
 	uint8_t spare[13];
 };
 static_assert(sizeof(struct binding) == 64, "one line");
 
+/* What a worker tells the others of a binding; sent by a hop. */
+struct news {
+	uint64_t key, heard, asked;
+	uint8_t asks;
+};
+static_assert(sizeof(struct news) <= PPE_HOP_BYTES, "a hop");
+
 #define IP_KEY       (UINT64_C(1) << 63)
+
+#define ANY_PORT     UINT64_MAX
 
 #define SEVERAL_JOBS (-2)
 
@@ -149,15 +158,17 @@ add_user(struct ppe_worker *worker, uint64_t key, uint32_t ip, uint64_t ports, u
 		binding = (struct binding *)(void *)record;
 		binding->users = 0;
 		binding->job = job;
-		binding->searched = 0;
+		binding->asked = 0;
+		binding->asks = 0;
 		guard->active++;
 	}
 	/* A MAC address stays with its host: a source can prove its own IPv4 address alone. */
-	if (binding->users++ == 0 || binding->ip == ip) {
+	if (binding->users++ == 0 || binding->ip == ip || binding->asks > GUARD_ASKS) {
 		binding->ports = ports;
 		binding->ip = ip;
 	}
 	binding->heard = worker->now;
+	binding->asks = 0;
 	if (binding->job != job)
 		binding->job = SEVERAL_JOBS;
 	return true;
@@ -174,28 +185,39 @@ remove_user(struct guard *guard, uint64_t key)
 	guard->active--;
 }
 
-bool
-guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint, uint8_t job)
-{
-	struct guard *guard = worker->guard;
-	uint64_t ports = listed(guard, endpoint->ip);
-
-	if (ports == 0)
-		ports = UINT64_C(1) << endpoint->port;
-	if (add_user(worker, mac_key(endpoint->mac), endpoint->ip, ports, job)) {
-		if (add_user(worker, IP_KEY | endpoint->ip, endpoint->ip, ports, job))
-			return true;
-		remove_user(guard, mac_key(endpoint->mac));
-	}
-	guard->full++;
-	return false;
-}
-
 void
 guard_unbind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint)
 {
 	remove_user(worker->guard, mac_key(endpoint->mac));
 	remove_user(worker->guard, IP_KEY | endpoint->ip);
+}
+
+bool
+guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *former,
+	const struct pktbuf_endpoint *endpoint, uint8_t job)
+{
+	struct guard *guard = worker->guard;
+	const uint64_t mac = mac_key(endpoint->mac);
+	const struct binding *binding = find(guard, mac);
+	uint64_t ports = listed(guard, endpoint->ip), mac_ports;
+	bool is_own = former != NULL && mac_key(former->mac) == mac;
+
+	if (ports == 0)
+		ports = UINT64_C(1) << endpoint->port;
+	/* What is bound stays so: a host that moves keeps its address, and hosts that share one go on. */
+	mac_ports = binding != NULL && (is_own || binding->ports == ANY_PORT)
+		? (binding->ports == ANY_PORT ? ANY_PORT : ports)
+		: forward_seen_elsewhere(worker, endpoint->mac, ports) ? ANY_PORT
+								       : ports;
+	if (former != NULL)
+		guard_unbind(worker, former);
+	if (add_user(worker, mac, endpoint->ip, mac_ports, job)) {
+		if (add_user(worker, IP_KEY | endpoint->ip, endpoint->ip, ports, job))
+			return true;
+		remove_user(guard, mac);
+	}
+	guard->full++;
+	return false;
 }
 
 /* The frame's source addresses, as keys; returns how many. -1: more tags than any host accepts. */
@@ -227,24 +249,105 @@ read_claims(const struct pktbuf_head *head, uint64_t claims[CLAIMS_MAX])
 	return n;
 }
 
-/* Has a source of a binding sent anything of late? The search is expensive, so its result serves for a second. */
-static bool
-is_alive(const struct ppe_worker *worker, struct binding *binding)
-{
-	uint64_t hz = rte_get_tsc_hz();
+static struct ppe_next receive_news(struct ppe_worker *worker, struct ppe_thread *thread);
 
-	if (worker->now - binding->heard < GUARD_SILENT_S * hz)
-		return true;
-	if (binding->searched == 0 || worker->now - binding->searched >= hz) {
-		binding->searched = worker->now;
-		binding->contributes = collective_heard(worker, binding->ip, GUARD_SILENT_S);
+/* Another worker may receive the answer, or the next frame from elsewhere. A lost message costs one more question. */
+static void
+tell(struct ppe_worker *worker, uint8_t program, const struct binding *binding)
+{
+	const struct news news = {
+		.key = binding->hash.key,
+		.heard = binding->heard,
+		.asked = binding->asked,
+		.asks = binding->asks,
+	};
+
+	crossbar_tell_others(worker, program, receive_news, &news, sizeof(news));
+}
+
+static struct ppe_next
+receive_news(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct news *news = (const struct news *)(const void *)thread->lmem;
+	struct binding *binding = find(worker->guard, news->key);
+
+	if (binding != NULL) {
+		binding->heard = RTE_MAX(binding->heard, news->heard);
+		if (news->asked > binding->asked) {
+			binding->asked = news->asked;
+			binding->asks = news->asks;
+		}
+		if (binding->heard >= binding->asked)
+			binding->asks = 0;
+		/* The answer has overtaken the question. */
+		if (news->asks > 0 && binding->heard >= news->asked)
+			tell(worker, thread->program, binding);
 	}
-	return binding->contributes;
+	ppe_consume(worker, thread);
+	return PPE_END;
+}
+
+#define ASK_BYTES (RTE_ETHER_MIN_LEN - RTE_ETHER_CRC_LEN)
+
+/* Ask for the MAC address of the binding's host at its ports. Any frame with the bound address is an answer. */
+static void
+ask(struct ppe_worker *worker, const struct binding *binding)
+{
+	const struct pktbuf_identity *self = worker->identity;
+
+	for (uint64_t left = binding->ports; left != 0; left &= left - 1) {
+		struct rte_mbuf *packet = ppe_packet_alloc(worker);
+		uint8_t *frame;
+
+		if (packet == NULL)
+			return;
+		packet->data_len = ASK_BYTES;
+		packet->pkt_len = ASK_BYTES;
+		frame = rte_pktmbuf_mtod(packet, uint8_t *);
+		memset(frame, 0, ASK_BYTES);
+		memset(frame, 0xff, RTE_ETHER_ADDR_LEN);
+		memcpy(frame + 6, self->mac, RTE_ETHER_ADDR_LEN);
+		memcpy(frame + 12, "\x08\x06\0\1\x08\0\6\4\0\1", 10);
+		memcpy(frame + 22, self->mac, RTE_ETHER_ADDR_LEN);
+		weir_put32(frame + 28, self->ip);
+		weir_put32(frame + 38, binding->ip);
+		ppe_output(worker, packet, (uint16_t)__builtin_ctzll(left), PKTBUF_PRIO_RESULT);
+	}
+}
+
+/* A frame with the address comes from elsewhere. Does the binding hold? */
+static bool
+holds(struct ppe_worker *worker, uint8_t program, struct binding *binding)
+{
+	if (binding->asks > GUARD_ASKS)
+		return false;
+	if (binding->asked != 0 && worker->now - binding->asked < rte_get_tsc_hz())
+		return true;
+	if (binding->asks == GUARD_ASKS && collective_heard(worker, binding->ip, GUARD_ASKS))
+		binding->asks = 0;
+	binding->asks++;
+	binding->asked = worker->now;
+	if (binding->asks <= GUARD_ASKS)
+		ask(worker, binding);
+	tell(worker, program, binding);
+	return binding->asks <= GUARD_ASKS;
+}
+
+/* A frame with the address comes from a port of the binding. */
+static void
+hear(struct ppe_worker *worker, uint8_t program, struct binding *binding)
+{
+	const bool was_asked = binding->asks > 0;
+
+	binding->heard = worker->now;
+	binding->asks = 0;
+	if (unlikely(was_asked))
+		tell(worker, program, binding);
 }
 
 /* The reason to drop a frame with this address; PPE_DROP_COUNT: none. */
 static enum ppe_drop
-judge(const struct ppe_worker *worker, const struct ppe_thread *thread, uint64_t key, int job)
+judge(struct ppe_worker *worker, const struct ppe_thread *thread, uint64_t key, int job)
 {
 	const struct guard *guard = worker->guard;
 	uint64_t here = UINT64_C(1) << thread->port, ports = 0;
@@ -264,9 +367,9 @@ judge(const struct ppe_worker *worker, const struct ppe_thread *thread, uint64_t
 	if (binding == NULL)
 		return PPE_DROP_COUNT;
 	if (likely((binding->ports & here) != 0))
-		binding->heard = worker->now;
+		hear(worker, thread->program, binding);
 	else if ((binding->job != job || binding->ip != thread->head.ip_src) &&
-		is_alive(worker, binding))
+		holds(worker, thread->program, binding))
 		return PPE_DROP_SPOOFED_MEMBER;
 	return PPE_DROP_COUNT;
 }
@@ -276,7 +379,7 @@ guard_examine(struct ppe_worker *worker, struct ppe_thread *thread, int job)
 {
 	enum ppe_drop reason = PPE_DROP_COUNT;
 	uint64_t claims[CLAIMS_MAX];
-	int n, i;
+	int n;
 
 	if (thread->port == worker->exception_port)
 		return true;
@@ -285,11 +388,17 @@ guard_examine(struct ppe_worker *worker, struct ppe_thread *thread, int job)
 		ppe_drop(worker, thread, PPE_DROP_VLAN_TAG);
 		return false;
 	}
-	for (i = 0; i < n && reason == PPE_DROP_COUNT; i++)
-		reason = judge(worker, thread, claims[i], job);
+	/* All, also after the first bad one: the switch asks for all at once. */
+	for (int i = 0; i < n; i++) {
+		enum ppe_drop found = judge(worker, thread, claims[i], job);
+
+		if (likely(found == PPE_DROP_COUNT) || reason != PPE_DROP_COUNT)
+			continue;
+		reason = found;
+		worker->guard->claimed[thread->port] = claims[i];
+	}
 	if (likely(reason == PPE_DROP_COUNT))
 		return true;
-	worker->guard->claimed[thread->port] = claims[i - 1];
 	worker->count.spoofed[thread->port]++;
 	ppe_drop(worker, thread, reason);
 	return false;

@@ -10,10 +10,16 @@
  *     other IPv4 address. 0.0.0.0 is no address.
  *  3. Of the others, the MAC and IPv4 address of a source that has joined are bound to its port until the next
  *     generation begins without them or the source leaves. The MAC address of a source with a listed IPv4 address is
- *     bound to the ports of that list.
+ *     bound to the ports of that list. A MAC address that another port has carried in the last tables.fdb_timeout_s is
+ *     also another host's: it may come from any port, so a member that takes it keeps no host's frames out.
  *
- * A binding does not hold while its source has been silent for GUARD_SILENT_S: it may have moved to another port, where
- * it needs ARP before it can join.
+ * A host may move to another port (a virtual machine migrates, a bond fails over, a cable is moved), where it needs ARP
+ * before it can join. In one job, the process that has joined moves its addresses with its join. Any other frame from
+ * elsewhere makes the switch ask for the host by ARP, at the ports of the binding, once a second. After GUARD_ASKS
+ * questions in a row without an answer, and without a contribution for as many seconds, the binding does not hold until
+ * its address is seen at its ports again, and the next join with it moves it. A host that is still
+ * there answers, and no other port can prevent that; silence alone proves nothing. The workers tell each other of questions
+ * and answers.
  *
  * Contributions from their source's endpoint need no check: admission compares port, MAC and IPv4 address.
  *
@@ -30,7 +36,7 @@
 #include "rmw/policer.h"
 
 #define GUARD_ADDRESSES 4096 /* that can be bound: two for each host with sources */
-#define GUARD_SILENT_S  60
+#define GUARD_ASKS      3
 
 struct ppe_worker;
 struct ppe_thread;
@@ -68,10 +74,12 @@ void guard_destroy(struct guard *guard);
 size_t guard_bytes(unsigned int nb_ports);
 
 /*
- * Bind the addresses of a source that has joined, or release them. bind returns false if there is no room, and then
- * nothing is bound; unbind only what was bound, with the same endpoint. The worker.
+ * Bind the addresses of a source that has joined, or release them. former: what the source has bound so far, which is
+ * released; NULL: nothing. bind returns false if there is no room, and then nothing is bound; unbind only what was bound,
+ * with the same endpoint. The worker.
  */
-bool guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint, uint8_t job);
+bool guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *former,
+	const struct pktbuf_endpoint *endpoint, uint8_t job);
 void guard_unbind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint);
 
 /* All rules of a frame that guard_passes() does not pass at once. false: it has been dropped and counted. */

@@ -22,7 +22,7 @@
 #define POLL_US 50
 #define WAIT_US 500000
 
-/* A source that asks to join, and whose other packets arrive so much later, is two processes with one rank. */
+/* If other packets of a source arrive this long after its request to join, two processes have the same rank. */
 #define CONTESTED_US UINT64_C(1000000)
 
 /* Free memory that may hold keys. */

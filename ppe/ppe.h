@@ -291,6 +291,7 @@ struct ppe_port_stats {
 	X(results, "result and reply packets built")                                               \
 	X(joins, "join packets taken")                                                             \
 	X(generations, "generations begun")                                                        \
+	X(unguarded, "joins whose addresses were not bound to their port, for lack of room")       \
 	X(revokes, "generations ended because a source joined again, or a parent's has ended")     \
 	X(upward, "contributions, acknowledgements and probes sent to a parent")                   \
 	X(upward_repeats, "contributions sent to a parent again")                                  \
@@ -433,6 +434,7 @@ struct ppe_parent_stats {
 	bool serves; /* blocks go to it: false while the other parents serve without it */
 	bool heard; /* a packet came from it */
 	uint64_t silent_us; /* since its last packet, to a few ms; if heard */
+	uint32_t given_up; /* how often this switch took it for dead, and ended the generation */
 	bool joining; /* this switch asks it for the next generation */
 	uint64_t joining_us; /* since it first asked; if joining */
 	uint64_t joined[WEIR_SOURCES_MAX /

@@ -127,8 +127,8 @@ choose_udp_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
 }
 
 /*
- * Packets that may wait in the output queues of a worker: of those that no device keeps, three quarters of the headers or half
- * of the packets. The rest is for ports that take what they are offered, receivers, and lcores' caches.
+ * Packets that may wait in the output queues of a worker: of the packets that no device keeps, three quarters of the headers or
+ * half of the packets. The rest is for ports that take all their packets at once, receivers, and lcores' caches.
  */
 static uint32_t
 queue_share(const struct ppe_config *config)

@@ -20,9 +20,9 @@
  * pool. So a job below its limit always gets a buffer (-EDQUOT is its only failure), and memory cannot
  * run out in the middle of an admitted job.
  *
- * HOLDS are not the owner's to end: a device that sends nothing keeps what it was given. So the owner asks
- * rmw_may_hold before it lets packets refer to a buffer, and copies the payload when the answer is no. Then
- * at most `held_max` buffers of a quota are kept by others, and its owner can rely on the rest.
+ * HOLDS. The owner cannot end a hold: a device that sends nothing keeps its packets. So the owner asks rmw_may_hold before
+ * it lets packets refer to a buffer, and copies the payload when the answer is no. Then ports keep at most `held_max`
+ * buffers of a quota, and the others are always available to its owner.
  *
  * DESIGN. Last freed, first reused: the free list is a stack, linked through the buffers' header
  * lines. Aggregation is three times as fast on a payload in L2 as on one in L3 (kernels.h), and the

@@ -42,7 +42,7 @@ static const struct option_row options[] = {
 	{"traffic", 0, OPTION_CHOICE, &traffic, 0, 0, "aggregate|forward",
 		"contributions, or ordinary frames of their size to a known station"},
 	{"packets", 0, OPTION_UINT, &packets, 0, 100000000, NULL,
-		"for callgrind: collect only so many packets, and print no figures"},
+		"for callgrind: collect only this number of packets, and print no figures"},
 	{"count", 0, OPTION_FLAG, &count, 0, 0, NULL,
 		"also count instructions with valgrind, some seconds for each point; not those of "
 		"authenticated jobs"},

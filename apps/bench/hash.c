@@ -47,15 +47,16 @@ static bool spoil;
 static const struct option_row options[] = {
 	{"records", 0, OPTION_LIST, &records, 64, 16000000, NULL,
 		"records that the tables are made for"},
-	{"load", 0, OPTION_LIST, &loads, 1, 95, NULL, "per cent of them that are live"},
+	{"load", 0, OPTION_LIST, &loads, 1, 95, NULL, "per cent of the records that are live"},
 	{"batch", 0, OPTION_UINT, &batch, 1, BATCH_MAX, NULL, "lookups in flight"},
 	{"seed", 0, OPTION_UINT, &seed, 0, 1e18, NULL, "of the keys"},
 	{"operations", 0, OPTION_UINT, &operations, 0, 100000000, NULL,
-		"for callgrind: collect only so many of Weir's, with the first --records and "
-		"--load, and print no figures"},
+		"for callgrind: collect only this number of Weir's operations, with the first "
+		"--records and --load, and print no figures"},
 	{"operation", 0, OPTION_CHOICE, &only, 0, 0, "hit|miss|insert|delete",
-		"which of them are collected"},
-	{"spoil", 0, OPTION_FLAG, &spoil, 0, 0, NULL, "damage a record, to see that it is noticed"},
+		"the kind of operations to collect"},
+	{"spoil", 0, OPTION_FLAG, &spoil, 0, 0, NULL,
+		"damage a record, to check that the bench notices"},
 	{0},
 };
 

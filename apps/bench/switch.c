@@ -50,8 +50,8 @@ static bool spoil;
 			"blocks in flight, a power of two"},                                       \
 	{                                                                                          \
 		"lose", 0, OPTION_UINT, &lose, 0, 1e9, NULL,                                       \
-			"throw away one in so many frames that come back, to see that it is "      \
-			"noticed; 0: none"                                                         \
+			"discard one in this number of returning frames, to check that the bench " \
+			"notices; 0: none"                                                         \
 	}
 
 static const struct option_row ports_options[] = {
@@ -75,7 +75,7 @@ static const struct option_row rfc2544_options[] = {
 		"bytes of a frame, with check sequence"},
 	{"trial-ms", 0, OPTION_UINT, &trial_ms, 1, 60000, NULL, "length of a trial, milliseconds"},
 	{"resolution", 0, OPTION_REAL, &resolution, 0.1, 50, "PERCENT",
-		"end the search when the rate is known to so many percent"},
+		"end the search when the rate is known to this percentage"},
 	JOB_OPTIONS,
 	{0},
 };

@@ -179,6 +179,7 @@ view_tenants(json_t *answer, FILE *out, unsigned int width)
 	static const struct view_column columns[] = {
 		{"TENANT", "name", CELL_TEXT, 1, 0, NULL},
 		{"JOBS", "jobs/quota.jobs", CELL_OF, 0, 0, NULL},
+		{"MEMBERS", "members/quota.members", CELL_OF, 0, 0, NULL},
 		{"MEMORY", NULL, CELL_PRINT_RIGHT, 0, 0, memory_of},
 		{"BLOCKS", "blocks/quota.blocks", CELL_OF, 0, 0, NULL},
 		{"RATE (Mbit/s)", "rate_mbit/quota.rate_mbit", CELL_OF, 0, 1, NULL},

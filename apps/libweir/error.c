@@ -239,20 +239,22 @@ error_mismatch(struct weir_handle *h, const struct weir_request *o, uint32_t blo
 		print_value(offers, m.field, weir_get16(m.offered)), h->noun);
 }
 
-/* A contribution of a generation that is not the switch's. */
-static int
-error_stale(struct weir_handle *h, unsigned int generation)
+int
+weir_error_stale(struct weir_handle *h, const struct weir_header *reply)
 {
-	if (generation == WEIR_GEN_JOIN)
+	/* A newer switch may have reasons that this library does not know. */
+	const unsigned int why =
+		reply->src_cnt <= WEIR_OVER_GONE ? reply->src_cnt : WEIR_OVER_UNSAID;
+
+	if (reply->gen_id == WEIR_GEN_JOIN)
 		return weir_error_set(h, -ESTALE,
-			"%s has no generation at the switch; this handle has generation %u. The "
-			"switch was restarted, the job was created again, or a %s joined again. "
+			"%s has no generation at the switch; this handle has generation %u: %s. "
 			"Join again on every host.",
-			h->job_text, h->generation, h->noun);
+			h->job_text, h->generation, weir_over_text(why));
 	return weir_error_set(h, -ESTALE,
 		"%s has generation %u; this handle has %u. The other %ss joined again without this "
 		"one. Join again on every host.",
-		h->job_text, generation, h->generation, h->noun);
+		h->job_text, reply->gen_id, h->generation, h->noun);
 }
 
 /* Which of these it is, the control API says (weir_query_job). */
@@ -316,7 +318,7 @@ weir_error_status(struct weir_handle *h, const struct weir_request *o, uint32_t 
 			"silent for too long, and the others went on without it, or another sender "
 			"uses its number; join again on all %ss",
 			h->job_text, block, h->noun, h->source, h->noun);
-	case WEIR_STATUS_STALE: return error_stale(h, reply->gen_id);
+	case WEIR_STATUS_STALE: return weir_error_stale(h, reply);
 	case WEIR_STATUS_WINDOW:
 		return weir_error_set(h, -ERANGE,
 			"%s: the switch refuses block %u, which is outside its window of %u: it "

@@ -210,6 +210,8 @@ int weir_error_status(struct weir_handle *h, const struct weir_request *request,
 	size_t bytes);
 /* The reply to a join, struct weir_displaced, says that another join has taken its place. */
 int weir_error_displaced(struct weir_handle *h, const uint8_t *payload);
+/* The switch answers that the handle's generation is over. */
+int weir_error_stale(struct weir_handle *h, const struct weir_header *reply);
 int weir_error_mtu(struct weir_handle *h, unsigned int elements, size_t datagram);
 int weir_error_partial(struct weir_handle *h, struct weir_request *request);
 /* An unexpected result is of another operation than the call. */

@@ -557,13 +557,16 @@ generation_fits(const struct weir *weir, const struct weir_header *h)
 		(h->gen_id != weir->h.generation) == (h->status == WEIR_STATUS_STALE);
 }
 
-/* Handle an answer to the join that began the generation: the join was repeated, or a newer join has displaced it.
- * Returns its counter, or NULL. */
+/* Handle an answer to the join that began the generation: the join was repeated, the generation is over, or a newer join has
+ * displaced it. Returns its counter, or NULL. */
 static uint64_t *
 take_join_reply(struct weir *weir, const struct weir_header *reply, const uint8_t *packet,
 	size_t bytes, uint64_t now)
 {
 	struct weir_handle *h = &weir->h;
+	/* Only what a key proves; any other host hears it about its contributions. */
+	const bool stale = reply->status == WEIR_STATUS_STALE && h->auth != NULL &&
+		reply->gen_id != h->generation;
 
 	if (reply->block_id != weir->join_nonce)
 		return &h->stats.foreign;
@@ -576,12 +579,15 @@ take_join_reply(struct weir *weir, const struct weir_header *reply, const uint8_
 		h->join_heard_at = now; /* weir_join_repeat() */
 		return NULL;
 	}
-	if (reply->status != WEIR_STATUS_DISPLACED ||
-		bytes != WEIR_EXT_BYTES + sizeof(struct weir_displaced))
+	if (!stale &&
+		(reply->status != WEIR_STATUS_DISPLACED ||
+			bytes != WEIR_EXT_BYTES + sizeof(struct weir_displaced)))
 		return &h->stats.foreign;
 	/* Also while no operation is under way: the next one fails. */
 	if (weir->failed == 0)
-		weir_fail(weir, weir_error_displaced(h, packet + WEIR_EXT_BYTES));
+		weir_fail(weir,
+			stale ? weir_error_stale(h, reply)
+			      : weir_error_displaced(h, packet + WEIR_EXT_BYTES));
 	return &h->stats.results_error;
 }
 

@@ -24,6 +24,7 @@ tenant_json(const struct ctrl_running *running, const struct ctrl_tenant *tenant
 	api_put_text(object, "name", tenant->name);
 	json_object_set_new(object, "admin", json_boolean(tenant->admin));
 	api_put(object, "jobs", use.jobs);
+	api_put(object, "members", use.members);
 	api_put(object, "memory", use.memory);
 	api_put(object, "blocks", use.blocks);
 	api_put(object, "rate_mbit", use.rate_mbit);

@@ -70,6 +70,7 @@ struct ctrl_listener {
 /* What a tenant may have at most; 0: no limit. */
 struct ctrl_quota {
 	uint32_t jobs;
+	uint32_t members; /* sizes of all its jobs together */
 	uint32_t memory_mb; /* MiB, of all that its jobs take */
 	uint32_t blocks; /* records of all its jobs together */
 	uint32_t rate_mbit;

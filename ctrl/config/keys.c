@@ -145,6 +145,8 @@ static const struct ctrl_key keys[] = {
 	OBJECT("api.tenants[].quota", "Limits of the tenant. 0: no limit."),
 	NUMBER("api.tenants[].quota.jobs", "jobs", "32", 0, WEIR_JOBS_MAX,
 		"Number of jobs. A switch has 256 job ids, for all tenants.", TENANT(quota.jobs)),
+	NUMBER("api.tenants[].quota.members", "members", "1024", 0, 65536,
+		"Members of all its jobs, their sizes together. A switch binds the addresses of 2048 to their ports (docs/security.md).", TENANT(quota.members)),
 	NUMBER("api.tenants[].quota.memory_mb", "MiB", "0", 0, 1048576, "Memory of all its jobs: buffers, tables, keys.", TENANT(quota.memory_mb)),
 	NUMBER("api.tenants[].quota.blocks", "blocks", "0", 0, 16777216,
 		"Block records of all its jobs. A job takes twice its window.", TENANT(quota.blocks)),

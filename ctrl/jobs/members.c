@@ -101,7 +101,7 @@ check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsig
 	if (!ctrl_job_has_member(job, rank))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "rank",
 			"%u is not in %u..%u: the ranks of job %s on this switch, of %u in its "
-			"tree",
+			"tree; each host joins at its own leaf",
 			rank, job->job->first_rank, ctrl_job_rank_end(job) - 1, job->job->name,
 			ranks);
 	if (job->member[rank].state == CTRL_MEMBER_JOINED && job->member[rank].address != address)

@@ -77,13 +77,19 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 	if (stats->heard && !seen->heard)
 		tell(job, parent, CTRL_LOG_NOTICE, "parent heard", "");
 	seen->heard |= stats->heard;
+	if (stats->given_up > seen->given_up)
+		tell(job, parent, CTRL_LOG_WARNING,
+			"a parent left questions about blocks unanswered, and was taken for dead",
+			"");
+	seen->given_up = stats->given_up;
 	if (stats->serves && !seen->serves) {
 		snprintf(more, sizeof(more), " generation=%u", stats->generation);
 		tell(job, parent, CTRL_LOG_NOTICE,
 			seen->lost ? "parent serves again" : "parent serves", more);
 	}
 	if (stats->serves)
-		*seen = (struct ctrl_parent_seen){.heard = true, .serves = true};
+		*seen = (struct ctrl_parent_seen){
+			.heard = true, .serves = true, .given_up = seen->given_up};
 	if (is_lost(stats, others_serve) && !seen->lost) {
 		seen->lost = true;
 		seen->serves = false;

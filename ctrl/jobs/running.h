@@ -40,7 +40,8 @@ struct ctrl_member {
 /* What the log has told of a parent. */
 struct ctrl_parent_seen {
 	bool heard, serves, lost;
-	uint8_t refused; /* as of struct ppe_parent_stats */
+	uint32_t given_up; /* as of struct ppe_parent_stats, as the next ones */
+	uint8_t refused;
 	uint32_t ours, theirs;
 };
 

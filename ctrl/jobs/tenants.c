@@ -22,6 +22,7 @@ add(const struct ctrl_running *running, struct ctrl_use *use, const struct ppe_j
 
 	ppe_job_memory(job, running->config->ppe.workers, &memory);
 	use->jobs++;
+	use->members += job->nb_sources;
 	use->memory += memory.total;
 	use->blocks += 2ul * job->window;
 	use->rate_mbit += job->rate_mbit;
@@ -109,6 +110,11 @@ ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *
 			"tenant %s has %u jobs, those that drain included, and may have %u: delete "
 			"one",
 			tenant->name, use.jobs - 1, quota->jobs);
+	if (quota->members > 0 && use.members > quota->members)
+		return ctrl_deny(why, CTRL_REFUSED_QUOTA, "size",
+			"a size of %u makes %u members for tenant %s, and it may have %u: delete a "
+			"job, or take a smaller size",
+			job->nb_sources, use.members, tenant->name, quota->members);
 	if (quota->memory_mb > 0 && use.memory > (uint64_t)quota->memory_mb << 20)
 		return ctrl_deny(why, CTRL_REFUSED_QUOTA, "window",
 			"the job takes %.2f MiB, which makes %.2f for tenant %s, and it may have "

@@ -11,6 +11,7 @@
 /* Sums over a tenant's jobs. */
 struct ctrl_use {
 	uint32_t jobs;
+	uint32_t members; /* that they may have */
 	uint64_t memory; /* bytes, of all that they take (ppe_job_memory) */
 	uint64_t blocks; /* that they may keep: twice their windows */
 	uint64_t rate_mbit; /* promised; jobs without a limit count nothing */

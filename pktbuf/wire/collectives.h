@@ -4,8 +4,8 @@
  * file; it needs no DPDK.
  *
  * A block counts contributions; when the count meets its target, the result goes out. Windows, losses, timeouts
- * and tags are the same for all collectives. A row says only what a contribution carries, what of the buffer a
- * receiver gets, and who gets it. No other code asks which collective it is.
+ * and tags are the same for all collectives. A row says only which data a contribution carries, which part of the
+ * buffer a receiver gets, and which ranks are receivers. No other code depends on the collective.
  *
  * The buffer holds the results of all receivers, one after the other, so what each of them gets is one piece,
  * to which packets refer. Pure functions, in elements; any thread.

@@ -60,6 +60,25 @@ enum weir_status {
 #undef X
 };
 
+/* src_cnt of `stale`: why the generation is over. The texts are those of docs/protocol.md and of libweir's errors. */
+#define WEIR_OVER_LIST(X)                                                                          \
+	X(UNSAID, 0,                                                                               \
+		"the switch was restarted, the job was created again, or a host or a switch "      \
+		"joined again")                                                                    \
+	X(NONE, 1, "the switch was restarted, or the job was created again")                       \
+	X(JOINED, 2, "a host or a switch joined again")                                            \
+	X(SILENT, 3,                                                                               \
+		"a switch of the tree got no answers from its parent and took it for dead; its "   \
+		"log names the parent")                                                            \
+	X(EXPELLED, 4, "a parent in the tree expelled a switch that was silent for too long")      \
+	X(GONE, 5, "a parent in the tree no longer has the job, or no longer has the switch in it")
+
+enum weir_over {
+#define X(name, code, text) WEIR_OVER_##name = code,
+	WEIR_OVER_LIST(X)
+#undef X
+};
+
 /* ext.flags */
 #define WEIR_FLAG_BASE_RESULTS  0x1 /* in a join: results in the base form are wanted */
 #define WEIR_FLAG_AUTHENTICATED 0x2 /* a tag ends the packet */
@@ -73,7 +92,7 @@ struct weir_base {
 	uint8_t block_id[4];
 	uint8_t age_final; /* age_op:4 final:1 degraded:1 reserved:2 */
 	uint8_t src_id; /* contribution: the source; unicast result: the receiver; multicast: 0 */
-	uint8_t src_cnt; /* result: sources in it, 256 is sent as 0; contribution: 0 */
+	uint8_t src_cnt; /* result: sources in it, 256 is sent as 0; stale: why; contribution: 0 */
 	uint8_t gen_id[2];
 	uint8_t grad_cnt[2]; /* reserved:4 grad_cnt:12 */
 };
@@ -398,6 +417,7 @@ weir_block_port(uint16_t first, unsigned int ports, uint8_t job_id, uint16_t win
 
 WEIR_TEXT(weir_status_text, WEIR_STATUS_LIST)
 WEIR_TEXT(weir_field_text, WEIR_FIELD_LIST)
+WEIR_TEXT(weir_over_text, WEIR_OVER_LIST)
 WEIR_TEXT(weir_collective_text, WEIR_COLLECTIVE_LIST)
 WEIR_TEXT(weir_dtype_text, WEIR_DTYPE_LIST)
 WEIR_TEXT(weir_op_text, WEIR_OP_LIST)

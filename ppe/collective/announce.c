@@ -239,7 +239,8 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 /* ---- it ends ---- */
 
 struct ppe_next
-end_generation(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+end_generation(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	enum weir_over why)
 {
 	js->count.revokes++;
 	js->home->announcing = true;
@@ -247,7 +248,8 @@ end_generation(struct ppe_worker *worker, struct ppe_thread *thread, struct job_
 		.serial = js->serial,
 		.home_worker = worker->id,
 		.generation = js->generation,
-		.job = js->job};
+		.job = js->job,
+		.over = (uint8_t)why};
 	return ppe_hop_certain(worker, thread, 0, revoke);
 }
 
@@ -260,7 +262,7 @@ revoke(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = announced_job(state, announcement);
 
 	if (likely(js != NULL) && likely(js->generation == announcement->generation)) {
-		job_shard_revoke(state, js);
+		job_shard_revoke(state, js, announcement->over);
 		if (js->up != NULL)
 			up_end(js->up);
 	}

@@ -12,10 +12,10 @@
  *   emit       send all results (result.c)
  *   consume    free the packets
  *
- * What this relies on, and what sees to it:
- *   - A packet that any step does not take goes to a thread, which does what the segments in collective.c do. Nothing was
- *     changed for it. So this file answers nobody. It drops only packets with wrong checksums or CRCs.
- *   - Nothing overtakes what its source has left behind: after a packet for a thread, the packets of its source are
+ * Invariants, and the code that keeps them:
+ *   - A packet that a step does not take goes to a thread, which runs the segments of collective.c. The batch has changed
+ *     nothing for it. So this file sends no replies. It drops only packets with wrong checksums or CRCs.
+ *   - No packet overtakes an earlier packet of its source: after a packet for a thread, the next packets of its source are
  *     followers (leave()). The engine gives them back when that thread has ended, and calls here only if no thread has
  *     a packet (barrel.c).
  *   - The block of a residue is slot->current: only the residue's owner opens blocks, in order. The hash table is used to
@@ -150,7 +150,7 @@ may_follow(const struct collective *state, const struct rte_mbuf *packet)
 	return js != NULL && was_left(state, js, p[FLOW_SOURCE_AT]);
 }
 
-/* May the source of a packet that recognize() left have an earlier one that assign() has left since? */
+/* May assign() have left an earlier packet of the source of a packet that recognize() left? */
 static bool
 may_follow_lane(const struct ppe_worker *worker, const struct collective *state,
 	const struct rte_mbuf *packet)

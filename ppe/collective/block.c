@@ -394,10 +394,11 @@ job_shard_regroup(struct collective *state, struct job_shard *job, const uint64_
 }
 
 void
-job_shard_revoke(struct collective *state, struct job_shard *job)
+job_shard_revoke(struct collective *state, struct job_shard *job, uint8_t why)
 {
 	job_shard_clear(state, job, true);
 	job->revoked = true;
+	job->over = why;
 	/* Invalidate all endpoints, so that no flow stays admitted; their addresses stay bound, and are answered. */
 	for (unsigned int s = 0; s < job->source_end; s++)
 		job->endpoint[s].valid = 0;
@@ -498,9 +499,9 @@ acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 }
 
 /*
- * Probes, docs/protocol.md. A probe of block b says what a contribution to b says about the blocks before b, and asks
- * what has become of the own contribution. It took the contribution's way, after it; so if the contribution is not
- * here, it was lost.
+ * Probes, docs/protocol.md. A probe of block b acknowledges the blocks before b, as a contribution to b does, and asks
+ * whether the source's contribution to b has arrived. A probe takes the path of the contribution, after it. So a
+ * contribution that is not here was lost.
  */
 
 /* Tell the source which contributions the block has; none, if it is not open yet. */

@@ -98,8 +98,8 @@ struct ppe_next answer_late(
 struct ppe_next duplicate(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct block *block);
 
-/* A switch's contribution is held back: tell it whose ranks have the result that others lack, lest it take this switch for
- * dead. */
+/* A switch's contribution is held back: answer with the ranks that have the former result, so that the switch does not take
+ * this one for dead. */
 void answer_held_back(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *job);
 
@@ -133,8 +133,9 @@ void job_shard_regroup(
 bool job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
 	const struct job_home *home);
 
-/* End the generation in this shard: forget its blocks and accept no more, but keep what answers its sources. */
-void job_shard_revoke(struct collective *state, struct job_shard *job);
+/* End the generation in this shard: forget its blocks and accept no more, but keep what answers its sources. why: enum
+ * weir_over. */
+void job_shard_revoke(struct collective *state, struct job_shard *job, uint8_t why);
 
 /* reduce.c: add the payload of a packet of several mbufs; add_payload() calls it. */
 void add_pieces(const struct rte_mbuf *packet, const struct contribution *contribution,
@@ -210,7 +211,7 @@ void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);
 
-/* The same later: whom a reply to the thread's packet answers, and the reply. job: NULL: there is none. */
+/* The same later, in two steps: the sender of the thread's packet, and the reply to it. job: NULL: there is no job. */
 struct asker asker_of(const struct ppe_thread *thread, const struct job_shard *job,
 	const struct weir_header *asked);
 void reply_to(struct ppe_worker *worker, struct collective *state, const struct asker *asker,
@@ -270,8 +271,8 @@ bool abandon_joins(struct job_home *home);
  * that a source is where it joined last. The packet goes along. Home shard, if no other announcement is in progress. */
 struct ppe_next begin_generation(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
-struct ppe_next end_generation(
-	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+struct ppe_next end_generation(struct ppe_worker *worker, struct ppe_thread *thread,
+	struct job_shard *job, enum weir_over why);
 struct ppe_next announce_endpoint(struct ppe_worker *worker, struct ppe_thread *thread,
 	struct job_shard *job, uint8_t source);
 extern const struct ppe_segment_name announce_segments[];
@@ -385,12 +386,12 @@ unsigned int up_parent_of(const struct job_shard *job, uint32_t block);
 void send_up(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
 
-#define PROBED_MS 20 /* a parent that has been silent for so long is sent contributions */
+#define PROBED_MS 20 /* after this silence, a parent gets contributions beside probes */
 
-/* A host has said something about a block whose result this switch does not have, and which is not open: repeat to the
- * parent, at most once per millisecond and residue, the contribution or, if the block is the next one, the
- * acknowledgement. probe: the host has sent a probe; so does this switch, less often, in place of the contribution, unless
- * the parent is silent or does not know probes. */
+/* A host's packet is about a block that is not open and has no result here. Repeat the contribution to the parent or, if
+ * the block is the next of its residue, the acknowledgement, at most once per millisecond and residue. probe: the packet
+ * is a probe; this switch then sends a probe instead of the contribution, less often, unless the parent is silent or does
+ * not know probes. */
 void ask_above(struct collective *state, struct job_shard *job, uint32_t block, bool probe);
 /* The contribution again. */
 void repeat_above(struct ppe_worker *worker, struct job_shard *job, struct block *block);
@@ -450,17 +451,23 @@ void up_joined(const struct up_home *above, uint64_t ranks[MASK_WORDS]);
 void up_begin(struct up *up, const struct up_home *above);
 void up_end(struct up *up);
 
-/* A block was repeated to the parent. Repetitions before a pause are forgotten: it need not have answered them. */
-void parent_was_asked(struct parent *parent, uint32_t now);
+/* The parent is about to be asked. A pause resets the count of questions: the parent need not have answered those before. */
+void parent_is_asked(struct parent *parent, uint32_t now);
 
-/* Has the parent left repetitions unanswered for too long? A parent answers them after its timeout. */
-bool parent_is_silent(const struct parent *parent, uint32_t now);
+/* The parent was asked `questions` times. Only questions after its timeout count, because it must answer only those. */
+void parent_was_asked(struct parent *parent, unsigned int questions, uint32_t now);
+
+/* What the home shard has to do with a source's packet that has found the parent so silent; NULL: nothing. */
+ppe_segment about_silence(struct parent *parent, uint32_t now);
 
 /* Segments at the job's home shard, for a parent's answer to a join; for a packet that says that the parent's generation
- * is over; for a source's packet that finds the parent silent. They end the packet, and the latter two the generation. */
+ * is over; for a source's packet when the parent has left too many questions unanswered, for too long; and when it has left
+ * an authenticated job's unanswered for a second: after a restart it can verify nothing but a join, which is repeated. They
+ * end the packet, and the second and the third the generation. */
 struct ppe_next joined_above(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next revoked_above(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next silent_above(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next prove_above(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* auth.c, for the hop to a parent. key: of this switch as a source there. Write the proof of a join and its tag; returns
  * their bytes. */

@@ -62,7 +62,8 @@ struct block {
 	uint8_t above_says; /* up: what hosts that repeat are told, enum weir_status; 0: nothing */
 	uint8_t probed; /* up: by a probe since the contribution was sent last */
 	uint8_t asks; /* up: how often the parent was asked */
-	uint8_t spare[5];
+	uint8_t backoff; /* up: doublings of the time to the next question */
+	uint8_t spare[4];
 
 	/* Open: ranks that the children's contributions lack. Up: ranks whose contributions were sent; done: those in
 	 * a degraded result. */
@@ -87,7 +88,10 @@ struct parent {
 	uint32_t
 		unanswered; /* heard_now() of the first repetition since its last packet here; 0: none */
 	uint32_t asked; /* of the last one */
-	uint64_t answer; /* TSC cycles from a contribution to its result, smoothed */
+	uint32_t questions; /* since then that it should have answered */
+	uint32_t proved; /* heard_now() of then, or of the last join that was repeated since */
+	uint64_t answer; /* TSC cycles from what goes up to its answer, smoothed */
+	uint8_t backoff; /* doublings with which the next block begins: up.c */
 	bool no_probes; /* it does not know probes */
 	struct parent_keys *keys; /* not NULL when packets on this hop have tags */
 };
@@ -182,7 +186,7 @@ struct job_shard {
 	uint16_t home_mask,
 		home_bits; /* residues & home_mask == home_bits are here, and others are not, if the number of
 				     shards is a power of two; otherwise none are */
-	uint16_t generation; /* 0: nobody has joined yet */
+	uint16_t generation; /* 0: no source has joined yet */
 	uint16_t nb_sources;
 	uint16_t target; /* sources that are not expelled: what a block waits for */
 	uint16_t window;
@@ -199,6 +203,7 @@ struct job_shard {
 	uint8_t crc_bytes; /* at the end of packets: WEIR_CRC_BYTES or 0 */
 	uint8_t flags; /* of packets of the job: WEIR_FLAG_AUTHENTICATED, WEIR_FLAG_CRC or 0 */
 	bool revoked; /* the generation is over and its packets are stale, until the next one begins */
+	uint8_t over; /* revoked: why, enum weir_over */
 	struct rmw_pool *pool; /* 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;
 	uint64_t timeout; /* TSC cycles */
@@ -273,6 +278,8 @@ struct parent_join {
 	uint32_t count; /* proved: transmissions with this nonce */
 	uint32_t asked,
 		heard; /* heard_now() of the first join since the last answer, and of that; 0: none */
+	uint32_t unanswered; /* joins since that answer */
+	uint32_t given_up; /* how often it was taken for dead */
 	struct parent_refusal refused; /* by its last answer */
 	uint64_t joined[MASK_WORDS]; /* ranks, by its last answer */
 	/* When accepted: */
@@ -307,7 +314,7 @@ struct job_home {
 	struct join_request request[WEIR_SOURCES_MAX];
 	struct claim asking[WEIR_SOURCES_MAX]; /* of pending joins */
 	struct claim joined[WEIR_SOURCES_MAX]; /* of the running generation */
-	struct claim displaced[WEIR_SOURCES_MAX]; /* who lost its place last */
+	struct claim displaced[WEIR_SOURCES_MAX]; /* the last displaced process of each source */
 	uint64_t tell[MASK_WORDS]; /* sources for which it has not been told */
 	uint32_t former[WEIR_SOURCES_MAX]; /* nonces of the former one; 0: none, or the same */
 	struct up_home *above; /* not NULL when the job has parents */
@@ -445,6 +452,7 @@ struct announcement {
 	uint16_t generation;
 	uint8_t job;
 	uint8_t source; /* follow */
+	uint8_t over; /* revoke: why, enum weir_over */
 };
 static_assert(sizeof(struct announcement) <= PPE_HOP_BYTES, "an announcement can hop");
 

@@ -261,7 +261,7 @@ wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job
 	else
 		reply_status(worker, thread, &lmem(thread)->c.header, said, NULL, 0);
 	if (unlikely(ends_generation))
-		return end_generation(worker, thread, js);
+		return end_generation(worker, thread, js, WEIR_OVER_JOINED);
 	ppe_consume(worker, thread);
 	return PPE_END;
 }
@@ -432,7 +432,7 @@ check_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	struct job_home *home = js->home;
 	const struct claim *displaced = &home->displaced[h->src_id];
 
-	if (unlikely(h->gen_id != WEIR_GEN_JOIN))
+	if (unlikely(h->gen_id != WEIR_GEN_JOIN) && !join->proved)
 		return PPE_DROP_STALE; /* a repeat for a generation that does not run here */
 	if (home->announcing)
 		return PPE_DROP_HELD_BACK;
@@ -446,6 +446,11 @@ check_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	}
 	if (join->proved && join->claim.epoch != j->epoch[h->src_id])
 		return PPE_DROP_STALE; /* its membership is over */
+	/* Only a join can be verified after a restart: no key of a former generation is left. */
+	if (unlikely(h->gen_id != WEIR_GEN_JOIN)) {
+		reply_status(worker, thread, h, WEIR_STATUS_STALE, NULL, 0);
+		return PPE_DROP_STALE;
+	}
 	if (unlikely(is_late_copy(home, join)))
 		return PPE_DROP_STALE;
 	if (is_usurping(js, join, now))

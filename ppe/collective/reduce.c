@@ -99,8 +99,8 @@ cell(const struct job_shard *js, const struct block *b, unsigned int rank, unsig
 	return row_cell(b->grad_cnt, js->nb_ranks, js->own_ranks, rank - js->first_rank, receiver);
 }
 
-/* Copy so many elements of the contribution, and zeros in place of those that it leaves out: nobody here gets them, but
- * they go to a parent. */
+/* Copy `count` elements of the contribution, with zeros for the own slice that it leaves out: no source here gets these
+ * zeros, but a parent does. */
 static void
 copy_around(struct pktbuf_cursor *cursor, uint8_t *to, uint32_t size, uint32_t count,
 	struct weir_slice out)

@@ -31,13 +31,23 @@ void
 source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 	const struct pktbuf_endpoint *endpoint)
 {
-	source_unbind(worker, job, source);
+	const struct pktbuf_endpoint *former =
+		mask_test(job->bound, source) ? &job->endpoint[source] : NULL;
+	bool bound =
+		job->pinned && endpoint->valid && guard_bind(worker, former, endpoint, job->job);
+
+	if (former != NULL && !(job->pinned && endpoint->valid))
+		guard_unbind(worker, former);
+	mask_clear(job->bound, source);
 	job->endpoint[source] = *endpoint;
 	job->version++;
 	if (!endpoint->valid)
 		return;
-	if (job->pinned && guard_bind(worker, endpoint, job->job))
+	if (bound)
 		mask_set(job->bound, source);
+	else if (job->pinned &&
+		job->home != NULL) /* once: the other workers bind the same sources */
+		job->count.unguarded++;
 	pktbuf_header_template_write(
 		&job->header_template[source], worker->identity, endpoint, source);
 }
@@ -98,6 +108,15 @@ asker_of(const struct ppe_thread *thread, const struct job_shard *js,
 	return asker;
 }
 
+/* Why the running generation is over, or there is none. */
+static uint8_t
+why_over(const struct job_shard *js)
+{
+	if (js == NULL || (js->generation != 0 && !js->revoked))
+		return WEIR_OVER_UNSAID;
+	return js->generation == 0 ? WEIR_OVER_NONE : js->over;
+}
+
 void
 reply_to(struct ppe_worker *worker, struct collective *state, const struct asker *asker,
 	enum weir_status status, const void *payload, uint8_t bytes)
@@ -125,7 +144,9 @@ reply_to(struct ppe_worker *worker, struct collective *state, const struct asker
 	header.status = (uint8_t)status;
 	header.grad_cnt = 0;
 	header.flags = 0;
-	if (asked->collective != WEIR_COLLECTIVE_JOIN)
+	if (status == WEIR_STATUS_STALE)
+		header.src_cnt = why_over(js);
+	else if (asked->collective != WEIR_COLLECTIVE_JOIN)
 		header.src_cnt = 0;
 	header.degraded = status == WEIR_STATUS_WAITING;
 	if (status != WEIR_STATUS_REFUSED && has_tag(js, asked)) {

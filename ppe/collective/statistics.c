@@ -144,6 +144,7 @@ collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_
 		return;
 	join = &js->home->above->parent[parent];
 	read_parent_heard(stats, join->heard, now, hz);
+	stats->given_up = join->given_up;
 	stats->refused = join->refused.setting;
 	stats->ours = join->refused.ours;
 	stats->theirs = join->refused.theirs;

@@ -8,7 +8,7 @@
  *
  *   send_up      the block is complete here, timed out or failed: its sum, bitmap and tag are fixed in the buffer
  *   ask_above    a host's packet about the block: the same again, or a probe, at most once per millisecond. Probes wait for
- *                twice the time that an answer takes, and twice as long each time
+ *                twice the time that an answer takes, and twice as long each time, up to ASK_MS
  *   up_answer.c  what the parents answer
  */
 #include "ppe/collective/collective.h"
@@ -106,7 +106,7 @@ void
 up_bind(struct ppe_worker *worker, struct job_shard *js)
 {
 	for (unsigned int p = 0; p < js->up->nb_parents; p++)
-		if (guard_bind(worker, &js->up->parent[p].at, js->job))
+		if (guard_bind(worker, NULL, &js->up->parent[p].at, js->job))
 			js->up->bound |= (uint8_t)(1u << p);
 }
 
@@ -374,6 +374,7 @@ send_up(struct collective *state, struct job_shard *js, struct block *b, enum we
 
 	b->state = BLOCK_UP;
 	b->asks = 0;
+	b->backoff = p < PPE_PARENTS_MAX ? js->up->parent[p].backoff : 0;
 	note_ranks(js, b, status);
 	slot_of(js, b->block_id)->asked = state->worker->now;
 	if (unlikely(p == PPE_PARENTS_MAX))
@@ -402,20 +403,60 @@ repeat_above(struct ppe_worker *worker, struct job_shard *js, struct block *b)
 	contribute_above(worker, js, b);
 }
 
-#define ASKS_MOST 4 /* doublings */
+#define ASK_MS       (2 * PROBED_MS) /* between two questions at most */
+#define BACKOFF_MOST 6
+#define AT_ONCE      (1000 / ASK_MS) /* questions; hosts ask once a second at least: timing.h */
 
 /*
  * How long to wait before the parent is asked again, in TSC cycles. A host knows only the path to this switch, so it may ask
  * while the result is on its way. A parent that is then probed sends the result a second time, and a thin link that is
  * full of second copies delays all the others: so the time grows with that of the answers, and doubles (RFC 6298, 5.5).
+ * The next blocks begin with the time of the last one until an answer is timed (Karn).
  */
 static uint64_t
 patience(const struct collective *state, const struct parent *parent, const struct block *b)
 {
-	uint64_t answer = 2 * parent->answer;
+	uint64_t answer = RTE_MAX(2 * parent->answer, state->tsc_per_ms);
 
-	return (answer > state->tsc_per_ms ? answer : state->tsc_per_ms)
-		<< (b->asks < ASKS_MOST ? b->asks : ASKS_MOST);
+	return RTE_MIN(answer << b->backoff, ASK_MS * state->tsc_per_ms);
+}
+
+/*
+ * How often a parent that is silent is asked now. Hosts that wait ask less and less often, and a burst of losses ends with
+ * packets: so a host's packet makes up for the time since the last question.
+ */
+static unsigned int
+questions_due(const struct collective *state, const struct slot *slot)
+{
+	uint64_t due = (state->worker->now - slot->asked) / (ASK_MS * state->tsc_per_ms);
+
+	return (unsigned int)RTE_MAX(RTE_MIN(due, AT_ONCE), 1u);
+}
+
+/* Ask the parent about a block that is up: with a probe; or, if that does not help, with the contribution. */
+static void
+ask_parent(struct collective *state, struct job_shard *js, struct block *b, struct parent *parent,
+	bool probe)
+{
+	uint32_t now = heard_now(state->worker->now);
+	unsigned int questions = 1;
+	bool silent;
+
+	parent_is_asked(parent, now);
+	silent =
+		ticks_since(parent->unanswered, now) > PROBED_MS * state->tsc_per_ms >> HEARD_SHIFT;
+	if (silent)
+		questions = questions_due(state, slot_of(js, b->block_id));
+	parent_was_asked(parent, questions, now);
+	b->asks = (uint8_t)RTE_MIN(b->asks + questions, UINT8_MAX);
+	b->backoff += b->backoff < BACKOFF_MOST;
+	if (!probe || silent || parent->no_probes) {
+		repeat_above(state->worker, js, b);
+		questions--;
+	}
+	b->probed = questions > 0;
+	while (questions-- > 0)
+		send_note(state->worker, js, parent, b->block_id, WEIR_COLLECTIVE_PROBE);
 }
 
 void
@@ -430,19 +471,9 @@ ask_above(struct collective *state, struct job_shard *js, uint32_t block, bool p
 	if (now - slot->asked < state->tsc_per_ms)
 		return;
 	if (b != NULL && b->state == BLOCK_UP && b->block_id == block) {
-		if (probe && parent != NULL && now - slot->asked < patience(state, parent, b))
+		if (parent == NULL || (probe && now - slot->asked < patience(state, parent, b)))
 			return;
-		b->asks += b->asks < UINT8_MAX;
-		if (parent != NULL)
-			parent_was_asked(parent, heard_now(now));
-		if (probe && parent != NULL && !parent->no_probes &&
-			ticks_since(parent->unanswered, heard_now(now)) <=
-				PROBED_MS * state->tsc_per_ms >> HEARD_SHIFT) {
-			b->probed = true;
-			send_note(state->worker, js, parent, block, WEIR_COLLECTIVE_PROBE);
-		} else {
-			repeat_above(state->worker, js, b);
-		}
+		ask_parent(state, js, b, parent, probe);
 		if (b->above_says == WEIR_STATUS_WAITING)
 			ask_another(state->worker, js, block);
 	} else if (block_ahead(js, slot, block) == 0) {
@@ -495,6 +526,7 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	struct job_shard *js = state->job[b->job];
 	unsigned int p = up_parent_of(js, b->block_id);
 	enum ppe_drop reason = PPE_DROP_DUPLICATE;
+	ppe_segment then = NULL;
 
 	if (h->collective == WEIR_COLLECTIVE_PROBE) {
 		reason = PPE_DROP_PROBED;
@@ -507,12 +539,13 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		reason = PPE_DROP_LATE;
 	}
 	ask_above(state, js, b->block_id, reason == PPE_DROP_PROBED);
-	if (js->pinned && p < PPE_PARENTS_MAX &&
-		unlikely(parent_is_silent(&js->up->parent[p], heard_now(worker->now)))) {
+	if (js->pinned && p < PPE_PARENTS_MAX)
+		then = about_silence(&js->up->parent[p], heard_now(worker->now));
+	if (unlikely(then != NULL)) {
 		lmem(thread)->c.parent = (uint8_t)p;
 		lmem(thread)->c.serial = js->serial; /* a packet that is recognized has none */
 		return ppe_hop(worker, thread,
-			(uint16_t)ppe_residue_shard(js->job, 0, worker->workers), silent_above);
+			(uint16_t)ppe_residue_shard(js->job, 0, worker->workers), then);
 	}
 	if (reason == PPE_DROP_PROBED) {
 		tell_probing(worker, thread, js, b);

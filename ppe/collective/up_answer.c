@@ -92,14 +92,17 @@ copy_result(const struct job_shard *js, const struct ppe_thread *thread, struct 
 		pktbuf_cursor_copy(&cursor, b->in, WEIR_BITMAP_BYTES);
 }
 
-/* Where a straggler held the block up, PROBED_MS counts instead. */
+/* The parent has answered what went up last of the block. Karn's rule (RFC 6298, 3): the caller knows that it went up
+ * once. A later answer is that to a block which another switch held up. */
 static void
-time_answer(const struct collective *state, struct parent *parent, const struct block *b)
+time_answer(const struct collective *state, struct parent *parent, const struct slot *slot)
 {
-	uint64_t most = PROBED_MS * state->tsc_per_ms, took = state->worker->now - b->progress;
+	uint64_t took = state->worker->now - slot->asked;
 
-	took = took < most ? took : most;
+	if (took > PROBED_MS * state->tsc_per_ms)
+		return;
 	parent->answer += took / 8 - parent->answer / 8;
+	parent->backoff = 0;
 }
 
 /* The parent has finished the block. Its result counts, always, and what was collected here does not. */
@@ -109,9 +112,12 @@ answered(
 {
 	struct collective *state = ppe_state(worker, thread);
 	const struct weir_header *h = &lmem(thread)->c.header;
+	struct parent *parent = &js->up->parent[lmem(thread)->c.parent];
 
-	if (b->state == BLOCK_UP)
-		time_answer(state, &js->up->parent[lmem(thread)->c.parent], b);
+	if (b->state == BLOCK_UP && b->asks == 0)
+		time_answer(state, parent, slot_of(js, b->block_id));
+	else if (b->state == BLOCK_UP)
+		parent->backoff = RTE_MAX(parent->backoff, b->backoff);
 	if (b->state == BLOCK_OPEN && js->ordered)
 		order_end(js, b, false);
 	if ((h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL) &&
@@ -186,6 +192,10 @@ note_status(
 		pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
 		pktbuf_cursor_copy(
 			&cursor, js->up->known[b->block_id & (js->window - 1u)], WEIR_BITMAP_BYTES);
+		if (c->header.collective == WEIR_COLLECTIVE_PROBE && b->asks == 1 &&
+			b->above_says == 0)
+			time_answer(ppe_state(worker, thread), &js->up->parent[c->parent],
+				slot_of(js, b->block_id));
 		if (c->header.collective == WEIR_COLLECTIVE_PROBE && b->probed && lacks_own(js, b))
 			repeat_above(worker, js, b);
 	} else if (c->header.collective == WEIR_COLLECTIVE_PROBE) {
@@ -340,5 +350,6 @@ const struct ppe_segment_name up_segments[] = {
 	{joined_above, "joined_above"},
 	{revoked_above, "revoked_above"},
 	{silent_above, "silent_above"},
+	{prove_above, "prove_above"},
 	{NULL, NULL},
 };

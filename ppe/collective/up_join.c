@@ -18,8 +18,11 @@
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 
-/* A parent answers a join at once. One that is silent for so long is dead. */
-#define SILENT_S 3
+/* A parent that leaves so many questions unanswered, for so long, is dead. Time alone says nothing where the sources seldom
+ * ask: one burst of losses may take all answers. A parent answers a join at once. */
+#define SILENT_S         3
+#define SILENT_QUESTIONS 64
+#define SILENT_JOINS     8
 
 /* An attempt without all parents that has begun nothing for so long is given up for one with all. */
 #define ATTEMPT_S 10
@@ -61,6 +64,7 @@ attempt(struct job_home *home, uint8_t set)
 
 		job_challenge_next(home, join->nonce);
 		join->count = 0;
+		join->unanswered = 0;
 		memset(join->joined, 0, sizeof(join->joined));
 	}
 }
@@ -87,7 +91,8 @@ unusable(const struct up_home *above, uint32_t now)
 		const struct parent_join *join = &above->parent[p];
 
 		if (join->refused.setting == PPE_PARENT_GONE ||
-			(join->asked != 0 && has_passed(join->asked, now, SILENT_S)))
+			(join->unanswered >= SILENT_JOINS &&
+				has_passed(join->asked, now, SILENT_S)))
 			set |= (uint8_t)(1u << p);
 	}
 	return set & above->set;
@@ -107,6 +112,7 @@ join_parent(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 		.src_id = (uint8_t)j->first_rank,
 		.src_cnt = (uint8_t)js->own_ranks,
 		.block_id = weir_get32(join->nonce),
+		.gen_id = above->used ? join->generation : WEIR_GEN_JOIN,
 		.root = above->set,
 		.flags = WEIR_FLAG_UP | (parent->keyed ? WEIR_FLAG_AUTHENTICATED : 0),
 		.collective = WEIR_COLLECTIVE_JOIN};
@@ -114,7 +120,7 @@ join_parent(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	struct rte_mbuf *packet;
 	uint8_t bytes = 0;
 
-	if (join->asked == 0)
+	if (join->unanswered++ == 0)
 		join->asked = heard_now(worker->now);
 	if (parent->keyed)
 		bytes = prove_join(
@@ -147,7 +153,7 @@ static void
 resume(struct up_home *above, uint32_t now)
 {
 	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
-		above->parent[p].asked = 0;
+		above->parent[p].unanswered = 0;
 		above->parent[p].refused = (struct parent_refusal){0};
 	}
 	above->begun = now;
@@ -269,13 +275,14 @@ struct answer_above {
 	uint8_t payload[sizeof(struct weir_join_reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES];
 };
 
-/* Is it about the join that is under way? */
+/* Is it about the join that is under way, or that one with a key repeats in the running generation? */
 static bool
 answers_join(const struct job_shard *js, const struct answer_above *a)
 {
 	const struct up_home *above = js->home->above;
 
-	return in_set(above->set, a->parent) && !above->used && above->last != 0 &&
+	return in_set(above->set, a->parent) && above->last != 0 &&
+		(!above->used || a->j->parent[a->parent].keyed) &&
 		a->header->src_id == a->j->first_rank &&
 		a->header->block_id == weir_get32(a->join->nonce);
 }
@@ -383,6 +390,29 @@ at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 	return js;
 }
 
+/* Why the parent's generation is over, by its answer. */
+static enum weir_over
+why_above(const struct weir_header *h)
+{
+	switch (h->status) {
+	case WEIR_STATUS_EXPIRED: return WEIR_OVER_EXPELLED;
+	case WEIR_STATUS_REFUSED: return WEIR_OVER_GONE;
+	default: return h->gen_id != WEIR_GEN_JOIN ? WEIR_OVER_JOINED : h->src_cnt;
+	}
+}
+
+/* The answer to the join of the running generation. */
+static struct ppe_next
+over_above(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct answer_above *a)
+{
+	if (a->header->status != WEIR_STATUS_STALE || js->revoked ||
+		a->join->generation == a->header->gen_id ||
+		a->join->generation != js->up->parent[a->parent].generation)
+		return end_dropped(worker, thread, PPE_DROP_STALE);
+	return end_generation(worker, thread, js, why_above(a->header));
+}
+
 struct ppe_next
 joined_above(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -404,6 +434,8 @@ joined_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (a.j->parent[a.parent].keyed &&
 		!reply_above_holds(worker, thread, js, a.j->parent[a.parent].key, a.join->nonce))
 		return PPE_END;
+	if (js->home->above->used)
+		return over_above(worker, thread, js, &a);
 	a.bytes = c->bytes;
 	pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
 	if (c->bytes > sizeof(a.payload) ||
@@ -416,7 +448,7 @@ joined_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (reason != PPE_DROP_COUNT)
 		return end_dropped(worker, thread, reason);
 	a.join->heard = now;
-	a.join->asked = 0;
+	a.join->unanswered = 0;
 	if (all_have_joined(js, now)) {
 		if (js->home->above->accepted == js->home->above->set) {
 			js->home->above->used = true;
@@ -444,6 +476,7 @@ up_begin(struct up *up, const struct up_home *above)
 		parent->generation = serves ? join->generation : 0;
 		parent->timeout_ms = join->timeout_ms;
 		parent->unanswered = 0;
+		parent->backoff = 0;
 		parent->no_probes = false;
 		if (!serves)
 			continue;
@@ -471,7 +504,7 @@ revoked_above(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	if (!is_of_parents_generation(js, &js->up->parent[c->parent], &c->header))
 		return end_dropped(worker, thread, PPE_DROP_STALE);
-	return end_generation(worker, thread, js);
+	return end_generation(worker, thread, js, why_above(&c->header));
 }
 
 struct ppe_next
@@ -485,23 +518,61 @@ silent_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (js->revoked || js->generation != c->header.gen_id)
 		return end_dropped(worker, thread, PPE_DROP_STALE);
 	js->home->above->dead |= (uint8_t)(1u << c->parent);
-	return end_generation(worker, thread, js);
+	js->home->above->parent[c->parent].given_up++;
+	return end_generation(worker, thread, js, WEIR_OVER_SILENT);
+}
+
+struct ppe_next
+prove_above(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct contribution *c = &lmem(thread)->c;
+	struct job_shard *js = at_home(worker, thread);
+
+	if (js == NULL)
+		return PPE_END;
+	if (js->revoked || js->generation != c->header.gen_id || !js->home->above->used)
+		return end_dropped(worker, thread, PPE_DROP_STALE);
+	join_parent(worker, thread, js, worker->jobs->by_id[js->job], c->parent);
+	return end_dropped(worker, thread,
+		c->header.collective == WEIR_COLLECTIVE_PROBE ? PPE_DROP_PROBED
+							      : PPE_DROP_DUPLICATE);
 }
 
 void
-parent_was_asked(struct parent *parent, uint32_t now)
+parent_is_asked(struct parent *parent, uint32_t now)
 {
-	if (parent->unanswered == 0 || has_passed(parent->asked, now, SILENT_S))
-		parent->unanswered = now;
+	if (parent->unanswered == 0 || has_passed(parent->asked, now, SILENT_S)) {
+		parent->unanswered = parent->proved = now;
+		parent->questions = 0;
+	}
 	parent->asked = now;
 }
 
-bool
-parent_is_silent(const struct parent *parent, uint32_t now)
+/* Is the parent silent for its timeout and so many seconds? */
+static bool
+is_overdue(const struct parent *parent, uint32_t now, unsigned int seconds)
 {
 	uint64_t hz = rte_get_tsc_hz();
-	uint64_t patience = hz / 1000 * parent->timeout_ms + SILENT_S * hz;
+	uint64_t patience = hz / 1000 * parent->timeout_ms + seconds * hz;
 
 	return parent->unanswered != 0 &&
 		ticks_since(parent->unanswered, now) > patience >> HEARD_SHIFT;
+}
+
+void
+parent_was_asked(struct parent *parent, unsigned int questions, uint32_t now)
+{
+	if (is_overdue(parent, now, 0))
+		parent->questions += questions;
+}
+
+ppe_segment
+about_silence(struct parent *parent, uint32_t now)
+{
+	if (parent->questions >= SILENT_QUESTIONS && is_overdue(parent, now, SILENT_S))
+		return silent_above;
+	if (parent->keys == NULL || parent->unanswered == 0 || !has_passed(parent->proved, now, 1))
+		return NULL;
+	parent->proved = now;
+	return prove_above;
 }

@@ -60,7 +60,7 @@ struct ppe_fault_store {
 	struct rte_mbuf *burst[]; /* of one FIFO or poll, while rules are applied to it */
 };
 
-/* This worker takes another set, or NULL: what it holds is due at once. */
+/* This worker takes another set, or NULL. The packets that it holds are due at once. */
 void ppe_take_faults(struct ppe_worker *worker, struct ppe_fault_set *set);
 
 /* Apply the rules to the last n packets of the backlog, which came from rx queue `rx` of the worker. */

@@ -119,6 +119,8 @@ classify(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_VLAN_TAG);
 		return PPE_END;
 	}
+	if (!guard_passes(worker, thread, GUARD_NO_JOB))
+		return PPE_END;
 	if (unlikely(worker->exception_port < 0)) {
 		ppe_drop(worker, thread, PPE_DROP_NO_EXCEPTION_PORT);
 		return PPE_END;
@@ -127,8 +129,6 @@ classify(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_SAME_PORT);
 		return PPE_END;
 	}
-	if (!guard_passes(worker, thread, GUARD_NO_JOB))
-		return PPE_END;
 	if (!guard_conforms(worker, thread->port, GUARD_EXCEPTION)) {
 		ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
 		return PPE_END;

@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 
+#include <rte_cycles.h>
 #include <rte_ether.h>
 #include <rte_malloc.h>
 
@@ -28,7 +29,8 @@ struct station {
 	struct hash_record hash; /* key: the MAC address */
 	uint16_t port;
 	uint8_t owned; /* this worker receives its frames */
-	uint8_t spare[45];
+	uint8_t spare[37];
+	uint64_t moved; /* TSC: when it came from another port than before; 0: never */
 };
 static_assert(sizeof(struct station) == 64, "one cache line");
 
@@ -37,6 +39,7 @@ struct forward {
 	void *records;
 	uint32_t slices;
 	uint64_t unforwarded; /* bit p: port p takes no part */
+	uint64_t memory; /* TSC cycles for which a station that is silent is known at least */
 };
 
 /* An update of a station for the other workers; sent by a hop. */
@@ -82,6 +85,19 @@ station_of(struct hash_record *record)
 	return (struct station *)(void *)record;
 }
 
+/* A station is new, or at another port than before. */
+static void
+place(const struct ppe_worker *worker, struct station *station, uint16_t port, bool is_new,
+	bool owned)
+{
+	if (is_new)
+		station->moved = 0;
+	else if (station->port != port)
+		station->moved = worker->now;
+	station->port = port;
+	station->owned = owned;
+}
+
 /* Receive an update: add, move or remove the copy of an entry. */
 static struct ppe_next
 receive_update(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -97,9 +113,10 @@ receive_update(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (update->gone) {
 		if (record != NULL && !station_of(record)->owned)
 			hash_delete(state->fdb, record);
-	} else if (record != NULL || hash_insert(state->fdb, &probe, &record) == 0) {
-		station_of(record)->port = update->port;
-		station_of(record)->owned = false;
+	} else if (record != NULL) {
+		place(worker, station_of(record), update->port, false, false);
+	} else if (hash_insert(state->fdb, &probe, &record) == 0) {
+		place(worker, station_of(record), update->port, true, false);
 	}
 	ppe_consume(worker, thread);
 	return PPE_END;
@@ -108,20 +125,7 @@ receive_update(struct ppe_worker *worker, struct ppe_thread *thread)
 static void
 send_update(struct ppe_worker *worker, uint8_t program, const struct fdb_update *update)
 {
-	for (uint16_t w = 0; w < worker->workers; w++) {
-		struct ppe_thread messenger;
-
-		if (w == worker->id)
-			continue;
-		messenger.packet = ppe_packet_alloc(worker);
-		if (messenger.packet == NULL)
-			return;
-		messenger.port = update->port;
-		messenger.program = program;
-		memset(&messenger.head, 0, sizeof(messenger.head));
-		*(struct fdb_update *)(void *)messenger.lmem = *update;
-		crossbar_send_thread(worker, w, &messenger, receive_update, false);
-	}
+	crossbar_tell_others(worker, program, receive_update, update, sizeof(*update));
 }
 
 static struct ppe_next
@@ -190,13 +194,13 @@ note_source(struct ppe_worker *worker, struct ppe_thread *thread, struct hash_re
 	struct forward *state = ppe_state(worker, thread);
 	struct hash_probe *probe = &lmem(thread)->source;
 	struct fdb_update update = {.mac = probe->key, .port = thread->port};
+	bool is_new = record == NULL;
 
-	if (likely(record != NULL && station_of(record)->port == thread->port))
+	if (likely(!is_new && station_of(record)->port == thread->port))
 		return;
-	if (record == NULL && hash_insert(state->fdb, probe, &record) < 0)
+	if (is_new && hash_insert(state->fdb, probe, &record) < 0)
 		return;
-	station_of(record)->port = thread->port;
-	station_of(record)->owned = true;
+	place(worker, station_of(record), thread->port, is_new, true);
 	send_update(worker, thread->program, &update);
 }
 
@@ -253,6 +257,23 @@ addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 	hash_begin(state->fdb, mac_key(from), &lmem(thread)->source);
 	hash_begin(state->fdb, mac_key(to), &lmem(thread)->destination);
 	return PPE_RUN(learn);
+}
+
+bool
+forward_seen_elsewhere(const struct ppe_worker *worker, const uint8_t *mac, uint64_t ports)
+{
+	const struct forward *state = ppe_program_state(worker->ppe, &forward_program, worker->id);
+	const struct station *station;
+	struct hash_probe probe;
+
+	if (state == NULL)
+		return false;
+	hash_begin(state->fdb, mac_key(mac), &probe);
+	if (!hash_find(state->fdb, &probe))
+		return false;
+	station = (const struct station *)(const void *)hash_peek(state->fdb, &probe);
+	return (ports >> station->port & 1) == 0 ||
+		(station->moved != 0 && worker->now - station->moved < state->memory);
 }
 
 /* Forget an owned station that has sent nothing since the last visit. */
@@ -317,6 +338,7 @@ create(const struct ppe_setup *setup, void **out)
 	*out = state;
 	state->slices = setup->config->timer_threads;
 	state->unforwarded = setup->config->unforwarded;
+	state->memory = setup->config->fdb_timeout_s * rte_get_tsc_hz();
 	state->records = rte_zmalloc_socket("weir_stations",
 		hash_records_bytes(table.capacity, table.record_size), 64, setup->socket);
 	table.records = state->records;

@@ -29,6 +29,9 @@ void forward_memory(const struct ppe_config *config, struct ppe_memory *memory);
  * worker. */
 bool collective_heard(const struct ppe_worker *worker, uint32_t address, uint32_t seconds);
 
+/* Has a port other than these (bit p: port p) carried the station's frames in the last tables.fdb_timeout_s? On a worker. */
+bool forward_seen_elsewhere(const struct ppe_worker *worker, const uint8_t *mac, uint64_t ports);
+
 /* Lower room->records_free to that of the worker with the fewest. Control thread. */
 void collective_room(const struct ppe *ppe, struct ppe_room *room);
 

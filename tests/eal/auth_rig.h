@@ -26,6 +26,7 @@ static bool job_revokes, job_plain; /* before start(), as are these; plain: only
 static unsigned int rig_threads = 8;
 static const struct ppe_program *const *rig_programs;
 static uint32_t transmissions; /* of joins */
+static uint16_t join_generation; /* that joins repeat; 0: they ask for the next one */
 
 /* What a generation's packets are made with. */
 static struct epoch {
@@ -114,6 +115,7 @@ join_frame(unsigned int source, const uint8_t challenge[16], const uint8_t nonce
 	const struct weir_header h = {.job_id = 1,
 		.src_id = (uint8_t)source,
 		.block_id = weir_get32(nonce),
+		.gen_id = join_generation,
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.flags = WEIR_FLAG_AUTHENTICATED |
 			((skipping >> source & 1) ? WEIR_FLAG_SKIPS_OWN : 0),

@@ -382,6 +382,14 @@ take(struct rig *rig, unsigned int port, struct rte_mbuf **m)
 	return false;
 }
 
+/* An ARP request of the switch. */
+static bool
+is_question(const uint8_t *frame, unsigned int bytes)
+{
+	return bytes >= 42 && memcmp(frame + 6, rig_switch_mac, 6) == 0 &&
+		memcmp(frame + 12, "\x08\6\0\1\x08\0\6\4\0\1", 10) == 0;
+}
+
 unsigned int
 rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], unsigned int ms)
 {
@@ -410,7 +418,10 @@ rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], un
 	if (at != bytes)
 		FAIL("segments have %u bytes, the packet %u", at, bytes);
 	rte_pktmbuf_free(m);
-	return bytes;
+	if (!is_question(frame, bytes))
+		return bytes;
+	rig->asked[port]++;
+	return rig_receive(rig, port, frame, ms);
 }
 
 static bool

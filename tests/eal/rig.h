@@ -63,6 +63,8 @@ struct rig {
 	struct rte_mempool *pool;
 	struct rte_ring *to[RIG_PORTS_MAX][RIG_QUEUES_MAX], *from[RIG_PORTS_MAX][RIG_QUEUES_MAX];
 	unsigned int queues;
+	/* Questions of the guard, which rig_receive() passes over. */
+	unsigned int asked[RIG_PORTS_MAX];
 	/* The device: the receive queue of a frame, [0, queues). NULL: 0 */
 	unsigned int (*queue_of)(struct rig *rig, unsigned int port, const uint8_t *frame);
 	unsigned int udp_ports; /* of each form, as the reply to the last join says */

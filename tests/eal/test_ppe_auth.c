@@ -296,6 +296,65 @@ Test(ppe_auth, joins, .timeout = 90)
 	stop();
 }
 
+/* A source repeats the join of this generation, and is answered. */
+static struct weir_header
+repeat_join(unsigned int source, uint16_t generation, const uint8_t nonce[16])
+{
+	static const uint8_t none[16];
+	const uint8_t *payload;
+	unsigned int bytes;
+	struct weir_header h;
+
+	join_generation = generation;
+	rig_send(&rig, source, frame, join_frame(source, none, nonce));
+	join_generation = 0;
+	h = take(source, &payload, &bytes);
+	cr_assert(reply_holds(source, nonce, bytes));
+	cr_assert_eq(h.collective, WEIR_COLLECTIVE_JOIN);
+	cr_assert(h.status == WEIR_STATUS_OK || bytes == 0);
+	return h;
+}
+
+/* After a restart no key verifies contributions. So the repeated join says that the generation is over, and begins none. */
+Test(ppe_auth, a_join_of_a_generation_that_is_over, .timeout = 90)
+{
+	uint8_t nonce[SOURCES][16], challenge[16];
+	struct weir_header h;
+	const uint8_t *payload;
+	unsigned int n, bytes;
+
+	start(2, 8, PPE_POLICY_WAIT, 5000);
+	draw(nonce[0]);
+	h = repeat_join(0, 7, nonce[0]);
+	cr_assert_eq(h.status, WEIR_STATUS_STALE);
+	cr_assert(h.gen_id == WEIR_GEN_JOIN && h.src_cnt == WEIR_OVER_NONE);
+	join_generation = 7;
+	n = join_frame(0, nonce[0], nonce[0]);
+	join_generation = 0;
+	frame[n - 1] ^= 1;
+	rig_fix_checksums(frame);
+	rig_send(&rig, 0, frame, n);
+	expect_drop(PPE_DROP_FORGED, 1);
+	expect_nothing(0);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		ask_challenge(s, challenge);
+		draw(nonce[s]);
+		rig_send(&rig, s, frame, join_frame(s, challenge, nonce[s]));
+		if (s + 1 < SOURCES)
+			cr_assert_eq(take(s, &payload, &bytes).status, WEIR_STATUS_WAITING);
+	}
+	for (unsigned int s = 0; s < SOURCES; s++)
+		take_accepted(s, nonce[s]);
+	cr_assert_eq(repeat_join(0, now.generation, nonce[0]).status, WEIR_STATUS_OK);
+	whole_block(0, 8);
+	enter();
+	h = repeat_join(0, before.generation, nonce[0]);
+	cr_assert(h.status == WEIR_STATUS_STALE && h.gen_id == now.generation);
+	whole_block(0, 8);
+	expect_drop(PPE_DROP_STALE, 2);
+	stop();
+}
+
 Test(ppe_auth, another_job_needs_none, .timeout = 90)
 {
 	uint16_t generation;

@@ -8,7 +8,7 @@
 #include "ppe/ppe_priv.h"
 #include "tests/fuzz/turned.h"
 
-#define LONG_US   61000000 /* longer than a silent source's address stays its own */
+#define SECOND_US 1010000 /* with a margin, because turns round it down */
 #define EXCEPTION 3
 #define OF_NOBODY 9 /* a source's number whose addresses nobody has */
 #define PORTS     4
@@ -210,11 +210,13 @@ CASE(ppe_guard, the_switch_of_two_workers, pretends_to_be_the_switch(2))
 static void
 pretends_to_be_a_source(unsigned int workers)
 {
+	uint8_t other[6];
 	unsigned int n = 0;
 
 	start(workers, NULL);
+	rig_source_mac(OF_NOBODY, other);
 	for (unsigned int tags = 0; tags <= 2; tags++)
-		send_as(2, 0, tags);
+		send_ip(2, all, other, tags, rig_source_ip(0));
 	cr_expect_gt(left(), 0, "who has not joined has no port");
 	join_all(1);
 	for (unsigned int tags = 0; tags <= 2; tags++)
@@ -248,6 +250,185 @@ pretends_to_be_a_source(unsigned int workers)
 CASE(ppe_guard, a_source, pretends_to_be_a_source(1))
 CASE(ppe_guard, a_source_of_three_workers, pretends_to_be_a_source(3))
 
+/* A join of a source of job 1 with another MAC address, that of `host`. */
+static void
+join_with_mac_of(unsigned int port, unsigned int source, unsigned int host, uint32_t nonce)
+{
+	const struct weir_header h = {.job_id = 1,
+		.block_id = nonce,
+		.src_id = (uint8_t)source,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.extended = true};
+	unsigned int bytes = rig_frame(frame, source, &h, NULL, 0);
+
+	rig_source_mac(host, frame + 6);
+	rig_send(&rig, port, frame, bytes);
+	turned_rest(&rig);
+}
+
+/* A host's broadcasts pass. */
+static void
+expect_broadcasts(unsigned int port, unsigned int host)
+{
+	uint64_t before = stats().port[port].spoofed;
+	uint8_t mac[6];
+
+	rig_source_mac(host, mac);
+	send_ip(port, all, mac, 0, rig_source_ip(host));
+	send_arp(port, all, 0, mac, rig_source_ip(host));
+	cr_expect_eq(left(), 2 * (PORTS - 1));
+	cr_expect_eq(stats().port[port].spoofed, before);
+}
+
+/* Source 0 joins with the MAC address of a host at port 2. It may have sent frames with that address before. */
+static void
+joins_as_a_host_in_no_job(bool lies_first, bool again, unsigned int workers)
+{
+	const unsigned int host = OF_NOBODY + 1;
+	uint8_t mac[6];
+
+	start(workers, NULL);
+	rig_source_mac(host, mac);
+	if (again)
+		join_all(1);
+	expect_broadcasts(2, host);
+	if (lies_first)
+		send_ip(0, all, mac, 0, rig_source_ip(0));
+	join_with_mac_of(0, 0, host, 100);
+	left();
+	if (!again)
+		join_at(1, 1, 1, 101);
+	left();
+	for (unsigned int i = 0; i < 5; i++) {
+		expect_broadcasts(2, host);
+		send_ip(0, all, mac, 0, rig_source_ip(0));
+		cr_expect_eq(left(), PORTS - 1, "the member's own");
+		turned_wait_us(&rig, SECOND_US);
+	}
+	/* Its IPv4 address is its own. */
+	send_ip(2, all, mac, 0, rig_source_ip(0));
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
+	rig.jobs.by_id[1] = NULL;
+	turned_change_jobs(&rig);
+	for (unsigned int w = 0; w < workers; w++)
+		cr_expect_eq(rig.ppe->worker[w]->guard->active, 0);
+	stop();
+}
+
+CASE(ppe_guard, joins_as_a_host, joins_as_a_host_in_no_job(false, false, 1))
+CASE(ppe_guard, joins_as_a_host_after_lies, joins_as_a_host_in_no_job(true, false, 1))
+CASE(ppe_guard, joins_again_as_a_host, joins_as_a_host_in_no_job(false, true, 1))
+CASE(ppe_guard, joins_as_a_host_of_three_workers, joins_as_a_host_in_no_job(false, false, 3))
+CASE(ppe_guard, joins_again_as_a_host_after_lies_of_three_workers,
+	joins_as_a_host_in_no_job(true, true, 3))
+
+/* Nobody else has shown a source's MAC address for long, so it is the source's alone. */
+static void
+is_bound_later(unsigned int workers)
+{
+	const struct rig_config config = {.fdb_timeout_s = 1};
+	uint8_t mac[6];
+
+	start(workers, &config);
+	rig_source_mac(0, mac);
+	expect_broadcasts(2, 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		send_ip(0, all, mac, 0, rig_source_ip(0));
+		turned_wait_us(&rig, i < 2 ? SECOND_US : 0); /* it is still known */
+	}
+	join_all(1);
+	send_ip(2, all, mac, 0, rig_source_ip(OF_NOBODY));
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
+	stop();
+}
+
+CASE(ppe_guard, a_mac_address_is_bound_later, is_bound_later(1))
+CASE(ppe_guard, a_mac_address_is_bound_later_by_three_workers, is_bound_later(3))
+
+/* A join at another port moves what is bound, although the station was seen at the former one. */
+Test(ppe_guard, a_bound_mac_address_stays_bound_when_it_moves, .timeout = 90)
+{
+	start(2, NULL);
+	join_all(1);
+	expect_broadcasts(0, 0);
+	join_at(2, 1, 0, 100);
+	left();
+	send_as(0, 0, 0);
+	left();
+	cr_expect_eq(stats().port[0].spoofed, 5);
+	stop();
+}
+
+/* Sources 0 and 1 share a MAC address, seen at both ports. While 0 is silent, 1 joins again; 0 comes back. */
+Test(ppe_guard, a_shared_mac_address_stays_shared, .timeout = 90)
+{
+	const struct rig_config config = {.fdb_timeout_s = 1};
+	const unsigned int shared = OF_NOBODY + 1;
+	uint8_t mac[6];
+
+	start(1, &config);
+	rig_source_mac(shared, mac);
+	for (unsigned int port = 0; port < 2; port++)
+		send_ip(port, all, mac, 0, rig_source_ip(port));
+	left();
+	for (unsigned int source = 0; source < 2; source++)
+		join_with_mac_of(source, source, shared, 100 + source);
+	for (unsigned int i = 0; i < 3; i++) {
+		turned_wait_us(&rig, SECOND_US);
+		send_ip(1, all, mac, 0, rig_source_ip(1));
+	}
+	left();
+	join_with_mac_of(1, 1, shared, 101);
+	left();
+	send_ip(0, all, mac, 0, rig_source_ip(0));
+	cr_expect_eq(left(), PORTS - 1);
+	cr_expect_eq(stats().port[0].spoofed, 0);
+	stop();
+}
+
+/* However often a source joins again with other addresses, it has bound one of each. */
+Test(ppe_guard, a_source_binds_one_address_of_each_kind, .timeout = 90)
+{
+	start(2, NULL);
+	join_all(1);
+	for (unsigned int i = 0; i < 20; i++) {
+		join_with_mac_of(i % 2 * 2, 0, 20 + i, 100);
+		left();
+		for (unsigned int w = 0; w < 2; w++)
+			cr_expect_eq(rig.ppe->worker[w]->guard->active, 4);
+	}
+	send_as(1, 20 + 19, 0);
+	left();
+	cr_expect_eq(stats().port[1].spoofed, 2, "the last one: in IPv4 and in ARP");
+	send_as(1, 20 + 18, 0);
+	left();
+	cr_expect_eq(stats().port[1].spoofed, 2);
+	stop();
+}
+
+Test(ppe_guard, sources_beyond_its_room_are_counted, .timeout = 90)
+{
+	struct pktbuf_endpoint at = {.port = 2, .valid = 1};
+	struct ppe_job_stats now;
+
+	start(2, NULL);
+	for (unsigned int w = 0; w < 2; w++) {
+		at.ip = 0;
+		do {
+			at.ip++;
+			memcpy(at.mac + 2, &at.ip, 4);
+		} while (guard_bind(rig.ppe->worker[w], NULL, &at, 2));
+	}
+	cr_expect_geq(rig.ppe->worker[0]->guard->active, GUARD_ADDRESSES - 1);
+	join_all(1);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &now), 0);
+	cr_expect_eq(now.unguarded, 2, "%lu", now.unguarded);
+	cr_expect(ppe_guard_is_full(rig.ppe));
+	cr_expect_eq(send_as(0, 0, 0), 5);
+	cr_expect_geq(left(), 5);
+	stop();
+}
+
 Test(ppe_guard, a_host_in_two_jobs_stays_bound, .timeout = 90)
 {
 	start(2, NULL);
@@ -268,40 +449,156 @@ Test(ppe_guard, a_host_in_two_jobs_stays_bound, .timeout = 90)
 	stop();
 }
 
-Test(ppe_guard, who_is_silent_may_have_moved, .timeout = 90)
-{
-	const uint8_t nowhere[6] = {2, 0, 0, 0, 0, 1};
-	struct weir_header h;
-	uint16_t generation;
+enum first { ARP, IP, JOIN };
 
-	start(2, NULL);
-	generation = join_all(1);
-	turned_wait_us(&rig, LONG_US);
-	send_ip(0, all, nowhere, 0, rig_source_ip(0)); /* its own frame renews it */
+/* The first frame of source 0 at its port, or where it has moved to. */
+static void
+send_first(unsigned int port, enum first first, uint8_t job)
+{
+	uint8_t mac[6];
+
+	rig_source_mac(0, mac);
+	if (first == ARP)
+		send_arp(port, rig_switch_mac, 0, mac, rig_source_ip(0));
+	else if (first == IP)
+		send_ip(port, rig_switch_mac, mac, 0, rig_source_ip(0));
+	else
+		join_at(port, job, 0, 100);
 	left();
-	send_ip(2, all, nowhere, 0, rig_source_ip(0));
-	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
-	turned_wait_us(&rig, LONG_US);
-	/* And so does a contribution, whichever worker has the block. */
-	for (uint32_t block = 0; block < 2; block++) {
-		h = rig_contribution(1, generation, 0, block, 0);
-		rig_offer(&rig, 0, &h, NULL, 0);
-		left();
-		send_ip(2, all, nowhere, 0, rig_source_ip(0));
-		expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 2 + block, 2 + block);
-		turned_wait_us(&rig, LONG_US);
+}
+
+static void
+join_jobs(unsigned int jobs)
+{
+	for (uint8_t job = 1; job <= jobs; job++)
+		join_all(job);
+	turned_wait_us(&rig, SECOND_US); /* a join is a sign of life, too */
+}
+
+/* Source 0 of so many jobs is at port 2 from now on. Port 0 is silent, and the switch asks there. */
+static void
+moves(unsigned int jobs, enum first first, unsigned int workers)
+{
+	uint64_t spoofed;
+
+	start(workers, NULL);
+	join_jobs(jobs);
+	for (unsigned int i = 0; i <= GUARD_ASKS; i++) {
+		/* For the MAC address and for the IPv4 address. */
+		cr_expect_eq(rig.asked[0], 2 * i, "asked %u times, not %u", rig.asked[0], 2 * i);
+		send_first(2, first, 1);
+		turned_wait_us(&rig, SECOND_US);
 	}
-	send_ip(2, all, nowhere, 0, rig_source_ip(0));
-	cr_expect_eq(left(), PORTS - 1);
-	/* The process that has joined may come from elsewhere at once. */
-	send_ip(0, all, nowhere, 0, rig_source_ip(0));
+	cr_expect_eq(rig.asked[1] + rig.asked[2], 0);
+	spoofed = stats().port[2].spoofed;
+	cr_expect_eq(spoofed, GUARD_ASKS, "%lu frames", spoofed);
+	for (uint8_t job = 1; job <= jobs; job++)
+		join_at(2, job, 0, 100);
 	left();
-	join_at(2, 1, 0, 100);
+	for (unsigned int i = 0; i < 3; i++)
+		send_first(2, (enum first)i, 1);
+	cr_expect_eq(stats().port[2].spoofed, spoofed, "it is back");
+	cr_expect_eq(stats().port[0].spoofed, 0);
+	send_first(0, IP, 1);
+	cr_expect_eq(stats().port[0].spoofed, 1, "its addresses are where it is");
+	stop();
+}
+
+CASE(ppe_guard, moves_in_one_job_with_arp, moves(1, ARP, 1))
+CASE(ppe_guard, moves_in_one_job_with_ip, moves(1, IP, 2))
+CASE(ppe_guard, moves_in_two_jobs_with_arp, moves(2, ARP, 1))
+CASE(ppe_guard, moves_in_two_jobs_with_ip, moves(2, IP, 1))
+CASE(ppe_guard, moves_in_two_jobs_with_a_join, moves(2, JOIN, 1))
+CASE(ppe_guard, moves_in_two_jobs_of_three_workers_with_arp, moves(2, ARP, 3))
+CASE(ppe_guard, moves_in_two_jobs_of_three_workers_with_a_join, moves(2, JOIN, 3))
+
+/* The process that has joined may come from elsewhere at once, in one job. */
+Test(ppe_guard, moves_in_one_job_with_a_join, .timeout = 90)
+{
+	start(3, NULL);
+	join_all(1);
+	send_first(2, JOIN, 1);
+	send_first(2, IP, 1);
+	cr_expect_eq(stats().port[2].spoofed, 0);
+	send_first(0, IP, 1);
+	cr_expect_eq(stats().port[0].spoofed, 1);
+	cr_expect_eq(rig.asked[0] + rig.asked[1], 0);
+	stop();
+}
+
+/* A host that was in two jobs, and is in one, moves with its join at once. */
+Test(ppe_guard, moves_after_it_left_the_other_job, .timeout = 90)
+{
+	start(2, NULL);
+	join_all(1);
+	join_all(2);
+	rig.jobs.by_id[2] = NULL;
+	turned_change_jobs(&rig);
+	for (unsigned int source = 0; source < 2; source++)
+		join_at(source, 1, source, 200 + source);
+	join_at(2, 1, 0, 200);
 	left();
-	send_ip(2, all, nowhere, 0, rig_source_ip(0));
-	cr_expect_eq(left(), PORTS - 1);
-	send_ip(0, all, nowhere, 0, rig_source_ip(0));
-	expect_ends(0, PPE_DROP_SPOOFED_MEMBER, 4, 1);
+	send_first(2, IP, 1);
+	cr_expect_eq(stats().port[2].spoofed, 0);
+	stop();
+}
+
+/* Source 0 is silent, but its host answers before or after the spoofer's frame. */
+static void
+is_spoofed(unsigned int jobs, enum first first, bool answers_first, unsigned int workers)
+{
+	unsigned int n = 0;
+
+	start(workers, NULL);
+	join_jobs(jobs);
+	while (n < 5 * GUARD_ASKS) {
+		if (answers_first)
+			send_first(0, ARP, 1);
+		send_first(2, first, 1);
+		expect_ends(2, PPE_DROP_SPOOFED_MEMBER, n + 1, n + 1);
+		n++;
+		/* An answer to one question of three is enough. */
+		if (!answers_first && n % GUARD_ASKS == 0)
+			send_first(0, ARP, 1);
+		turned_wait_us(&rig, SECOND_US);
+	}
+	cr_expect_eq(rig.asked[0], 2 * n, "asked %u times", rig.asked[0]);
+	cr_expect_eq(stats().port[0].spoofed, 0);
+	send_first(0, ARP, 1);
+	turned_wait_us(&rig, SECOND_US);
+	/* It falls silent, and its addresses are free, until it comes back. */
+	for (unsigned int i = 0; i <= GUARD_ASKS; i++, turned_wait_us(&rig, SECOND_US))
+		send_first(2, IP, 1);
+	cr_expect_eq(stats().port[2].spoofed, n + GUARD_ASKS);
+	send_first(0, IP, 1);
+	send_first(2, IP, 1);
+	cr_expect_eq(stats().port[2].spoofed, n + GUARD_ASKS + 1);
+	stop();
+}
+
+CASE(ppe_guard, is_spoofed_in_one_job_with_arp, is_spoofed(1, ARP, false, 1))
+CASE(ppe_guard, is_spoofed_in_one_job_with_ip, is_spoofed(1, IP, true, 3))
+CASE(ppe_guard, is_spoofed_in_two_jobs_with_arp, is_spoofed(2, ARP, true, 1))
+CASE(ppe_guard, is_spoofed_in_two_jobs_with_ip, is_spoofed(2, IP, false, 2))
+CASE(ppe_guard, is_spoofed_in_two_jobs_with_a_join, is_spoofed(2, JOIN, false, 1))
+CASE(ppe_guard, is_spoofed_in_two_jobs_of_three_workers_with_arp, is_spoofed(2, ARP, false, 3))
+CASE(ppe_guard, is_spoofed_in_two_jobs_of_three_workers_with_a_join, is_spoofed(2, JOIN, true, 3))
+
+/* However fast a spoofer sends and the host answers, the switch asks once a second for each address. */
+Test(ppe_guard, a_flood_of_spoofed_frames_causes_few_questions, .timeout = 90)
+{
+	start(3, NULL);
+	join_jobs(2);
+	for (unsigned int second = 0; second < 2; second++) {
+		for (unsigned int i = 0; i < 20; i++) {
+			send_first(2, IP, 1);
+			send_first(0, ARP, 1);
+		}
+		cr_expect_eq(rig.asked[0], 2 * (second + 1), "asked %u times", rig.asked[0]);
+		turned_wait_us(&rig, SECOND_US);
+	}
+	cr_expect_eq(stats().port[2].spoofed, 40);
+	cr_expect_eq(stats().port[0].spoofed, 0);
 	stop();
 }
 
@@ -344,8 +641,8 @@ Test(ppe_guard, who_has_not_joined_is_at_no_endpoint, .timeout = 90)
 	stop();
 }
 
-/* Either job's contributions keep a host's addresses: also those of the job that it joined first, while the other one is
- * idle or gone. */
+/* Either job's contributions keep a host's addresses, whether its host answers or not: also those of the job that it joined
+ * first, while the other one is idle or gone. */
 static void
 contributes_to_one_of_two_jobs(bool deleted)
 {
@@ -359,15 +656,15 @@ contributes_to_one_of_two_jobs(bool deleted)
 		rig.jobs.by_id[2] = NULL;
 		turned_change_jobs(&rig);
 	}
-	turned_wait_us(&rig, LONG_US);
-	for (uint32_t block = 0; block < 2; block++) {
-		const struct weir_header h = rig_contribution(1, generation, 0, block, 0);
+	for (uint32_t block = 0; block < 4 * GUARD_ASKS; block++) {
+		const struct weir_header h = rig_contribution(1, generation, 0, block % 2, 0);
 
 		rig_offer(&rig, 0, &h, NULL, 0);
+		left();
+		send_ip(2, all, nowhere, 0, rig_source_ip(0));
+		expect_ends(2, PPE_DROP_SPOOFED_MEMBER, block + 1, block + 1);
+		turned_wait_us(&rig, SECOND_US);
 	}
-	left();
-	send_ip(2, all, nowhere, 0, rig_source_ip(0));
-	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
 	stop();
 }
 

@@ -477,6 +477,117 @@ BOTH(probes_of_a_slow_parent)
 	stop();
 }
 
+/* A host that probes makes the leaf probe after so many microseconds, and no sooner. */
+static void
+expect_probe_after_us(uint32_t block, unsigned int us)
+{
+	turned_turn_after_us(&rig, us - 100);
+	probe(FIRST, block, 0x70);
+	expect_silence();
+	turned_turn_after_us(&rig, 101);
+	probe(FIRST, block, 0x70);
+	expect_above(block, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
+}
+
+/* The answer to a block that went up twice may be to either: it is not timed, and the next block is as patient (Karn). */
+BOTH(repeated_blocks_are_not_timed)
+{
+	start(workers);
+	contribute_all(0);
+	expect_sum_above(0, 0x70);
+	expect_probe_after_us(0, 1000);
+	turned_turn_after_us(&rig, 15000);
+	answer(0, WEIR_STATUS_OK);
+	expect_results(0, WEIR_STATUS_OK);
+	contribute_all(2);
+	expect_sum_above(2, 0x70);
+	expect_probe_after_us(2, 2000);
+	expect_probe_after_us(2, 4000);
+	answer(2, WEIR_STATUS_OK);
+	expect_results(2, WEIR_STATUS_OK);
+	contribute_all(4);
+	expect_sum_above(4, 0x70);
+	answer(4, WEIR_STATUS_OK); /* this one is timed */
+	expect_results(4, WEIR_STATUS_OK);
+	contribute_all(6);
+	expect_sum_above(6, 0x70);
+	expect_probe_after_us(6, 1000);
+	stop();
+}
+
+/* Nor is a block that waited for another switch; but what its probe says is. */
+BOTH(held_up_blocks_are_not_timed)
+{
+	start(workers);
+	contribute_all(0);
+	expect_sum_above(0, 0x70);
+	turned_turn_after_us(&rig, 100000);
+	answer(0, WEIR_STATUS_OK);
+	expect_results(0, WEIR_STATUS_OK);
+	contribute_all(2);
+	expect_sum_above(2, 0x70);
+	expect_probe_after_us(2, 1000);
+	turned_turn_after_us(&rig, 8000);
+	tell_leaf(2, WEIR_STATUS_WAITING, 0x70);
+	turned_turn_after_us(&rig, 100000);
+	answer(2, WEIR_STATUS_OK);
+	expect_results(2, WEIR_STATUS_OK);
+	contribute_all(4);
+	expect_sum_above(4, 0x70);
+	expect_probe_after_us(4, 2000); /* twice an eighth of 8 ms */
+	stop();
+}
+
+/* However slow answers are, and however often it has asked in vain, it asks again after 40 ms. */
+BOTH(questions_are_never_rare)
+{
+	start(workers);
+	for (uint32_t block = 0; block < 16; block += 2) {
+		contribute_all(block);
+		expect_sum_above(block, 0x70);
+		turned_turn_after_us(&rig, 16000);
+		answer(block, WEIR_STATUS_OK);
+		expect_results(block, WEIR_STATUS_OK);
+	}
+	contribute_all(16);
+	expect_sum_above(16, 0x70);
+	for (unsigned int i = 0; i < 8; i++) {
+		turned_turn_after_us(&rig, 40001);
+		probe(FIRST, 16, 0x70);
+		expect_above(16, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
+		tell_leaf(16, WEIR_STATUS_WAITING, 0x70);
+	}
+	stop();
+}
+
+/* A host that waits asks less and less often. A silent parent is asked as often as before: for a second at most. */
+BOTH(a_silent_parent)
+{
+	static const unsigned int ms[] = {41, 81, 161, 1001, 5001}, questions[] = {1, 2, 4, 25, 1};
+
+	start(workers);
+	contribute_all(0);
+	expect_sum_above(0, 0x70);
+	turned_turn_after_us(&rig, 1001);
+	probe(FIRST, 0, 0x70);
+	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
+	for (unsigned int i = 0; i < RTE_DIM(ms); i++) {
+		turned_turn_after_us(&rig, 1000 * ms[i]);
+		probe(FIRST, 0, 0x70);
+		if (ms[i] < 3000)
+			expect_sum_above(0, 0x70);
+		for (unsigned int n = ms[i] < 3000; n < questions[i]; n++)
+			expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
+		expect_silence();
+	}
+	/* One answer that it lacks the contribution, however many come. */
+	tell_leaf(0, WEIR_STATUS_WAITING, 0x0e);
+	expect_sum_above(0, 0x70);
+	tell_leaf(0, WEIR_STATUS_WAITING, 0x0e);
+	expect_silence();
+	stop();
+}
+
 /* A host that is late is not in the block, and need not repeat. What ends the block is told when it contributes. */
 BOTH(probes_of_a_late_host)
 {

@@ -436,3 +436,61 @@ BOTH(SUITE, an_acknowledgement_has_a_tag_and_is_answered)
 	cr_assert_eq(stats().revokes, 1);
 	stop_unread();
 }
+
+/* ---- a parent that was restarted ---- */
+
+/* It can verify nothing but a join: the leaf repeats that one to a silent parent, and takes no answer without a tag. */
+BOTH(SUITE, a_parent_that_was_restarted)
+{
+	uint8_t tag[TAG];
+	struct weir_header h;
+
+	start_keyed(workers, false);
+	for (unsigned int rank = FIRST; rank < FIRST + HOSTS; rank++)
+		join_proved(rank);
+	expect_proved_join(1);
+	challenge_it();
+	expect_proved_join(2);
+	accept_proved(101, 0);
+	expect_begun_proved();
+	for (unsigned int rank = FIRST; rank < FIRST + HOSTS; rank++)
+		contribute_tagged(rank, 0);
+	expect_tagged_above(101, 0, false, tag);
+	pass_us(1001);
+	contribute_tagged(FIRST, 0);
+	expect_tagged_above(101, 0, false, tag);
+	for (uint32_t count = 3; count < 5; count++) {
+		bool joined = false;
+
+		pass_us(900000);
+		contribute_tagged(FIRST, 0);
+		while (receive(HOSTS))
+			joined |= got.collective == WEIR_COLLECTIVE_JOIN;
+		cr_assert_not(joined, "too early");
+		pass_us(200000);
+		contribute_tagged(FIRST, 0);
+		while (receive(HOSTS))
+			if (got.collective == WEIR_COLLECTIVE_JOIN) {
+				joined = true;
+				cr_assert_eq(got.gen_id, 101);
+				cr_assert_eq(got.block_id, above[0].nonce);
+				cr_assert_eq(weir_get32(payload + 32), count);
+			}
+		cr_assert(joined, "no join");
+	}
+	/* The generation runs: nothing happens, as if answers were lost. */
+	accept_proved(101, 0);
+	cr_assert_eq(stats().revokes, 0);
+	h = answer_to_join(0, WEIR_STATUS_STALE);
+	h.src_cnt = WEIR_OVER_NONE;
+	say(0, &h, NULL, 0);
+	cr_assert_eq(stats().revokes, 0);
+	say_tagged(h, NULL, 0, above[0].proof, 14);
+	cr_assert_eq(stats().revokes, 0);
+	say_tagged(h, NULL, 0, above[0].proof, 0);
+	cr_assert_eq(stats().revokes, 1);
+	contribute_tagged(FIRST, 0);
+	expect_below(FIRST, WEIR_STATUS_STALE);
+	cr_assert_eq(got.src_cnt, WEIR_OVER_NONE);
+	stop_unread();
+}

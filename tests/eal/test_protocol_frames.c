@@ -27,25 +27,16 @@ static uint8_t frame[RIG_FRAME_MAX], wanted[RIG_FRAME_MAX];
 static unsigned int
 of_page(const char *title, uint8_t *bytes)
 {
-	char heading[80], *block, *line;
-	unsigned int n = 0, byte;
+	char heading[80];
+	struct page_packet p;
 	const char *at;
-	int used;
 
 	snprintf(heading, sizeof(heading), "\n### %s\n", title);
 	at = strstr(page, heading);
 	cr_assert_not_null(at, "the page has no packet \"%s\"", title);
-	block = doc_block(&at, "frame");
-	cr_assert_not_null(block);
-	line = strstr(block, "\n\n");
-	cr_assert_not_null(line);
-	for (line += 2; *line != 0; line = strchr(line, '\n') + 1) {
-		line += 4;
-		for (; sscanf(line, " %2x%n", &byte, &used) == 1 && line[0] == ' '; line += used)
-			bytes[n++] = (uint8_t)byte;
-	}
-	free(block);
-	return n;
+	cr_assert(page_packet_next(page, &at, &p));
+	memcpy(bytes, p.bytes, p.length);
+	return p.length;
 }
 
 /* What the page says that source `source` sends. */

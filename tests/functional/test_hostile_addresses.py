@@ -132,5 +132,26 @@ def of_a_member_by_another():
                 rack._ip_in(1, 'link set eth0 address ' + rack.mac(1))
 
 
+@case
+def of_a_host_in_no_job():
+    """A member moves to the MAC address of a host that is in no job. It joins, and both go on."""
+    for way in ('plain', 'proved'):
+        with rack_of(way, 4) as (rack, api):
+            keys = [enter(api, rank, rack.address(rank)) if way == 'proved' else None for rank in (0, 1)]
+            with Peer(rack, 0, 1, 0, key=keys[0]) as other, Peer(rack, 1, 1, 1, key=keys[1]) as thief:
+                join_all([other, thief])
+                for host in range(4):
+                    rack.ping(host, SWITCH_ADDRESS, count=1)
+                rack.ping(BYSTANDER, rack.address(0), count=1)
+                rack._ip_in(1, 'link set eth0 address ' + rack.mac(BYSTANDER),
+                            'neigh replace %s lladdr %s dev eth0 nud permanent' % (SWITCH_ADDRESS, SWITCH_MAC))
+                thief.send_join(thief.nonce)
+                thief.take_join(30)
+                with counted(rack, BYSTANDER):
+                    for host in (0, 2):
+                        rack.ping(BYSTANDER, rack.address(host), count=2)
+                rack._ip_in(1, 'link set eth0 address ' + rack.mac(1))
+
+
 if __name__ == '__main__':
     main()

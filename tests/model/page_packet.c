@@ -35,6 +35,11 @@ const struct page_name page_fields[] = {
 	WEIR_FIELD_LIST(X)
 #undef X
 		{0, NULL, NULL}};
+const struct page_name page_reasons[] = {
+#define X(id, code, text) {code, text, NULL},
+	WEIR_OVER_LIST(X)
+#undef X
+		{0, NULL, NULL}};
 
 static unsigned int
 code_of(const struct page_name *names, const char *text)
@@ -287,6 +292,69 @@ read_line(struct page_packet *p, char *line)
 	}
 }
 
+uint32_t
+page_sum(const uint8_t *bytes, size_t n, uint32_t before)
+{
+	for (size_t i = 0; i < n; i++)
+		before += i % 2 == 0 ? (uint32_t)bytes[i] << 8 : bytes[i];
+	while (before > 0xffff)
+		before = (before & 0xffff) + (before >> 16);
+	return before;
+}
+
+uint32_t
+page_udp_sum(const uint8_t *ip, size_t udp_bytes)
+{
+	return page_sum(ip + 20, udp_bytes, page_sum(ip + 12, 8, 17 + (uint32_t)udp_bytes));
+}
+
+unsigned int
+page_packet_frame(
+	const struct page_packet *p, const uint8_t *payload, unsigned int bytes, uint8_t *to)
+{
+	uint8_t *ip = to + 14, *udp = ip + 20;
+	uint16_t check;
+
+	memmove(udp + 8, payload, bytes);
+	memcpy(to, p->mac_to, 6);
+	memcpy(to + 6, p->mac_from, 6);
+	weir_put16(to + 12, 0x0800);
+	memset(ip, 0, 20 + 8);
+	ip[0] = 0x45;
+	weir_put16(ip + 2, (uint16_t)(20 + 8 + bytes));
+	weir_put16(ip + 6, 0x4000);
+	ip[8] = 64;
+	ip[9] = 17;
+	weir_put32(ip + 12, p->ip_from);
+	weir_put32(ip + 16, p->ip_to);
+	weir_put16(ip + 10, (uint16_t)~page_sum(ip, 20, 0));
+	weir_put16(udp, p->udp_from);
+	weir_put16(udp + 2, p->udp_to);
+	weir_put16(udp + 4, (uint16_t)(8 + bytes));
+	check = (uint16_t)~page_udp_sum(ip, 8 + bytes);
+	weir_put16(udp + 6, check == 0 ? 0xffff : check);
+	return PAGE_HEADERS + bytes;
+}
+
+/* Add the headers before the aggregation header, between the page's switch and the source that src_id says. */
+static void
+add_headers(struct page_packet *p)
+{
+	const uint8_t own = (uint8_t)(p->header.src_id + 1);
+	const uint8_t host[6] = {0x02, 0x48, 0, 0, 0, own},
+		      node[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
+	const uint32_t host_ip = 0x0a4d0000u + own, node_ip = 0x0a4d00feu;
+	const bool answer = p->udp_from == WEIR_PORT_BASE || p->udp_from == WEIR_PORT_EXT;
+
+	cr_assert(
+		p->udp_from != 0 && p->length + PAGE_HEADERS <= PAGE_FRAME_MAX, "line %u", p->line);
+	memcpy(p->mac_from, answer ? node : host, 6);
+	memcpy(p->mac_to, answer ? host : node, 6);
+	p->ip_from = answer ? node_ip : host_ip;
+	p->ip_to = answer ? host_ip : node_ip;
+	p->length = page_packet_frame(p, p->bytes, p->length, p->bytes);
+}
+
 /* "0010  00 34 ...": the offset, then at most 16 bytes. */
 static void
 read_dump(struct page_packet *p, const char *line)
@@ -326,6 +394,8 @@ page_packet_next(const char *page, const char **at, struct page_packet *p)
 			read_line(p, line);
 	}
 	free(block);
-	cr_assert_gt(p->length, PAGE_HEADERS, "line %u: no bytes", p->line);
+	cr_assert_gt(p->length, 0, "line %u: no bytes", p->line);
+	if (p->ip_from == 0)
+		add_headers(p);
 	return true;
 }

@@ -71,6 +71,7 @@ struct model_counters {
 	uint64_t crc; /* 0: nor CRCs */
 	uint64_t expelled; /* 0: the model expels nobody */
 	uint64_t revokes; /* 0: nor ends a generation */
+	uint64_t unguarded; /* 0: nor binds addresses */
 	uint64_t out_of_turn; /* 0: it has no deterministic jobs */
 };
 

@@ -37,9 +37,10 @@ model_reply(struct model *m, const struct model_peer *to, const struct weir_head
 	h.grad_cnt = 0;
 	h.flags = 0;
 	h.degraded = bitmap != NULL;
-	/* A join is told how many are waited for. */
-	h.src_cnt =
-		h.collective == WEIR_COLLECTIVE_JOIN && bitmap != NULL ? (uint8_t)m->c.sources : 0;
+	/* A join is told how many are waited for, and what is stale why. */
+	h.src_cnt = h.collective == WEIR_COLLECTIVE_JOIN && bitmap != NULL ? (uint8_t)m->c.sources
+		: status == WEIR_STATUS_STALE && m->generation == 0        ? WEIR_OVER_NONE
+									   : WEIR_OVER_UNSAID;
 	emit(m, to, false, &h, NULL, 0, bitmap);
 }
 

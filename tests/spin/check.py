@@ -156,24 +156,25 @@ RACK_LATE = r'assertion violated +\( !\(.*heard!=0'
 OVERWRITTEN = r'assertion violated .*lived!='
 UNKNOWN_ABOVE = r'assertion violated +!\(+current\[r\]'
 
+# Behind each: the test of tests/eal/test_ppe_up.c, or test_ppe_up_joins.c, that fails when the switch has the fault.
 TREE_FAULTS = [
-    ('ACKNOWLEDGED_ABOVE_EARLY', PARTIAL + 'SLOW=0 SLOW_LEAVES=1', UNKNOWN_ABOVE),
-    ('RELEASED_BEFORE_HOSTS', PARTIAL + 'BLOCKS=3', REFUSED),
-    ('WAITS_FOR_HOSTS', PARTIAL + 'DEAD=1', RACK_LATE),
-    ('SUM_DROPPED', 'SLOW=0', WRONG),
-    ('NO_BITMAP_ABOVE', PARTIAL, WRONG),
-    ('LATE_ADDED_ABOVE', PARTIAL, WRONG),
-    ('LATE_INCLUDED', PARTIAL, PART),
-    ('ANSWERED_BELOW', PARTIAL, OVERWRITTEN),
-    ('NOT_REPEATED_ABOVE', 'SLOW=0', TREE_HANG),
-    ('NOT_ACKNOWLEDGED_ABOVE', RACK_AWAY, TREE_HANG),
-    ('UNASKED_DROPPED', RACK_AWAY, TREE_HANG),
-    ('TIMEOUTS_NOT_NESTED', PARTIAL + 'AWAY=1', RACK_LATE),
-    ('RESTART_KEEPS_NONCE', REJOIN + 'RESTARTS=1', MIXED),
-    ('NONCE_USED_AGAIN', REJOIN + 'CRASHES=1', MIXED),
-    ('BEGUN_BEFORE_ABOVE', REJOIN + 'RESTARTS=1', TREE_HANG),
-    ('STALE_NOT_PASSED', REJOIN + 'RESTARTS=1', TREE_HANG),
-    ('ABOVE_OF_ANY_GENERATION', REJOIN + 'RESTARTS=1', OVERWRITTEN),
+    ('ACKNOWLEDGED_ABOVE_EARLY', PARTIAL + 'SLOW=0 SLOW_LEAVES=1', UNKNOWN_ABOVE),  # up_and_down
+    ('RELEASED_BEFORE_HOSTS', PARTIAL + 'BLOCKS=3', REFUSED),  # held_back
+    ('WAITS_FOR_HOSTS', PARTIAL + 'DEAD=1', RACK_LATE),  # partial
+    ('SUM_DROPPED', 'SLOW=0', WRONG),  # a_repetition_goes_up_once_per_millisecond
+    ('NO_BITMAP_ABOVE', PARTIAL, WRONG),  # partial
+    ('LATE_ADDED_ABOVE', PARTIAL, WRONG),  # partial
+    ('LATE_INCLUDED', PARTIAL, PART),  # not_asked_for
+    ('ANSWERED_BELOW', PARTIAL, OVERWRITTEN),  # up_and_down
+    ('NOT_REPEATED_ABOVE', 'SLOW=0', TREE_HANG),  # a_repetition_goes_up_once_per_millisecond
+    ('NOT_ACKNOWLEDGED_ABOVE', RACK_AWAY, TREE_HANG),  # acknowledgements
+    ('UNASKED_DROPPED', RACK_AWAY, TREE_HANG),  # not_asked_for
+    ('TIMEOUTS_NOT_NESTED', PARTIAL + 'AWAY=1', RACK_LATE),  # settings_must_agree
+    ('RESTART_KEEPS_NONCE', REJOIN + 'RESTARTS=1', MIXED),  # nonces_are_new_after_a_restart
+    ('NONCE_USED_AGAIN', REJOIN + 'CRASHES=1', MIXED),  # a_host_joins_anew
+    ('BEGUN_BEFORE_ABOVE', REJOIN + 'RESTARTS=1', TREE_HANG),  # a_host_joins_anew
+    ('STALE_NOT_PASSED', REJOIN + 'RESTARTS=1', TREE_HANG),  # stale_from_above
+    ('ABOVE_OF_ANY_GENERATION', REJOIN + 'RESTARTS=1', OVERWRITTEN),  # not_from_parent
 ]
 
 

@@ -150,13 +150,3 @@ Test(ctrl_docs, every_ready_configuration_is_taken, .timeout = 90)
 	closedir(folder);
 	cr_assert_geq(count, 2);
 }
-
-/* The page's complete example: the last block of JSON. */
-Test(ctrl_docs, the_example_for_cards_is_the_file, .timeout = 90)
-{
-	char *page = read_file("docs/nics.md"), *file = read_file("configs/nic.json");
-
-	cr_assert_not_null(strstr(page, file), "docs/nics.md does not show configs/nic.json");
-	free(file);
-	free(page);
-}

@@ -109,6 +109,24 @@ Test(ctrl_parents, heard_lost_and_back)
 	expect(NULL);
 }
 
+/* A line each time, however soon it serves again. */
+Test(ctrl_parents, taken_for_dead)
+{
+	struct ppe_parent_stats *s0 = &played.parent[0];
+
+	begin();
+	s0->heard = s0->serves = true;
+	s0->generation = 5;
+	ctrl_jobs_tick(running);
+	while (read(from_log, (char[1024]){0}, 1024) > 0)
+		;
+	for (s0->given_up = 1; s0->given_up < 3; s0->given_up++) {
+		expect("level=warning module=ctrl msg=\"a parent left questions about blocks "
+		       "unanswered, and was taken for dead\"" ABOUT("s0", "10.78.0.254") "\n");
+		expect(NULL);
+	}
+}
+
 Test(ctrl_parents, settings_that_disagree)
 {
 	struct ppe_parent_stats *s0 = &played.parent[0];

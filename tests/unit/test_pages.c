@@ -93,32 +93,28 @@ Test(counters_doc, workers)
 	compare("## Workers", workers, sizeof(workers) / sizeof(workers[0]));
 }
 
-/* docs/write-a-program.md teaches a program: its code blocks, put together, are the files. */
-static void
-compare_blocks(const char *kind, const char *name)
+/* docs/write-a-program.md teaches a program: its code blocks are parts of the file, in the file's order. */
+Test(program_doc, the_page_shows_the_program)
 {
-	char *page = doc_read("docs/write-a-program.md"), *file = doc_read(name), *block;
+	char *page = doc_read("docs/write-a-program.md"),
+	     *file = doc_read("docs/examples/flowcount.c"), *block;
 	const char *at = page, *rest = file;
+	unsigned int blocks = 0;
 
 	cr_assert_not_null(page);
 	cr_assert_not_null(file);
-	while ((block = doc_block(&at, kind)) != NULL) {
-		cr_assert_eq(strncmp(rest, block, strlen(block)), 0,
-			"the block that ends at line %u of the page is not at line %u of %s",
-			doc_line(page, at) - 1, doc_line(file, rest), name);
+	while ((block = doc_block(&at, "c")) != NULL) {
+		rest = strstr(rest, block);
+		cr_assert_not_null(rest,
+			"the block that ends at line %u of the page is not in the program",
+			doc_line(page, at) - 1);
 		rest += strlen(block);
 		free(block);
+		blocks++;
 	}
-	cr_assert_eq(
-		*rest, 0, "%s goes on at line %u, where the page ends", name, doc_line(file, rest));
+	cr_assert_geq(blocks, 6);
 	free(page);
 	free(file);
-}
-
-Test(program_doc, the_page_is_the_program)
-{
-	compare_blocks("h", "docs/examples/flowcount.h");
-	compare_blocks("c", "docs/examples/flowcount.c");
 }
 
 /* "Under 100 lines" is a promise. */

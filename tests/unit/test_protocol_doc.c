@@ -47,53 +47,17 @@ Test(protocol_doc, codes)
 	compare_codes("### Type", page_dtypes);
 	compare_codes("### Operation", page_ops);
 	compare_codes("### Field", page_fields);
+	compare_codes("### End of a generation", page_reasons);
 }
 
-/* Ones-complement sum over 16-bit words, folded; a last odd byte counts as the upper one. */
-static uint32_t
-sum(const uint8_t *bytes, size_t n, uint32_t before)
-{
-	for (size_t i = 0; i < n; i++)
-		before += i % 2 == 0 ? (uint32_t)bytes[i] << 8 : bytes[i];
-	while (before > 0xffff)
-		before = (before & 0xffff) + (before >> 16);
-	return before;
-}
-
-/* Of the pseudo header and the datagram. */
-static uint32_t
-udp_sum(const uint8_t *ip, size_t udp_bytes)
-{
-	return sum(ip + 20, udp_bytes, sum(ip + 12, 8, 17 + (uint32_t)udp_bytes));
-}
-
-static size_t
+static unsigned int
 build(const struct page_packet *p, uint8_t *to)
 {
-	uint8_t *ip = to + ETHER_BYTES, *udp = ip + 20, *header = udp + 8;
-	unsigned int bytes = 8 + weir_header_write(&p->header, header);
-	uint16_t check;
+	uint8_t payload[WEIR_EXT_BYTES + PAGE_FRAME_MAX];
+	unsigned int bytes = weir_header_write(&p->header, payload);
 
-	memcpy(to, p->mac_to, 6);
-	memcpy(to + 6, p->mac_from, 6);
-	weir_put16(to + 12, 0x0800);
-	memcpy(udp + bytes, p->payload, p->payload_bytes);
-	bytes += p->payload_bytes;
-	memset(ip, 0, 20 + 8);
-	ip[0] = 0x45;
-	weir_put16(ip + 2, (uint16_t)(20 + bytes));
-	weir_put16(ip + 6, 0x4000);
-	ip[8] = 64;
-	ip[9] = 17;
-	weir_put32(ip + 12, p->ip_from);
-	weir_put32(ip + 16, p->ip_to);
-	weir_put16(ip + 10, (uint16_t)~sum(ip, 20, 0));
-	weir_put16(udp, p->udp_from);
-	weir_put16(udp + 2, p->udp_to);
-	weir_put16(udp + 4, (uint16_t)bytes);
-	check = (uint16_t)~udp_sum(ip, bytes);
-	weir_put16(udp + 6, check == 0 ? 0xffff : check);
-	return ETHER_BYTES + 20 + bytes;
+	memcpy(payload + bytes, p->payload, p->payload_bytes);
+	return page_packet_frame(p, payload, bytes + p->payload_bytes, to);
 }
 
 /* The bytes stand for themselves: lengths and checksums. */
@@ -107,9 +71,9 @@ check_frame(const struct page_packet *p)
 	cr_assert_eq(ip[0], 0x45, "line %u: version or IPv4 header length", p->line);
 	cr_assert_eq(ip[9], 17, "line %u: protocol", p->line);
 	cr_assert_eq(weir_get16(ip + 2), 20 + udp_bytes, "line %u: IPv4 length", p->line);
-	cr_assert_eq(sum(ip, 20, 0), 0xffff, "line %u: IPv4 checksum", p->line);
+	cr_assert_eq(page_sum(ip, 20, 0), 0xffff, "line %u: IPv4 checksum", p->line);
 	cr_assert_eq(weir_get16(udp + 4), udp_bytes, "line %u: UDP length", p->line);
-	cr_assert_eq(udp_sum(ip, udp_bytes), 0xffff, "line %u: UDP checksum", p->line);
+	cr_assert_eq(page_udp_sum(ip, udp_bytes), 0xffff, "line %u: UDP checksum", p->line);
 }
 
 static uint16_t

@@ -144,7 +144,7 @@ Test(weir_handles, a_child_can_do_nothing_with_it, .timeout = 90)
 	child = fork();
 	cr_assert_geq(child, 0);
 	if (child == 0) {
-		alarm(20);
+		alarm(80);
 		_exit(use_inherited(hosts[0].weir, hosts[0].request));
 	}
 	cr_assert_eq(waitpid(child, &status, 0), child);

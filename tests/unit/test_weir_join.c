@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@ static struct weir *weir;
 static pthread_t thread;
 static int32_t data[ELEMENTS];
 static uint32_t block_id; /* of the last join */
+static uint8_t join_src_cnt = 2; /* of answers to it */
 
 /* The last packet of the host. */
 static struct {
@@ -104,7 +106,7 @@ answer_join(unsigned int status, const void *payload, size_t bytes, bool spoil)
 	struct weir_header h = {.extended = true,
 		.job_id = JOB,
 		.src_id = SOURCE,
-		.src_cnt = 2,
+		.src_cnt = join_src_cnt,
 		.block_id = block_id,
 		.gen_id = status == WEIR_STATUS_OK ? GENERATION : 0,
 		.collective = WEIR_COLLECTIVE_JOIN,
@@ -113,7 +115,8 @@ answer_join(unsigned int status, const void *payload, size_t bytes, bool spoil)
 	uint8_t packet[256];
 	size_t all = weir_header_write(&h, packet);
 
-	memcpy(packet + all, payload, bytes);
+	if (bytes > 0)
+		memcpy(packet + all, payload, bytes);
 	all += bytes;
 	if (config.key != NULL) {
 		tags_hmac(source_key, "weir reply", heard.proof.nonce, sizeof(heard.proof.nonce),
@@ -163,6 +166,14 @@ answer_waiting(const uint8_t quote[WEIR_CHALLENGE_BYTES], bool spoil)
 	memcpy(payload + WEIR_BITMAP_BYTES, quote, WEIR_CHALLENGE_BYTES);
 	answer_join(WEIR_STATUS_WAITING, payload,
 		config.key != NULL ? sizeof(payload) : WEIR_BITMAP_BYTES, spoil);
+}
+
+static void
+answer_stale(unsigned int why, bool spoil)
+{
+	join_src_cnt = (uint8_t)why;
+	answer_join(WEIR_STATUS_STALE, NULL, 0, spoil);
+	join_src_cnt = 2;
 }
 
 static void
@@ -442,6 +453,15 @@ Test(weir_join, tags_need_a_key, .timeout = 90)
 	stop();
 }
 
+static void
+rejoins(void)
+{
+	while (hear(0))
+		; /* what is left of the last generation */
+	begin(run_rejoin);
+	hear_join(WEIR_GEN_JOIN);
+}
+
 /* So that the switch finds a host whose address was damaged, also where it believes nothing else. */
 Test(weir_join, silence_repeats_the_join_of_an_authenticated_job, .timeout = 90)
 {
@@ -462,6 +482,34 @@ Test(weir_join, silence_repeats_the_join_of_an_authenticated_job, .timeout = 90)
 	cr_expect_arr_eq(heard.proof.challenge, challenge, sizeof(challenge));
 	answer_block(0, 42, true);
 	ends(0, "");
+	stop();
+}
+
+/* After a restart the switch can verify nothing else. What an answer without a tag says is nothing. */
+Test(weir_join, the_repeated_join_tells_that_the_generation_is_over, .timeout = 90)
+{
+	const unsigned int later =
+		WEIR_OVER_GONE + 1; /* a reason that this library does not know */
+
+	for (unsigned int i = 0; i <= later; i++) {
+		char why[160];
+
+		snprintf(why, sizeof(why), ": %s. Join again on every host",
+			weir_over_text(i == later ? WEIR_OVER_UNSAID : i));
+		if (i == 0)
+			start(job_key);
+		else
+			rejoins();
+		accept_join(WEIR_JOIN_AUTHENTICATED);
+		ends(0, "");
+		begin(run_reduce);
+		hear_contribution();
+		hear_join(GENERATION);
+		answer_stale(i, true);
+		hear_join(GENERATION);
+		answer_stale(i, false);
+		ends(-ESTALE, why);
+	}
 	stop();
 }
 
