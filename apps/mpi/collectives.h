@@ -11,6 +11,10 @@
  * reports; the parameters. libweir has the same nine.
  */
 #define OFFLOAD_LIST(X, ...)                                                                       \
+	OFFLOAD_COUNTED_LIST(X, __VA_ARGS__)                                                       \
+	X(BARRIER, Barrier, barrier, NOTHING, __VA_ARGS__)
+/* Those that have counts, and so MPI_Name_c and MPI_Iname_c, too. */
+#define OFFLOAD_COUNTED_LIST(X, ...)                                                               \
 	X(ALLREDUCE, Allreduce, allreduce, REDUCED, __VA_ARGS__)                                   \
 	X(REDUCE, Reduce, reduce, REDUCED_TO_ROOT, __VA_ARGS__)                                    \
 	X(REDUCE_SCATTER_BLOCK, Reduce_scatter_block, reduce_scatter_block, REDUCED, __VA_ARGS__)  \
@@ -18,45 +22,47 @@
 	X(SCATTER, Scatter, scatter, MOVED_WITH_ROOT, __VA_ARGS__)                                 \
 	X(GATHER, Gather, gather, MOVED_WITH_ROOT, __VA_ARGS__)                                    \
 	X(ALLGATHER, Allgather, allgather, MOVED, __VA_ARGS__)                                     \
-	X(ALLTOALL, Alltoall, alltoall, MOVED, __VA_ARGS__)                                        \
-	X(BARRIER, Barrier, barrier, NOTHING, __VA_ARGS__)
+	X(ALLTOALL, Alltoall, alltoall, MOVED, __VA_ARGS__)
 
 /*
  * The shapes: the parameters of MPI's function before the communicator. ONE(type, name): also the name of the field of
- * struct offload_call. BOTH(type, name, field, field): it stands for what is sent and for what is received.
+ * struct offload_call. BOTH(type, name, field, field): it stands for what is sent and for what is received. COUNT: the type
+ * of counts.
  */
-#define OFFLOAD_REDUCED(ONE, BOTH)                                                                 \
+#define OFFLOAD_REDUCED(ONE, BOTH, COUNT)                                                          \
 	ONE(const void *, send)                                                                    \
 	ONE(void *, recv)                                                                          \
-	BOTH(int, count, send_count, recv_count)                                                   \
+	BOTH(COUNT, count, send_count, recv_count)                                                 \
 	BOTH(MPI_Datatype, type, send_type, recv_type)                                             \
 	ONE(MPI_Op, op)
-#define OFFLOAD_REDUCED_TO_ROOT(ONE, BOTH)                                                         \
-	OFFLOAD_REDUCED(ONE, BOTH)                                                                 \
+#define OFFLOAD_REDUCED_TO_ROOT(ONE, BOTH, COUNT)                                                  \
+	OFFLOAD_REDUCED(ONE, BOTH, COUNT)                                                          \
 	ONE(int, root)
-#define OFFLOAD_BUFFER(ONE, BOTH)                                                                  \
+#define OFFLOAD_BUFFER(ONE, BOTH, COUNT)                                                           \
 	BOTH(void *, buffer, send, recv)                                                           \
-	BOTH(int, count, send_count, recv_count)                                                   \
+	BOTH(COUNT, count, send_count, recv_count)                                                 \
 	BOTH(MPI_Datatype, type, send_type, recv_type)                                             \
 	ONE(int, root)
-#define OFFLOAD_MOVED(ONE, BOTH)                                                                   \
+#define OFFLOAD_MOVED(ONE, BOTH, COUNT)                                                            \
 	ONE(const void *, send)                                                                    \
-	ONE(int, send_count)                                                                       \
+	ONE(COUNT, send_count)                                                                     \
 	ONE(MPI_Datatype, send_type)                                                               \
 	ONE(void *, recv)                                                                          \
-	ONE(int, recv_count)                                                                       \
+	ONE(COUNT, recv_count)                                                                     \
 	ONE(MPI_Datatype, recv_type)
-#define OFFLOAD_MOVED_WITH_ROOT(ONE, BOTH)                                                         \
-	OFFLOAD_MOVED(ONE, BOTH)                                                                   \
+#define OFFLOAD_MOVED_WITH_ROOT(ONE, BOTH, COUNT)                                                  \
+	OFFLOAD_MOVED(ONE, BOTH, COUNT)                                                            \
 	ONE(int, root)
-#define OFFLOAD_NOTHING(ONE, BOTH)
+#define OFFLOAD_NOTHING(ONE, BOTH, COUNT)
 
 /* The parameters and their names; each ends with a comma, since more follows. Where they are in scope, their call. */
-#define OFFLOAD_PARAMETERS(shape) OFFLOAD_##shape(OFFLOAD_PARAMETER, OFFLOAD_PARAMETER)
-#define OFFLOAD_ARGUMENTS(shape)  OFFLOAD_##shape(OFFLOAD_ARGUMENT, OFFLOAD_ARGUMENT)
+#define OFFLOAD_PARAMETERS(shape) OFFLOAD_##shape(OFFLOAD_PARAMETER, OFFLOAD_PARAMETER, int)
+#define OFFLOAD_LARGE_PARAMETERS(shape)                                                            \
+	OFFLOAD_##shape(OFFLOAD_PARAMETER, OFFLOAD_PARAMETER, MPI_Count)
+#define OFFLOAD_ARGUMENTS(shape) OFFLOAD_##shape(OFFLOAD_ARGUMENT, OFFLOAD_ARGUMENT, )
 #define OFFLOAD_CALL(id, shape)                                                                    \
 	((const struct offload_call){                                                              \
-		.collective = OFFLOAD_##id, OFFLOAD_##shape(OFFLOAD_FIELD, OFFLOAD_FIELDS)})
+		.collective = OFFLOAD_##id, OFFLOAD_##shape(OFFLOAD_FIELD, OFFLOAD_FIELDS, )})
 
 #define OFFLOAD_PARAMETER(type, name, ...)   type name,
 #define OFFLOAD_ARGUMENT(type, name, ...)    name,

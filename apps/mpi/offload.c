@@ -124,29 +124,6 @@ offload_comm_create(MPI_Comm mpi)
 }
 
 static void
-mpi_comm_free(MPI_Comm *comm)
-{
-	if (*comm != MPI_COMM_NULL)
-		INSIDE(PMPI_Comm_free(comm));
-	*comm = MPI_COMM_NULL;
-}
-
-/* Give back what the opening got. */
-static void
-comm_close(struct offload_comm *comm)
-{
-	weir_close(comm->weir);
-	comm->weir = NULL;
-	/* A failed communicator may have left local steps without an end. */
-	if (atomic_load(&comm->state) != COMM_FAILED) {
-		mpi_comm_free(&comm->local[0]);
-		mpi_comm_free(&comm->local[1]);
-	}
-	mpi_comm_free(&comm->private_comm);
-	layout_free(&comm->layout);
-}
-
-static void
 comm_reference(struct offload_comm *comm)
 {
 	pthread_mutex_lock(&registry);
@@ -171,9 +148,10 @@ offload_comm_release(struct offload_comm *comm)
 	pthread_mutex_unlock(&registry);
 	if (!last)
 		return;
-	if (!finalized)
-		comm_close(comm);
-	free(comm);
+	if (finalized)
+		free(comm);
+	else
+		comm_end(comm);
 }
 
 void
@@ -185,9 +163,11 @@ offload_finalize(void)
 	/* Nothing is in progress any more, and no other thread calls MPI. */
 	finalized = true;
 	for (struct offload_comm *comm = comms; comm != NULL; comm = comm->next) {
-		comm_close(comm);
+		mpi_comm_free(&comm->private_comm);
+		job_close(comm);
 		atomic_store(&comm->state, COMM_OFF);
 	}
+	kept_close();
 }
 
 /* Errors */
@@ -295,10 +275,10 @@ step_test(struct offload_op *op, const struct step *step, bool *done)
 
 /*
  * Start and test steps until one has not ended; never waits. gates: what earlier operations have not started yet; testing: none
- * of them waits for Weir.
+ * of them waits for Weir. starts: a step that has been started is not tested.
  */
 static void
-op_advance(struct offload_op *op, unsigned int *gates, bool *testing)
+op_advance(struct offload_op *op, unsigned int *gates, bool *testing, bool starts)
 {
 	while (!op->done && op->error == MPI_SUCCESS && op->at < op->plan.n) {
 		const struct step *step = &op->plan.steps[op->at];
@@ -313,7 +293,7 @@ op_advance(struct offload_op *op, unsigned int *gates, bool *testing)
 			op->in_progress = true;
 		}
 		/* Weir completes operations in their order, so the first one's test is enough, and moves all. */
-		if (step->kind == STEP_WEIR && !*testing)
+		if (starts || (step->kind == STEP_WEIR && !*testing))
 			break;
 		op->error = step_test(op, step, &done);
 		if (op->error == MPI_SUCCESS && !done) {
@@ -333,14 +313,16 @@ op_advance(struct offload_op *op, unsigned int *gates, bool *testing)
 	}
 }
 
-/* Does this operation, which Weir could have, run on Weir? If not, a nonblocking one may have to run on the private one. */
-static bool
-on_weir(const struct offload_comm *comm, enum comm_state state, const struct offload_call *call,
+/* Why does this operation, which Weir could have, run on MPI? If it does, a nonblocking one may have to use the private one. */
+static enum reason
+why_mpi(const struct offload_comm *comm, enum comm_state state, const struct offload_call *call,
 	const struct facts *facts)
 {
 	if (state == COMM_FAILED && atomic_load(&comm->lost))
-		return true;
-	return (state == COMM_ON || state == COMM_FAILED) && call_fits(comm, call, facts);
+		return ON_WEIR;
+	if (state == COMM_ON || state == COMM_FAILED)
+		return call_fits(comm, call, facts);
+	return state == COMM_UNKNOWN ? REASON_LATER : REASON_OFF;
 }
 
 static void
@@ -348,20 +330,22 @@ op_plan(struct offload_op *op, enum comm_state state)
 {
 	struct offload_comm *comm = op->comm;
 	struct facts facts;
-	bool offloaded =
-		call_facts(comm, &op->call, &facts) && on_weir(comm, state, &op->call, &facts);
+	enum reason reason = call_facts(comm, &op->call, &facts);
 
+	if (reason == ON_WEIR)
+		reason = why_mpi(comm, state, &op->call, &facts);
 	op->planned = true;
 	/* Open MPI does not tell all ranks of such a call: it must not count. */
 	if (facts.nothing)
 		return;
 	op->number = comm->operations++;
-	count_call(op->call.collective, offloaded);
-	if (!offloaded) {
+	if (reason != ON_WEIR) {
+		count_mpi(comm, op->call.collective, reason);
 		op->plan.n = 1;
 		op->plan.steps[0] = (struct step){.kind = STEP_PRIVATE};
 		return;
 	}
+	count_call(op->call.collective, true);
 	op->error = comm->error;
 	if (op->error == MPI_SUCCESS &&
 		(plan_make(&op->plan, comm, &op->call, &facts) != MPI_SUCCESS ||
@@ -369,14 +353,20 @@ op_plan(struct offload_op *op, enum comm_state state)
 		op->error = comm_fail(comm, op->call.collective, NO_COPY);
 }
 
-/* Advance a communicator. Operations that ended go from its list to *ended. True: nothing is in progress any more. */
+/*
+ * Advance a communicator. Operations that ended go from its list to *ended. True: nothing is in progress any more. starts: in a
+ * call that starts an operation, where MPI itself makes no progress. Open MPI's MPI_Comm_idup is in order on all ranks only if
+ * that stays so: in its progress it takes tags of nonblocking collectives.
+ */
 static bool
-comm_advance(struct offload_comm *comm, struct offload_op ***ended)
+comm_advance(struct offload_comm *comm, struct offload_op ***ended, bool starts)
 {
 	unsigned int gates = 0;
 	bool testing = true;
 	enum comm_state state = atomic_load(&comm->state), opening = COMM_OPENING;
 
+	if (comm->opening != NULL && starts)
+		return false;
 	if (comm->opening != NULL) {
 		state = opening_advance(&comm->opening);
 		if (state == COMM_OPENING)
@@ -386,7 +376,7 @@ comm_advance(struct offload_comm *comm, struct offload_op ***ended)
 		if (comm->error != MPI_SUCCESS)
 			state = COMM_FAILED;
 	}
-	if (comm->first != NULL)
+	if (comm->first != NULL && !starts)
 		comm_look_for_failure(comm, comm->first->call.collective);
 	for (struct offload_op **link = &comm->first, *op; (op = *link) != NULL;) {
 		if (!op->planned)
@@ -396,7 +386,7 @@ comm_advance(struct offload_comm *comm, struct offload_op ***ended)
 			op->error == MPI_SUCCESS && op->plan.n > 0 &&
 			op->plan.steps[0].kind != STEP_PRIVATE)
 			op->error = comm->error;
-		op_advance(op, &gates, &testing);
+		op_advance(op, &gates, &testing, starts);
 		if (!op->done) {
 			link = &op->next;
 			continue;
@@ -478,7 +468,7 @@ offload_progress(void)
 		return 0;
 	for (struct offload_comm **link = &actives, *comm; (comm = *link) != NULL;) {
 		/* What is let go is not in a list: its next_active may change once the lock is free. */
-		if (!comm_advance(comm, &last) || n == IDLE_MAX) {
+		if (!comm_advance(comm, &last, false) || n == IDLE_MAX) {
 			link = &comm->next_active;
 			continue;
 		}
@@ -495,6 +485,17 @@ offload_progress(void)
 
 /* Calls */
 
+/* The communicator is not open. Has it had so many calls, with this one, that a job is worthwhile? The same on all ranks. */
+static bool
+comm_deserves_job(struct offload_comm *comm, const struct facts *facts)
+{
+	comm->calls++;
+	if (__builtin_add_overflow(comm->bytes, facts->bytes, &comm->bytes))
+		comm->bytes = UINT64_MAX;
+	return comm->comm == MPI_COMM_WORLD || comm->calls >= OPENING_CALLS ||
+		comm->bytes >= 1024 * OPENING_KIB;
+}
+
 /* Until the communicator has been opened, or not. Only in blocking calls. */
 static enum comm_state
 comm_open(struct offload_comm *comm, enum offload_collective collective)
@@ -506,7 +507,7 @@ comm_open(struct offload_comm *comm, enum offload_collective collective)
 	for (;;) {
 		pthread_mutex_lock(&engine);
 		state = atomic_load(&comm->state);
-		if (state == COMM_UNKNOWN || state == COMM_LATER)
+		if (state == COMM_UNKNOWN)
 			atomic_store(&comm->state, COMM_OPENING);
 		pthread_mutex_unlock(&engine);
 		if (state != COMM_OPENING)
@@ -514,11 +515,12 @@ comm_open(struct offload_comm *comm, enum offload_collective collective)
 		offload_progress();
 		wait_a_little(start);
 	}
-	if (state != COMM_UNKNOWN && state != COMM_LATER)
+	if (state != COMM_UNKNOWN)
 		return state;
 	opening = opening_begin(comm, true);
 	while ((state = opening_advance(&opening)) == COMM_OPENING)
 		wait_a_little(start);
+	mpi_comm_free(&comm->private_comm); /* no call waits for it */
 	pthread_mutex_lock(&engine);
 	if (state == COMM_FAILED)
 		comm_lose(comm, collective, NOT_OPENED);
@@ -615,22 +617,28 @@ offload_run(struct offload_comm *comm, const struct offload_call *call)
 {
 	struct facts facts;
 	enum comm_state state;
+	enum reason reason;
 	struct offload_op *op;
 	int error;
 
 	if (comm == NULL || inside > 0)
 		return OFFLOAD_MPI;
 	state = atomic_load_explicit(&comm->state, memory_order_acquire);
-	if (state == COMM_OFF || !call_facts(comm, call, &facts)) {
-		count_call(call->collective, false);
+	reason = state == COMM_OFF ? REASON_OFF : call_facts(comm, call, &facts);
+	if (reason != ON_WEIR) {
+		count_mpi(comm, call->collective, reason);
 		return OFFLOAD_MPI;
 	}
 	if (facts.nothing)
 		return MPI_SUCCESS;
-	if (state < COMM_ON)
+	if (state == COMM_UNKNOWN && !comm_deserves_job(comm, &facts))
+		reason = REASON_NEW;
+	else if (state < COMM_ON)
 		state = comm_open(comm, call->collective);
-	if (!on_weir(comm, state, call, &facts)) {
-		count_call(call->collective, false);
+	if (reason == ON_WEIR)
+		reason = why_mpi(comm, state, call, &facts);
+	if (reason != ON_WEIR) {
+		count_mpi(comm, call->collective, reason);
 		return OFFLOAD_MPI;
 	}
 	if (state == COMM_FAILED)
@@ -660,8 +668,7 @@ op_keep_types(struct offload_op *op)
 	if (front.keeps_types)
 		return;
 	for (int i = 0; i < 2; i++)
-		if (op->call.collective != OFFLOAD_BARRIER && *types[i] != MPI_DATATYPE_NULL &&
-			!mpi_type_named(*types[i]))
+		if (call_uses(op->comm, &op->call, i == 0) && !mpi_type_named(*types[i]))
 			op->kept[i] = PMPI_Type_dup(*types[i], types[i]) == MPI_SUCCESS;
 }
 
@@ -672,26 +679,33 @@ offload_start(struct offload_comm *comm, const struct offload_call *call,
 	struct offload_op *gone = NULL, **last = &gone;
 	struct facts facts;
 	enum comm_state state;
+	enum reason reason;
 	int error = OFFLOAD_MPI;
 
 	*op = NULL;
 	if (comm == NULL || inside > 0)
 		return OFFLOAD_MPI;
 	state = atomic_load_explicit(&comm->state, memory_order_acquire);
-	if ((state == COMM_OFF && !comm->privately) || !call_facts(comm, call, &facts)) {
-		count_call(call->collective, false);
+	reason =
+		state == COMM_OFF && !comm->privately ? REASON_OFF : call_facts(comm, call, &facts);
+	if (reason != ON_WEIR) {
+		count_mpi(comm, call->collective, reason);
 		return OFFLOAD_MPI;
 	}
 	pthread_mutex_lock(&engine);
 	state = atomic_load(&comm->state);
-	if (state == COMM_UNKNOWN && !facts.nothing) {
+	if (state == COMM_UNKNOWN && !facts.nothing && !comm_deserves_job(comm, &facts)) {
+		reason = REASON_NEW;
+	} else if (state == COMM_UNKNOWN && !facts.nothing && front.create_all != NULL) {
 		comm->opening = opening_begin(comm, false);
 		comm->privately = true;
 		atomic_store(&comm->state, COMM_OPENING);
 		if (comm->opening == NULL)
 			comm_lose(comm, call->collective, NOT_OPENED);
 	}
-	if (facts.nothing || comm->privately || on_weir(comm, state, call, &facts)) {
+	if (reason == ON_WEIR)
+		reason = why_mpi(comm, state, call, &facts);
+	if (facts.nothing || comm->privately || reason == ON_WEIR) {
 		*op = op_append(comm, call, ended, context);
 		error = *op != NULL     ? MPI_SUCCESS
 			: facts.nothing ? MPI_ERR_NO_MEM
@@ -700,11 +714,11 @@ offload_start(struct offload_comm *comm, const struct offload_call *call,
 	if (*op != NULL) {
 		op_keep_types(*op);
 		/* Its Weir operation starts here, if it can: the next call may be a blocking one. */
-		comm_advance(comm, &last);
+		comm_advance(comm, &last, true);
 	}
 	pthread_mutex_unlock(&engine);
 	if (error == OFFLOAD_MPI)
-		count_call(call->collective, false);
+		count_mpi(comm, call->collective, reason);
 	ops_end(gone);
 	return error;
 }
@@ -732,12 +746,4 @@ offload_op_free(struct offload_op *op)
 	pthread_mutex_unlock(&engine);
 	if (told)
 		op_destroy(op);
-}
-
-bool
-offload_could(const struct offload_comm *comm, const struct offload_call *call)
-{
-	struct facts facts;
-
-	return comm != NULL && call_facts(comm, call, &facts);
 }

@@ -9,18 +9,21 @@
  *
  * The life of a communicator. offload_comm_create() is local and costs an allocation; most communicators never need more.
  *
- *	UNKNOWN  The first call that could be offloaded opens the communicator. A call could be offloaded if its
- *	         collective, type and operation have a form in Weir. The thresholds play no part here: they come from
- *	         the environment, which may differ between ranks.
- *	OPENING  Blocking call: the ranks exchange the names of their hosts (PMPI_Allgather), rank 0 broadcasts the job's
- *	         name, the switch and the settings (PMPI_Bcast), one rank of each host opens a Weir handle, and
- *	         PMPI_Allreduce(MIN) decides for all. Nonblocking call: the same on a private communicator, as a state
- *	         machine driven by offload_progress(). Nonblocking calls made meanwhile wait in a queue; if the answer
- *	         is off, they run on the private communicator. A blocking call that could be offloaded finishes
- *	         the opening first. All other calls go to MPI at once.
+ *	UNKNOWN  MPI_COMM_WORLD is opened by the first call that could be offloaded. Other communicators may be short-lived,
+ *	         so they are opened by the call of this kind with which they have had 8 calls or 64 KiB; until then,
+ *	         MPI runs them. A call could be offloaded if its collective, type and operation have a form in
+ *	         Weir. The settings play no part here: they come from the environment, which may differ between ranks.
+ *	OPENING  The ranks may all keep a job that a freed communicator of the same ranks has left. If all name the same
+ *	         one, and a barrier on Weir shows that it works, it is this communicator's. Otherwise they open one:
+ *	         on a private communicator, because calls of the program may be in progress on this one, the ranks
+ *	         exchange the names of their hosts (allgather), rank 0 broadcasts the job's name, the switch and the
+ *	         settings, one rank of each host opens a Weir handle, and an allreduce (MIN) decides for all. A blocking
+ *	         call waits for it. A nonblocking one leaves it to offload_progress(); nonblocking calls made meanwhile
+ *	         wait in a queue, and if the answer is off, they run on the private communicator. A blocking call that
+ *	         could be offloaded finishes the opening first. All other calls go to MPI at once.
  *	ON       Calls within the thresholds of rank 0 run on Weir.
- *	OFF      MPI runs everything from now on. Why is printed once per communicator with verbosity 1. The reasons: all
- *	         ranks are on one host, no switch, the switch refused the job.
+ *	OFF      MPI runs everything from now on. Why is printed once per communicator, with verbosity 1 or of
+ *	         MPI_COMM_WORLD. The reasons: all ranks are on one host, no switch, the switch refused the job.
  *	FAILED   An operation failed, on this rank at least. Calls that would run on Weir return the same error; the
  *	         others go to MPI. If this rank missed an opening or a call for lack of memory, all calls that could
  *	         be offloaded return the error.
@@ -67,7 +70,7 @@ struct offload_call {
 	enum offload_collective collective;
 	const void *send;
 	void *recv;
-	int send_count, recv_count;
+	int64_t send_count, recv_count; /* MPI_Allreduce_c and its like have more than int */
 	MPI_Datatype send_type, recv_type;
 	MPI_Op op;
 	int root;
@@ -86,6 +89,8 @@ struct offload_call {
 		"Fewest hosts for calls where each rank has a slice; 0: 3")                        \
 	X(flat, "flat", "WEIR_MPI_FLAT", FLAG,                                                     \
 		"Each rank talks to Weir, also those that share a host")                           \
+	X(max_jobs, "max_jobs", "WEIR_MPI_MAX_JOBS", NUMBER,                                       \
+		"Most jobs that one rank opens for communicators and has at a time; 0: 64")        \
 	X(verbose, "verbose", "WEIR_MPI_VERBOSE", NUMBER, "1: say what ran on Weir, and why not")  \
 	X(timeout_s, "timeout_s", "WEIR_MPI_TIMEOUT_S", NUMBER,                                    \
 		"An operation fails after so many seconds without an answer of the switch; 0: 20") \
@@ -96,6 +101,8 @@ struct offload_call {
 	X(job_settings, "settings", "WEIR_SETTINGS", TEXT,                                         \
 		"Settings of the jobs: deterministic=true")                                        \
 	X(namespace, "namespace", "WEIR_NAMESPACE", TEXT, "Prefix of the jobs' names")             \
+	X(require, "require", "WEIR_REQUIRE", FLAG,                                                \
+		"The program ends if a communicator cannot use the switch")                        \
 	X(job, "job", "WEIR_JOB", TEXT,                                                            \
 		"Job of MPI_COMM_WORLD that exists; each host joins it at its own switch")
 
@@ -121,11 +128,14 @@ struct offload_front {
 	void (*progress)(void);
 	/*
 	 * Start to create a communicator of the ranks of `group`, which are calling this at some time, each in its
-	 * own; `which`, [0, 3), tells several creations on one communicator apart. Must not wait for other ranks and must not
-	 * disturb the order of other calls on `comm`. The result has no attributes, its error handler is
-	 * MPI_ERRORS_RETURN, and the front end never hands its calls to the core. NULL if only the group of all
-	 * ranks can be created (MPI_Comm_idup): then `create_all` is used, and communicators with several ranks on a host
-	 * are opened by blocking calls alone. Returns an MPI error code.
+	 * own; `comm` is a communicator of the core, and `which`, [1, 3), tells several creations on it apart. Must not
+	 * wait for other ranks. The result has no attributes, its error handler is MPI_ERRORS_RETURN, and the front end never
+	 * hands its calls to the core. Returns an MPI error code.
+	 *
+	 * create_all: of all ranks of a communicator of the program, in a call of the program that all ranks make in the same
+	 * order as others. Those, also the ones in progress, must stay in order. MPICH's way copies the attributes, and so
+	 * calls the program's functions. Both NULL: nothing can be created without waiting, so blocking calls alone open
+	 * communicators.
 	 */
 	int (*create)(MPI_Comm comm, MPI_Group group, int which, void **creation);
 	int (*create_all)(MPI_Comm comm, void **creation);
@@ -137,6 +147,11 @@ struct offload_front {
 	 * be asked of.
 	 */
 	bool (*plain)(MPI_Datatype type);
+	/*
+	 * A communicator of this rank alone that returns errors: datatypes are tried on it, since MPI's functions for
+	 * datatypes end the program if there is something wrong. MPI_COMM_NULL: MPI has looked at them before.
+	 */
+	MPI_Comm own;
 	bool keeps_types; /* MPI keeps the datatypes of nonblocking calls until these end; otherwise the core does */
 };
 
@@ -201,10 +216,10 @@ void offload_op_wait(struct offload_op *op);
 void offload_op_free(struct offload_op *op);
 
 /*
- * Could this call ever run on Weir? Local, from the collective, type and operation alone: so the same on all ranks. For persistent
- * requests, whose front end prepares both ways and calls offload_start() at each MPI_Start.
+ * The program makes a persistent request, which is MPI's: ranks may start such requests in different orders, and operations on Weir
+ * have one order. Rank 0 says so with verbosity 1. NULL is fine.
  */
-bool offload_could(const struct offload_comm *comm, const struct offload_call *call);
+void offload_persistent(const struct offload_comm *comm, enum offload_collective collective);
 
 /*
  * Advance all operations and openings in progress. Returns the number of operations that ended. Never waits. Cost without

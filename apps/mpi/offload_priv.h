@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the core's files share. offload.c has the states and runs operations, plan.c turns calls into steps and starts
- * these, open.c opens communicators, report.c counts and prints.
+ * these, open.c opens communicators, layout.c finds which ranks share a host, keep.c closes jobs or keeps them, report.c
+ * counts and prints.
  */
 #ifndef APPS_MPI_OFFLOAD_PRIV_H
 #define APPS_MPI_OFFLOAD_PRIV_H
@@ -18,7 +19,6 @@
 enum comm_state {
 	COMM_UNKNOWN,
 	COMM_OPENING,
-	COMM_LATER, /* a nonblocking call could not open it: the next blocking one does */
 	COMM_ON,
 	COMM_OFF,
 	COMM_FAILED,
@@ -46,17 +46,23 @@ struct offload_comm {
 	unsigned int references; /* the front end's, and one for each operation */
 	struct offload_comm *next, *previous; /* all of them */
 
+	/* Calls that could be offloaded, and their bytes, until it is opened; equal on all ranks. */
+	uint64_t calls, bytes;
+
 	/* From the opening on, until the end: */
 	struct weir *weir; /* leaders have one; with `flat` all ranks */
 	uint64_t min_bytes, max_bytes, min_hosts;
+	unsigned int contact_ms;
 	unsigned int elements; /* of 4 bytes, in a block of the job */
 	struct layout layout;
 	/* The ranks of this host, for the first steps of operations and for the last ones. So the order of calls on
 	 * each is the order of the operations, whatever ends first. */
 	MPI_Comm local[2];
-	/* Of an opening by a nonblocking call, and for the calls that waited for it. */
+	/* Of the opening, and for the nonblocking calls that waited for it. */
 	MPI_Comm private_comm;
 	char job[JOB_NAME_MAX];
+	bool has_job; /* counts as one that is open */
+	uint64_t members; /* a hash of the ranks in their order; 0: its job is not kept */
 
 	/* In progress; under the engine's lock. */
 	struct offload_comm *next_active;
@@ -138,6 +144,43 @@ inside_end(int result)
 	return result;
 }
 
+/* Communicators but MPI_COMM_WORLD are opened by so many calls, or KiB in them; that takes as long as some hundred small calls. */
+#define OPENING_CALLS 8
+#define OPENING_KIB   64
+#define TEXT_OF(n)    TEXT_OF_(n)
+#define TEXT_OF_(n)   #n
+
+/* Why a call runs on MPI, for the user: reason, text. */
+#define REASON_LIST(X)                                                                             \
+	X(OFF, NULL) /* the opening has said why */                                                \
+	X(NOT_VALID, "an argument is not valid, which MPI reports")                                \
+	X(REDUCTION, "the switch has no such operation on this datatype")                          \
+	X(PERSISTENT, "it is persistent, so ranks may start it in different orders")               \
+	X(TOO_MANY, "more than 2 GiB, or 2^31 - 1 elements, at once")                              \
+	X(NEW,                                                                                     \
+		"a communicator gets a job of the switch when it has had " TEXT_OF(                \
+			OPENING_CALLS) " calls, or " TEXT_OF(OPENING_KIB) " KiB")                  \
+	X(LATER,                                                                                   \
+		"with this MPI, only a blocking collective opens a communicator, and none has "    \
+		"come before")                                                                     \
+	X(SMALL, "it is smaller than min_bytes")                                                   \
+	X(LARGE, "it is larger than max_bytes")                                                    \
+	X(FEW_HOSTS, "each rank has a slice, and there are fewer hosts than min_hosts")            \
+	X(MANY_HOSTS,                                                                              \
+		"each rank has a slice, and a block of the job has fewer elements than hosts")     \
+	X(SHARED, "several ranks share a host (the setting flat lets each talk to the switch)")    \
+	X(IRREGULAR,                                                                               \
+		"hosts have different numbers of ranks, or ranks that are not neighbors (the "     \
+		"setting flat lets each talk to the switch)")
+
+enum reason {
+	ON_WEIR, /* it does not */
+#define X(name, text) REASON_##name,
+	REASON_LIST(X)
+#undef X
+		REASONS
+};
+
 /* plan.c */
 
 /* Facts about a call that are equal on all ranks. */
@@ -151,15 +194,18 @@ struct facts {
 };
 
 /*
- * Can Weir have this call? Fills the facts. From the call and the communicator's size alone. A call without bytes ends at once:
- * Open MPI's own entry points do that where a count is 0, and not where a type has no bytes, which may be another rank's
- * view of the same call.
+ * Can Weir have this call? ON_WEIR, or why not. Fills the facts. From the call and the communicator's size alone. A call
+ * without bytes ends at once: Open MPI's own entry points do that where a count is 0, and not where a type has no bytes, which
+ * may be another rank's view of the same call.
  */
-bool call_facts(
+enum reason call_facts(
 	const struct offload_comm *comm, const struct offload_call *call, struct facts *facts);
 
-/* Does an open communicator run it on Weir? From what is equal on all ranks alone. */
-bool call_fits(const struct offload_comm *comm, const struct offload_call *call,
+/* Do the buffer, count and type of what is sent matter on this rank, or those of what is received? MPI ignores the others. */
+bool call_uses(const struct offload_comm *comm, const struct offload_call *call, bool send);
+
+/* Does an open communicator run it on Weir? ON_WEIR, or why not. From what is equal on all ranks alone. */
+enum reason call_fits(const struct offload_comm *comm, const struct offload_call *call,
 	const struct facts *facts);
 
 /* Make the steps of this rank. An MPI error code: no memory. plan_end() frees what it holds. */
@@ -179,20 +225,66 @@ int mpi_start(struct offload_op *op, const struct step *step);
 
 /* open.c */
 
-/* Begin to open: in a blocking call, or else on a private communicator. NULL: no memory. */
+/*
+ * Begin to open. From the program's call, since MPI orders what is created with the program's other calls; `blocking`: that call
+ * waits for the opening, and makes no other one on this communicator meanwhile. Without front.create, in blocking calls alone.
+ * NULL: no memory, or no communicator.
+ */
 struct opening *opening_begin(struct offload_comm *comm, bool blocking);
 
 /*
- * One step further. Returns COMM_OPENING, or what the communicator becomes; then *opening is NULL. Waits in blocking calls
- * alone. COMM_FAILED: this rank could not tell the others; NULL, an opening for which there was no memory, gives that.
+ * One step further. Returns COMM_OPENING, or what the communicator becomes; then *opening is NULL. Waits only without
+ * front.create. COMM_FAILED: this rank could not tell the others; NULL, an opening for which there was no memory, gives that.
  */
 enum comm_state opening_advance(struct opening **opening);
 
+/* layout.c */
+
+/* hosts: a number of each rank's host; NULL: each rank counts as a host. False: no memory. */
+bool layout_make(struct layout *layout, const uint64_t *hosts, int rank, int size);
 void layout_free(struct layout *layout);
+
+/* A number of this rank's host. Ranks whose processor has the same name share a host. */
+uint64_t layout_own_host(void);
+
+/* A hash of the ranks' numbers in MPI_COMM_WORLD, in their order. 0: some are not in it, or no memory. */
+uint64_t layout_members(const struct offload_comm *comm);
+
+uint64_t layout_hash(const void *data, size_t bytes);
+
+/* keep.c */
+
+extern _Atomic unsigned int
+	jobs_open; /* of communicators of this rank, also those that are being opened, and those that are kept */
+
+/* The communicator's job is one of jobs_open, or none any more. */
+void job_count(struct offload_comm *comm, bool open);
+
+/* Close the job, and what belongs to it. */
+void job_close(struct offload_comm *comm);
+
+/* The communicator has no references any more. Takes it. */
+void comm_end(struct offload_comm *comm);
+
+/* A kept job of a communicator with the same ranks, in the same order; the caller owns it. NULL: there is none. */
+struct offload_comm *kept_take(const struct offload_comm *comm);
+
+/* The job becomes that of `to`, which is being opened; `from` is freed. */
+void job_move(struct offload_comm *to, struct offload_comm *from);
+
+/* Close all that are kept. */
+void kept_close(void);
+
+void mpi_comm_free(MPI_Comm *comm);
 
 /* report.c */
 
 void count_call(enum offload_collective collective, bool offloaded);
+
+/* Count a call that runs on MPI. Rank 0 says why with verbosity 1, once for each reason. */
+void count_mpi(
+	const struct offload_comm *comm, enum offload_collective collective, enum reason reason);
+/* Count a job; NULL: the use of one that was kept. */
 void report_job(const char *job);
 void report_finalize(void);
 

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "apps/mpi/offload_priv.h"
 
@@ -18,13 +22,18 @@
 #define OP_TIMEOUT_MS     86400000 /* a rank may be late for legal reasons: a day */
 #define SILENCE_TIMEOUT_S 20
 #define TIMEOUT_MAX_S     86400
+#define MAX_JOBS          64
 #define MIN_HOSTS         3 /* two send each other half of what they would send to the switch */
+#define LATE_S            3 /* a rank that waits for others of its host for so long says so */
 #define RETRY_S           30 /* after a switch did not answer, new communicators do not ask it for so long */
 
 /* A number of a rank's host; the lowest bit says that the rank has a switch's address. */
 #define HOST_HAS_SWITCH UINT64_C(1)
 
-#define NO_ANSWER       "the switch did not answer a moment ago"
+/* The switch makes a block as large as its links' least MTU allows, up to so many bytes less. */
+#define MTU_SLACK 384
+
+#define NO_ANSWER "the switch did not answer a moment ago"
 
 /* What one rank tells the others. */
 struct invitation {
@@ -33,27 +42,43 @@ struct invitation {
 	char namespace[24];
 	char switch_address[256];
 	char job_settings[512];
-	uint64_t min_bytes, max_bytes, min_hosts;
-	uint32_t timeout_s, contact_ms, flat;
+	uint64_t min_bytes, max_bytes, min_hosts, max_jobs;
+	uint32_t timeout_s, contact_ms, flat, require;
 	uint32_t
 		exists; /* the job does, and each host joins it at its own switch, if it knows one */
 };
 
 /* What each rank says of its part; the minimum decides. */
-enum { VOTE_FAILED_RANK, VOTE_CONTACT, VOTE_ELEMENTS, VOTES };
+enum {
+	VOTE_FAILED_RANK,
+	VOTE_CONTACT,
+	VOTE_ELEMENTS,
+	VOTE_MTU, /* and the host's number: one of several hosts with the least MTU prints the warning */
+	VOTE_MTU_NEGATIVE, /* so the largest one */
+	VOTES
+};
+
+/* And of the job that it keeps: which one, as a number and its negative; does it still work? */
+enum { OFFER, OFFER_NEGATIVE, OFFERS, OFFER_WORKS = 0 };
 
 struct opening {
 	struct offload_comm *comm;
-	bool blocking; /* on the communicator itself; otherwise on the private one */
-	enum { CREATE, HOSTS, INVITE, ACCEPT, JOIN, VOTE, LOCAL } stage;
+	enum { KEPT, AGREED, TRY, TRIED, BEGIN, CREATE, INVITE, ACCEPT, JOIN, VOTE, LOCAL } stage;
 	void *creation; /* of a communicator, in progress */
 	MPI_Request request; /* of a collective, which ends before the next stage */
 	uint64_t host, *hosts; /* hash of the own host's name, and of all ranks' */
 	struct invitation invitation;
 	int vote[VOTES], votes[VOTES];
+	bool asked; /* for a kept job */
+	struct offload_comm *offered; /* what this rank keeps */
+	struct weir_request *trial;
+	int64_t offer[OFFERS], offers[OFFERS];
+	int mtu; /* towards the switch; 0: not known */
 	int created; /* of comm->local */
+	uint64_t local_since, local_seen; /* seconds */
+	bool has_warned; /* of local_since */
 	bool local_voted; /* the vote is that on comm->local, the last one */
-	uint64_t join_until; /* seconds: an earlier time-out is not the join's */
+	uint64_t join_until, trial_until; /* seconds: an earlier time-out is not the join's */
 	char why_not[256];
 };
 
@@ -66,61 +91,6 @@ now_s(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	return (uint64_t)time.tv_sec;
-}
-
-/* Layout */
-
-void
-layout_free(struct layout *layout)
-{
-	free(layout->host_of);
-	free(layout->leader_of);
-	*layout = (struct layout){0};
-}
-
-/* hosts: a number of each rank's host; NULL: each rank counts as a host. False: no memory. */
-static bool
-layout_make(struct layout *layout, const uint64_t *hosts, int rank, int size)
-{
-	layout_free(layout);
-	layout->host_of = malloc((size_t)size * sizeof(int));
-	layout->leader_of = malloc((size_t)size * sizeof(int));
-	if (layout->host_of == NULL || layout->leader_of == NULL)
-		return false;
-	for (int r = 0; r < size; r++) {
-		int host = layout->hosts;
-
-		for (int h = 0; hosts != NULL && h < layout->hosts && host == layout->hosts; h++)
-			if (hosts[layout->leader_of[h]] == hosts[r])
-				host = h;
-		if (host == layout->hosts)
-			layout->leader_of[layout->hosts++] = r;
-		layout->host_of[r] = host;
-	}
-	layout->host = layout->host_of[rank];
-	for (int r = 0; r < size; r++) {
-		layout->locals += layout->host_of[r] == layout->host;
-		layout->local += layout->host_of[r] == layout->host && r < rank;
-	}
-	layout->alone = layout->hosts == size;
-	layout->regular = size % layout->hosts == 0;
-	for (int r = 0; r < size && layout->regular; r++)
-		layout->regular = layout->host_of[r] == r / (size / layout->hosts);
-	return true;
-}
-
-/* Ranks whose processor has the same name share a host. */
-static uint64_t
-host_hash(void)
-{
-	char name[MPI_MAX_PROCESSOR_NAME + 1] = "";
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-	int length = 0;
-
-	PMPI_Get_processor_name(name, &length);
-	for (int i = 0; i < length; i++)
-		hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
-	return hash;
 }
 
 /* One rank's part: the lowest rank that has a switch's address invites the others, or rank 0 says that none does. */
@@ -158,11 +128,20 @@ adopt(const struct invitation *from)
 		settings.min_bytes = known.min_bytes;
 		settings.max_bytes = known.max_bytes;
 		settings.min_hosts = known.min_hosts;
+		settings.max_jobs = known.max_jobs;
 		settings.flat = known.flat;
+		settings.require = known.require;
 		settings.timeout_s = known.timeout_s;
 		settings.contact_ms = known.contact_ms;
 	}
 	pthread_mutex_unlock(&adopting);
+}
+
+/* The time that a communicator waits for the switch's first answer. */
+static unsigned int
+contact_ms(uint64_t setting)
+{
+	return setting > 0 ? (unsigned int)setting : CONTACT_TIMEOUT_MS;
 }
 
 static uint32_t
@@ -205,10 +184,14 @@ invite(struct invitation *to, bool world)
 	to->min_bytes = own.min_bytes;
 	to->max_bytes = own.max_bytes;
 	to->min_hosts = own.min_hosts > 0 ? own.min_hosts : MIN_HOSTS;
+	to->max_jobs = own.max_jobs > 0 ? own.max_jobs : MAX_JOBS;
 	to->flat = own.flat;
+	to->require = own.require;
 	to->timeout_s = least(own.timeout_s, TIMEOUT_MAX_S);
 	to->contact_ms = least(own.contact_ms, TIMEOUT_MAX_S * 1000);
 	name_job(to, own.namespace, world ? own.job : NULL);
+	if (atomic_load(&jobs_open) >= to->max_jobs)
+		kept_close();
 	/* A program may call MPI_Alltoall. The later one of equal settings counts. */
 	length = snprintf(to->job_settings, sizeof(to->job_settings), "alltoall=fit %s", jobs);
 	if (to->why_not[0] != '\0')
@@ -217,7 +200,12 @@ invite(struct invitation *to, bool world)
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is not set");
 	else if (now_s() < atomic_load(&no_switch_until))
 		snprintf(to->why_not, sizeof(to->why_not), NO_ANSWER);
-	else if ((size_t)length >= sizeof(to->job_settings))
+	else if (atomic_load(&jobs_open) >= to->max_jobs) {
+		to->require = 0;
+		snprintf(to->why_not, sizeof(to->why_not),
+			"other communicators have %llu jobs, as many as max_jobs allows",
+			(unsigned long long)to->max_jobs);
+	} else if ((size_t)length >= sizeof(to->job_settings))
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SETTINGS is too long");
 	else if (strlen(own.switch_address) >= sizeof(to->switch_address))
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is too long");
@@ -236,14 +224,66 @@ warn(void *context, const char *text)
 	say(atomic_exchange(&warned, true) ? 1 : 0, "%s", text);
 }
 
+/* Of this host's interface towards the switch; 0: not known, or the transport is not the kernel's. */
+static int
+mtu_to(const char *url)
+{
+	const char *transport = secure_getenv("WEIR_TRANSPORT"), *host = strstr(url, "://");
+	/* A name would have to be looked up, and no call may wait for that. */
+	const struct addrinfo hints = {
+		.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST};
+	struct addrinfo *found = NULL;
+	char name[256];
+	int fd, mtu = 0;
+	socklen_t size = sizeof(mtu);
+
+	if (host == NULL || (transport != NULL && strcmp(transport, "udp") != 0))
+		return 0;
+	host += 3;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(host, ":/"), host);
+	if (getaddrinfo(name, "9", &hints, &found) != 0)
+		return 0;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 &&
+		(connect(fd, found->ai_addr, found->ai_addrlen) < 0 ||
+			getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &size) < 0))
+		mtu = 0;
+	if (fd >= 0)
+		close(fd);
+	freeaddrinfo(found);
+	return mtu;
+}
+
+/* One host has a smaller MTU than others, which makes the packets of all of them smaller: it says so, once. */
+static void
+say_mtu(const struct opening *opening)
+{
+	const struct offload_comm *comm = opening->comm;
+	int least = opening->votes[VOTE_MTU] / WEIR_SOURCES_MAX,
+	    most = -opening->votes[VOTE_MTU_NEGATIVE];
+	int bytes = 4 * (int)comm->elements;
+	static _Atomic bool said;
+	char name[MPI_MAX_PROCESSOR_NAME + 1] = "";
+	int length;
+
+	if (opening->vote[VOTE_MTU] != opening->votes[VOTE_MTU] || least >= most || bytes > least ||
+		bytes + MTU_SLACK < least || atomic_exchange(&said, true))
+		return;
+	PMPI_Get_processor_name(name, &length);
+	say(0,
+		"%s with %d ranks: host %s (rank %d) has MTU %d towards the switch, and others "
+		"have up to "
+		"%d. So the packets of job %s carry %d bytes, on all hosts: raise the MTU of this "
+		"host's interface, and of its link at the switch, to %d",
+		comm->name, comm->size, name, comm->rank, least, most, comm->job, bytes, most);
+}
+
 /* Start to open the handle. Returns what weir_iopen does. */
 static int
 join(struct opening *opening)
 {
 	const struct invitation *invitation = &opening->invitation;
 	struct offload_comm *comm = opening->comm;
-	unsigned int contact_ms =
-		invitation->contact_ms > 0 ? invitation->contact_ms : CONTACT_TIMEOUT_MS;
 	struct weir_config config = {
 		.control = invitation->switch_address,
 		.job_name = invitation->job,
@@ -253,8 +293,8 @@ join(struct opening *opening)
 		.settings = invitation->job_settings,
 		.source = comm->layout.host,
 		.sources = (unsigned int)comm->layout.hosts,
-		.contact_timeout_ms = contact_ms,
-		.join_timeout_ms = contact_ms + JOIN_MORE_MS,
+		.contact_timeout_ms = contact_ms(invitation->contact_ms),
+		.join_timeout_ms = contact_ms(invitation->contact_ms) + JOIN_MORE_MS,
 		.op_timeout_ms = OP_TIMEOUT_MS,
 		.silence_timeout_ms = 1000 *
 			(invitation->timeout_s > 0 ? invitation->timeout_s : SILENCE_TIMEOUT_S),
@@ -266,6 +306,7 @@ join(struct opening *opening)
 	if (invitation->exists)
 		config.control = settings.switch_address; /* adopted, if it had none */
 	pthread_mutex_unlock(&adopting);
+	opening->mtu = mtu_to(config.control);
 	opening->join_until = now_s() + config.join_timeout_ms / 1000;
 	return weir_iopen(&config, &comm->weir);
 }
@@ -286,9 +327,17 @@ vote(struct opening *opening, int code)
 
 	if (code == 0) {
 		opening->vote[VOTE_ELEMENTS] = (int)weir_elements(comm->weir, WEIR_DTYPE_UINT32);
+		if (opening->mtu > 0) {
+			opening->vote[VOTE_MTU] =
+				opening->mtu * WEIR_SOURCES_MAX + comm->layout.host;
+			opening->vote[VOTE_MTU_NEGATIVE] = -opening->mtu;
+		}
 		return;
 	}
 	vote_against(opening, code == -EAGAIN ? NO_ANSWER : weir_last_error(comm->weir));
+	/* A rank that was refused says more than those that waited for it. */
+	if (code == -ETIMEDOUT)
+		opening->vote[VOTE_FAILED_RANK] += comm->size;
 	/* A time-out may also be that of the join, when other ranks are missing. */
 	if (code == -ECONNREFUSED || code == -EHOSTUNREACH || code == -ENETUNREACH ||
 		(code == -ETIMEDOUT && now_s() < opening->join_until)) {
@@ -310,9 +359,10 @@ local_create(struct opening *opening)
 	for (int rank = 0; rank < comm->size; rank++)
 		if (comm->layout.host_of[rank] == comm->layout.host)
 			ranks[n++] = rank;
-	PMPI_Comm_group(comm->comm, &all);
+	PMPI_Comm_group(comm->private_comm, &all);
 	PMPI_Group_incl(all, n, ranks, &local);
-	code = INSIDE(front.create(comm->comm, local, 1 + opening->created, &opening->creation));
+	code = INSIDE(
+		front.create(comm->private_comm, local, 1 + opening->created, &opening->creation));
 	PMPI_Group_free(&local);
 	PMPI_Group_free(&all);
 	free(ranks);
@@ -326,12 +376,9 @@ local_make(struct opening *opening)
 	struct offload_comm *comm = opening->comm;
 	int color = comm->layout.locals > 1 ? comm->layout.host : MPI_UNDEFINED;
 
-	for (int i = 0; i < 2 && opening->blocking; i++) {
-		INSIDE(PMPI_Comm_split(comm->comm, color, comm->rank, &comm->local[i]));
-		if (comm->local[i] != MPI_COMM_NULL)
-			PMPI_Comm_set_errhandler(comm->local[i], MPI_ERRORS_RETURN);
-	}
-	for (; opening->created < 2 && comm->layout.locals > 1 && !opening->blocking;
+	for (int i = 0; i < 2 && front.create == NULL; i++)
+		INSIDE(PMPI_Comm_split(comm->private_comm, color, comm->rank, &comm->local[i]));
+	for (; opening->created < 2 && comm->layout.locals > 1 && front.create != NULL;
 		opening->created++) {
 		if (opening->creation == NULL && local_create(opening) != MPI_SUCCESS)
 			break;
@@ -344,32 +391,149 @@ local_make(struct opening *opening)
 
 /*
  * Stages. Each gives COMM_OPENING, or what the communicator becomes. A collective of all ranks has ended before the next
- * stage begins; blocking openings wait for it.
+ * stage begins.
  */
 
-#define COLLECTIVE(opening, call, nonblocking_call, ...)                                           \
-	((opening)->blocking ? INSIDE(call(__VA_ARGS__, (opening)->comm->comm))                    \
-			     : INSIDE(nonblocking_call(__VA_ARGS__, (opening)->comm->private_comm, \
-				       &(opening)->request)))
+#define COLLECTIVE(opening, call, ...)                                                             \
+	INSIDE(call(__VA_ARGS__, (opening)->comm->private_comm, &(opening)->request))
 
-/* The communicator stays on MPI. One rank says why. */
+/* The communicator stays on MPI. One rank says why; of MPI_COMM_WORLD always, as then nothing may run on Weir. */
 static enum comm_state
 off(const struct opening *opening, int speaker, const char *why_not)
 {
 	const struct offload_comm *comm = opening->comm;
 
 	if (comm->rank == speaker)
-		say(1, "%s with %d ranks stays on MPI: %s", comm->name, comm->size, why_not);
+		say(comm->comm != MPI_COMM_WORLD, "%s with %d ranks stays on MPI: %s", comm->name,
+			comm->size, why_not);
 	return COMM_OFF;
+}
+
+/* The same, for a reason that `require` does not allow. */
+static enum comm_state
+unavailable(const struct opening *opening, int speaker, const char *why_not)
+{
+	const struct offload_comm *comm = opening->comm;
+
+	if (opening->invitation.require && comm->rank == speaker) {
+		say(0, "%s with %d ranks cannot use the switch, as WEIR_REQUIRE wants: %s",
+			comm->name, comm->size, why_not);
+		PMPI_Abort(comm->comm, 1);
+	}
+	return off(opening, speaker, why_not);
 }
 
 static enum comm_state
 exchange_hosts(struct opening *opening)
 {
-	COLLECTIVE(opening, PMPI_Allgather, PMPI_Iallgather, &opening->host, 1, MPI_UINT64_T,
-		opening->hosts, 1, MPI_UINT64_T);
+	COLLECTIVE(opening, PMPI_Iallgather, &opening->host, 1, MPI_UINT64_T, opening->hosts, 1,
+		MPI_UINT64_T);
 	opening->stage = INVITE;
 	return COMM_OPENING;
+}
+
+/*
+ * A kept job. The job's number is asked for, and not a rank's word that it has one: a rank may have freed communicators in another
+ * order, or have closed some. Its members have to be those of this communicator then, in the same order, since each keeps a job
+ * with its own rank and the same size.
+ */
+
+/*
+ * The least of all ranks' offers. In a blocking call on the program's communicator, as that call itself would be; otherwise on
+ * the private one, as calls of the program may be in progress.
+ */
+static void
+agree(struct opening *opening)
+{
+	const struct offload_comm *comm = opening->comm;
+
+	if (comm->private_comm == MPI_COMM_NULL)
+		INSIDE(PMPI_Allreduce(
+			opening->offer, opening->offers, OFFERS, MPI_INT64_T, MPI_MIN, comm->comm));
+	else
+		COLLECTIVE(opening, PMPI_Iallreduce, opening->offer, opening->offers, OFFERS,
+			MPI_INT64_T, MPI_MIN);
+}
+
+static enum comm_state
+offer_kept(struct opening *opening)
+{
+	struct offload_comm *offered = kept_take(opening->comm);
+	int64_t number = 0;
+
+	if (offered != NULL)
+		number = (int64_t)(layout_hash(offered->job, strlen(offered->job)) >> 1);
+	opening->asked = true;
+	opening->offered = offered;
+	opening->offer[OFFER] = number;
+	opening->offer[OFFER_NEGATIVE] = -number;
+	agree(opening);
+	opening->stage = AGREED;
+	return COMM_OPENING;
+}
+
+/* No job is kept by all ranks. A nonblocking call has begun to create the communicator already. */
+static enum comm_state
+open_anew(struct opening *opening)
+{
+	struct offload_comm *comm = opening->comm;
+
+	if (comm->private_comm != MPI_COMM_NULL)
+		return exchange_hosts(opening);
+	if (front.create_all != NULL &&
+		INSIDE(front.create_all(comm->comm, &opening->creation)) != MPI_SUCCESS)
+		return COMM_FAILED;
+	opening->stage = CREATE;
+	return COMM_OPENING;
+}
+
+/* All ranks know the offers. A job that was kept may be gone, with the switch or with a rank: a barrier tells. */
+static enum comm_state
+take_offer(struct opening *opening)
+{
+	struct offload_comm *comm = opening->comm, *offered = opening->offered;
+	const int64_t *offers = opening->offers;
+
+	opening->offered = NULL;
+	if (offers[OFFER] == 0 || offers[OFFER] != -offers[OFFER_NEGATIVE]) {
+		if (offered != NULL) {
+			job_close(offered);
+			free(offered);
+		}
+		return open_anew(opening);
+	}
+	job_move(comm, offered);
+	if (comm->weir != NULL)
+		(void)weir_ibarrier(comm->weir, &opening->trial);
+	opening->trial_until = now_s() + 2 + (contact_ms(comm->contact_ms) + 999) / 1000;
+	opening->stage = TRY;
+	return COMM_OPENING;
+}
+
+static enum comm_state
+await_trial(struct opening *opening)
+{
+	bool done = opening->comm->weir == NULL;
+	int code = 0;
+
+	if (opening->trial != NULL) {
+		code = weir_test(&opening->trial, &done);
+		if (code == 0 && !done && now_s() < opening->trial_until)
+			return COMM_OPENING;
+	}
+	opening->offer[OFFER_WORKS] = code == 0 && done;
+	agree(opening);
+	opening->stage = TRIED;
+	return COMM_OPENING;
+}
+
+static enum comm_state
+count_trials(struct opening *opening)
+{
+	if (opening->offers[OFFER_WORKS] == 1)
+		return COMM_ON;
+	job_close(opening->comm);
+	return open_anew(opening);
 }
 
 static enum comm_state
@@ -377,13 +541,18 @@ create_private(struct opening *opening)
 {
 	struct offload_comm *comm = opening->comm;
 
-	if (opening->creation == NULL &&
-		INSIDE(front.create_all(comm->comm, &opening->creation)) != MPI_SUCCESS)
+	if (front.create_all == NULL) {
+		INSIDE(PMPI_Comm_split(comm->comm, 0, comm->rank, &comm->private_comm));
+		if (comm->private_comm != MPI_COMM_NULL)
+			PMPI_Comm_set_errhandler(comm->private_comm, MPI_ERRORS_RETURN);
+	} else {
+		if (!INSIDE(front.created(opening->creation, &comm->private_comm)))
+			return COMM_OPENING;
+		opening->creation = NULL;
+	}
+	if (comm->private_comm == MPI_COMM_NULL)
 		return COMM_FAILED;
-	if (!INSIDE(front.created(opening->creation, &comm->private_comm)))
-		return COMM_OPENING;
-	opening->creation = NULL;
-	return comm->private_comm == MPI_COMM_NULL ? COMM_FAILED : exchange_hosts(opening);
+	return opening->asked ? exchange_hosts(opening) : offer_kept(opening);
 }
 
 static enum comm_state
@@ -391,12 +560,15 @@ send_invitation(struct opening *opening)
 {
 	int from = inviter(opening);
 
-	if (opening->comm->rank == from)
+	if (opening->comm->rank == from) {
 		invite(&opening->invitation, opening->comm->comm == MPI_COMM_WORLD);
+		if (opening->invitation.why_not[0] == '\0')
+			job_count(opening->comm, true);
+	}
 	for (int rank = 0; rank < opening->comm->size; rank++)
 		opening->hosts[rank] &= ~HOST_HAS_SWITCH;
-	COLLECTIVE(opening, PMPI_Bcast, PMPI_Ibcast, &opening->invitation,
-		(int)sizeof(opening->invitation), MPI_BYTE, from);
+	COLLECTIVE(opening, PMPI_Ibcast, &opening->invitation, (int)sizeof(opening->invitation),
+		MPI_BYTE, from);
 	opening->stage = ACCEPT;
 	return COMM_OPENING;
 }
@@ -414,20 +586,22 @@ accept_invitation(struct opening *opening)
 	comm->min_bytes = invitation->min_bytes;
 	comm->max_bytes = invitation->max_bytes;
 	comm->min_hosts = invitation->min_hosts;
+	comm->contact_ms = invitation->contact_ms;
 	memcpy(comm->job, invitation->job, sizeof(comm->job));
 	opening->stage = JOIN;
 	if (invitation->why_not[0] != '\0')
-		return off(opening, 0, invitation->why_not);
+		return unavailable(opening, 0, invitation->why_not);
 	if (!layout_make(&comm->layout, hosts, comm->rank, comm->size)) {
 		vote_against(opening, "no memory");
 		return COMM_OPENING;
 	}
 	if (comm->layout.hosts == 1)
-		return off(opening, 0, "all its ranks are on one host");
+		return off(opening, 0,
+			"all its ranks are on one host, or on several of the same name, as "
+			"containers may be: with the setting flat, each talks to the switch "
+			"itself");
 	if (comm->layout.hosts > WEIR_SOURCES_MAX)
-		return off(opening, 0, "a job has at most 256 sources");
-	if (!comm->layout.alone && !opening->blocking && front.create == NULL)
-		return COMM_LATER;
+		return unavailable(opening, 0, "a job has at most 256 sources");
 	if (comm->layout.local == 0) {
 		code = join(opening);
 		if (code < 0)
@@ -452,8 +626,8 @@ await_join(struct opening *opening)
 			return COMM_OPENING;
 		vote(opening, code);
 	}
-	COLLECTIVE(opening, PMPI_Allreduce, PMPI_Iallreduce, opening->vote, opening->votes, VOTES,
-		MPI_INT, MPI_MIN);
+	COLLECTIVE(
+		opening, PMPI_Iallreduce, opening->vote, opening->votes, VOTES, MPI_INT, MPI_MIN);
 	opening->stage = VOTE;
 	return COMM_OPENING;
 }
@@ -466,9 +640,12 @@ count_votes(struct opening *opening)
 	if (opening->votes[VOTE_FAILED_RANK] != INT_MAX) {
 		if (opening->votes[VOTE_CONTACT] == 0)
 			atomic_store(&no_switch_until, now_s() + RETRY_S);
-		return off(opening, opening->votes[VOTE_FAILED_RANK], opening->why_not);
+		kept_close(); /* the switch may have had no room for one more */
+		return unavailable(
+			opening, opening->votes[VOTE_FAILED_RANK] % comm->size, opening->why_not);
 	}
 	comm->elements = (unsigned int)opening->votes[VOTE_ELEMENTS];
+	say_mtu(opening);
 	if (comm->layout.alone || opening->local_voted)
 		return COMM_ON;
 	opening->stage = LOCAL;
@@ -481,11 +658,28 @@ await_local(struct opening *opening)
 {
 	const struct offload_comm *comm = opening->comm;
 
-	if (!local_make(opening))
+	if (!local_make(opening)) {
+		/* From the first look on, or from the first one after a time without any. */
+		if (opening->local_since == 0 || now_s() - opening->local_seen > 1)
+			opening->local_since = now_s();
+		opening->local_seen = now_s();
+		if (now_s() - opening->local_since >= LATE_S && !opening->has_warned) {
+			opening->has_warned = true;
+			say(0,
+				"%s with %d ranks: rank %d has waited for %d s for the other ranks "
+				"of its "
+				"host, which create a communicator with it: has one of them ended, "
+				"or is "
+				"it stopped?",
+				comm->name, comm->size, comm->rank, LATE_S);
+		}
 		return COMM_OPENING;
+	}
 	if (comm->layout.locals > 1 &&
 		(comm->local[0] == MPI_COMM_NULL || comm->local[1] == MPI_COMM_NULL))
 		vote_against(opening, "MPI could not create a communicator of the host's ranks");
+	if (comm->layout.locals > 1 && mpi_op_of(WEIR_OP_SUM) == MPI_OP_NULL)
+		vote_against(opening, "MPI could not make an operation");
 	opening->local_voted = true;
 	opening->stage = JOIN;
 	return COMM_OPENING;
@@ -504,15 +698,23 @@ opening_begin(struct offload_comm *comm, bool blocking)
 		return NULL;
 	}
 	opening->comm = comm;
-	opening->blocking = blocking;
-	opening->stage = blocking ? HOSTS : CREATE;
 	opening->request = MPI_REQUEST_NULL;
 	pthread_mutex_lock(&adopting);
-	opening->host =
-		(host_hash() & ~HOST_HAS_SWITCH) | (has_switch(&settings) ? HOST_HAS_SWITCH : 0);
+	opening->host = (layout_own_host() & ~HOST_HAS_SWITCH) |
+		(has_switch(&settings) ? HOST_HAS_SWITCH : 0);
 	pthread_mutex_unlock(&adopting);
 	for (int i = 0; i < VOTES; i++)
 		opening->vote[i] = INT_MAX;
+	/* The job of MPI_COMM_WORLD may be given, and lasts. */
+	opening->asked = comm->comm == MPI_COMM_WORLD;
+	if (!opening->asked)
+		comm->members = layout_members(comm);
+	opening->stage = opening->asked ? BEGIN : KEPT;
+	if (!blocking && open_anew(opening) != COMM_OPENING) {
+		free(opening->hosts);
+		free(opening);
+		return NULL;
+	}
 	return opening;
 }
 
@@ -520,8 +722,12 @@ enum comm_state
 opening_advance(struct opening **at)
 {
 	static enum comm_state (*const stages[])(struct opening *) = {
+		[KEPT] = offer_kept,
+		[AGREED] = take_offer,
+		[TRY] = await_trial,
+		[TRIED] = count_trials,
+		[BEGIN] = open_anew,
 		[CREATE] = create_private,
-		[HOSTS] = exchange_hosts,
 		[INVITE] = send_invitation,
 		[ACCEPT] = accept_invitation,
 		[JOIN] = await_join,
@@ -531,21 +737,28 @@ opening_advance(struct opening **at)
 	struct opening *opening = *at;
 	struct offload_comm *comm;
 	enum comm_state state;
-	int done = 0;
+	int stage, done;
 
 	if (opening == NULL)
 		return COMM_FAILED;
 	comm = opening->comm;
-	if (opening->request != MPI_REQUEST_NULL) {
-		INSIDE(PMPI_Test(&opening->request, &done, MPI_STATUS_IGNORE));
+	do {
+		done = 1;
+		if (opening->request != MPI_REQUEST_NULL)
+			INSIDE(PMPI_Test(&opening->request, &done, MPI_STATUS_IGNORE));
 		if (!done)
 			return COMM_OPENING;
-	}
-	state = stages[opening->stage](opening);
+		stage = opening->stage;
+		state = stages[stage](opening);
+	} while (state == COMM_OPENING && stage != (int)opening->stage);
 	if (state == COMM_OPENING)
 		return state;
-	if (state == COMM_ON)
-		report_job(comm->job);
+	if (state == COMM_ON) {
+		report_job(opening->stage == TRIED ? NULL : comm->job);
+		job_count(comm, true);
+	} else {
+		job_count(comm, false);
+	}
 	if (state == COMM_OFF) {
 		weir_close(comm->weir);
 		comm->weir = NULL;

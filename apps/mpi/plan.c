@@ -22,52 +22,74 @@ rooted(enum offload_collective collective)
 		collective == OFFLOAD_SCATTER || collective == OFFLOAD_GATHER;
 }
 
-/* Does the count and type of `send` tell the size, or that of `recv`? MPI ignores the other one on some ranks. */
-static bool
-send_tells(const struct offload_comm *comm, const struct offload_call *call)
+bool
+call_uses(const struct offload_comm *comm, const struct offload_call *call, bool send)
 {
-	return call->collective == OFFLOAD_SCATTER   ? comm->rank == call->root
-		: call->collective == OFFLOAD_GATHER ? comm->rank != call->root
-						     : false;
+	bool root = comm->rank == call->root;
+
+	switch (call->collective) {
+	case OFFLOAD_BCAST: return !send;
+	case OFFLOAD_SCATTER: return send ? root : !root || call->recv != MPI_IN_PLACE;
+	case OFFLOAD_REDUCE:
+	case OFFLOAD_GATHER: return send ? !root || call->send != MPI_IN_PLACE : root;
+	case OFFLOAD_ALLREDUCE:
+	case OFFLOAD_REDUCE_SCATTER_BLOCK:
+	case OFFLOAD_ALLGATHER:
+	case OFFLOAD_ALLTOALL: return !send || call->send != MPI_IN_PLACE;
+	case OFFLOAD_BARRIER:
+	case OFFLOAD_COLLECTIVES: break;
+	}
+	return false;
 }
 
-bool
+/* The bytes of what is sent or received. False: MPI has to report it. */
+static bool
+side_bytes(const void *buffer, int64_t count, MPI_Datatype type, size_t *bytes)
+{
+	return buffer != MPI_IN_PLACE && count >= 0 && type != MPI_DATATYPE_NULL &&
+		(front.own == MPI_COMM_NULL || mpi_type_valid(type, front.own)) &&
+		!__builtin_mul_overflow(mpi_type_bytes(type), (size_t)count, bytes);
+}
+
+enum reason
 call_facts(const struct offload_comm *comm, const struct offload_call *call, struct facts *facts)
 {
-	bool send = send_tells(comm, call);
-	MPI_Datatype type = send ? call->send_type : call->recv_type;
-	int count = send ? call->send_count : call->recv_count;
-	size_t bytes;
+	bool sends = call_uses(comm, call, true), gets = call_uses(comm, call, false);
+	size_t sent = 0, got = 0;
 
 	*facts = (struct facts){0};
 	if (call->collective == OFFLOAD_BARRIER)
-		return true;
+		return ON_WEIR;
 	/* What is not valid is MPI's to report. */
-	if (count < 0 || type == MPI_DATATYPE_NULL ||
-		(rooted(call->collective) && (call->root < 0 || call->root >= comm->size)))
-		return false;
-	if (call->collective == OFFLOAD_ALLREDUCE || call->collective == OFFLOAD_REDUCE ||
-		call->collective == OFFLOAD_REDUCE_SCATTER_BLOCK) {
-		if (!mpi_reduction(type, call->op, &facts->form))
-			return false;
-		facts->reduces = true;
-		bytes = facts->form.bytes;
-	} else {
-		bytes = mpi_type_bytes(type);
-	}
-	if (__builtin_mul_overflow(bytes, (size_t)count, &facts->unit) ||
-		__builtin_mul_overflow((uint64_t)facts->unit,
-			slices(call->collective) ? (uint64_t)comm->size : 1, &facts->bytes))
-		return false;
+	if ((rooted(call->collective) && (call->root < 0 || call->root >= comm->size)) ||
+		(sends && !side_bytes(call->send, call->send_count, call->send_type, &sent)) ||
+		(gets && !side_bytes(call->recv, call->recv_count, call->recv_type, &got)) ||
+		(sends && gets && sent != got))
+		return REASON_NOT_VALID;
+	facts->unit = gets ? got : sent;
+	facts->reduces = call->collective == OFFLOAD_ALLREDUCE ||
+		call->collective == OFFLOAD_REDUCE ||
+		call->collective == OFFLOAD_REDUCE_SCATTER_BLOCK;
+	/* One element of some rank's type may be all of it, and MPI packs at most INT_MAX bytes. */
+	if (!facts->reduces && facts->unit > INT_MAX)
+		return REASON_TOO_MANY;
+	/* All ranks have the same count here. MPI's part inside the host counts in int. */
+	if (facts->reduces && call->recv_count > INT_MAX)
+		return REASON_TOO_MANY;
+	if (facts->reduces && !mpi_reduction(call->recv_type, call->op, &facts->form))
+		return REASON_REDUCTION;
+	if (__builtin_mul_overflow((uint64_t)facts->unit,
+		    slices(call->collective) ? (uint64_t)comm->size : 1, &facts->bytes))
+		return REASON_TOO_MANY;
 	facts->nothing = facts->bytes == 0;
 	if (facts->reduces)
-		facts->count = (size_t)count * facts->form.elements;
+		facts->count = (size_t)call->recv_count * facts->form.elements;
 	else
 		facts->form.dtype = mpi_moved(facts->unit, &facts->count);
-	return true;
+	return ON_WEIR;
 }
 
-bool
+enum reason
 call_fits(
 	const struct offload_comm *comm, const struct offload_call *call, const struct facts *facts)
 {
@@ -76,27 +98,30 @@ call_fits(
 	unsigned int elements = comm->elements;
 
 	if (call->collective == OFFLOAD_BARRIER)
-		return true;
-	if (facts->bytes < comm->min_bytes ||
-		(comm->max_bytes > 0 && facts->bytes > comm->max_bytes))
-		return false;
+		return ON_WEIR;
+	if (facts->bytes < comm->min_bytes)
+		return REASON_SMALL;
+	if (comm->max_bytes > 0 && facts->bytes > comm->max_bytes)
+		return REASON_LARGE;
 	/* A block has an element of each slice at least; it has half as many elements of 8 bytes. */
 	if (facts->reduces && weir_dtype_bytes(facts->form.dtype) == 8)
 		elements /= 2;
-	if (sliced &&
-		((uint64_t)layout->hosts < comm->min_hosts ||
-			elements < (unsigned int)layout->hosts))
-		return false;
+	if (sliced && (uint64_t)layout->hosts < comm->min_hosts)
+		return REASON_FEW_HOSTS;
+	if (sliced && elements < (unsigned int)layout->hosts)
+		return REASON_MANY_HOSTS;
 	if (layout->alone)
-		return true;
+		return ON_WEIR;
 	/*
 	 * Leaders exchange the slices of their ranks in one piece, so these must be neighbors. An AlltoAll would be
 	 * reordered twice, and no byte of it less would pass the link.
 	 */
-	if (call->collective == OFFLOAD_ALLTOALL || (sliced && !layout->regular))
-		return false;
+	if (call->collective == OFFLOAD_ALLTOALL)
+		return REASON_SHARED;
+	if (sliced && !layout->regular)
+		return REASON_IRREGULAR;
 	/* MPI counts in int. */
-	return facts->count <= (size_t)INT_MAX / (size_t)comm->size;
+	return facts->count <= (size_t)INT_MAX / (size_t)comm->size ? ON_WEIR : REASON_TOO_MANY;
 }
 
 /* The plan while it is made. */
@@ -355,30 +380,43 @@ plan_copy(const struct plan *plan, enum plan_copy what)
 {
 	const struct packing *packing = what == PLAN_PACK ? &plan->pack : &plan->unpack;
 	size_t bytes, piece, done = 0;
+	MPI_Datatype type = packing->type;
+	char *base = packing->user;
 	MPI_Aint lb, extent;
-	int code, position, left;
+	int code = MPI_SUCCESS, position, left;
 
 	if (packing->flat == NULL)
 		return MPI_SUCCESS;
-	bytes = mpi_type_bytes(packing->type);
+	bytes = mpi_type_bytes(type);
 	piece = bytes > 0 && bytes < INT_MAX / 2 ? INT_MAX / 2 / bytes : 1;
-	PMPI_Type_get_extent(packing->type, &lb, &extent);
+	/* MPICH packs nothing at MPI_BOTTOM: use the data's own address, and a type that begins there. */
+	if (base == MPI_BOTTOM) {
+		PMPI_Type_get_true_extent(packing->type, &lb, &extent);
+		base += lb;
+		lb = -lb;
+		PMPI_Type_create_hindexed(1, &(int){1}, &lb, packing->type, &type);
+		PMPI_Type_commit(&type);
+	}
+	PMPI_Type_get_extent(type, &lb, &extent);
 	for (size_t first = 0; first < packing->count; first += piece) {
 		size_t count = packing->count - first < piece ? packing->count - first : piece;
-		char *user = (char *)packing->user + (MPI_Aint)first * extent;
+		char *user = base + (MPI_Aint)first * extent;
 
 		left = packing->bytes - done < INT_MAX ? (int)(packing->bytes - done) : INT_MAX;
 		position = 0;
-		code = what == PLAN_PACK
-			? PMPI_Pack(user, (int)count, packing->type, packing->flat + done, left,
-				  &position, MPI_COMM_SELF)
-			: PMPI_Unpack(packing->flat + done, left, &position, user, (int)count,
-				  packing->type, MPI_COMM_SELF);
+		code = what == PLAN_PACK ? PMPI_Pack(user, (int)count, type, packing->flat + done,
+						   left, &position, MPI_COMM_SELF)
+					 : PMPI_Unpack(packing->flat + done, left, &position, user,
+						   (int)count, type, MPI_COMM_SELF);
+		if (code == MPI_SUCCESS && (size_t)position != count * bytes)
+			code = MPI_ERR_TRUNCATE;
 		if (code != MPI_SUCCESS)
-			return code;
+			break;
 		done += count * bytes;
 	}
-	return MPI_SUCCESS;
+	if (type != packing->type)
+		PMPI_Type_free(&type);
+	return code;
 }
 
 void
@@ -426,7 +464,7 @@ collective_start(const struct offload_call *call, MPI_Comm on, MPI_Request *requ
 #define FIELD(type, name)                call->name,
 #define RECEIVED(type, name, sent, recv) call->recv,
 #define OFFLOAD_X(id, mpi, name, shape, ...)                                                       \
-	case OFFLOAD_##id: return PMPI_I##name(OFFLOAD_##shape(FIELD, RECEIVED) on, request);
+	case OFFLOAD_##id: return PMPI_I##name(OFFLOAD_##shape(FIELD, RECEIVED, ) on, request);
 		OFFLOAD_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
 	case OFFLOAD_COLLECTIVES: break;
@@ -442,7 +480,7 @@ mpi_start(struct offload_op *op, const struct step *step)
 	MPI_Datatype type = mpi_type_of(op->plan.form.dtype);
 	int count = (int)step->count, tag = (int)(op->number % TAG_FAILURE);
 	bool in_place = comm->layout.local == step->root && step->send == step->recv;
-	const struct offload_call call = {
+	struct offload_call call = {
 		.collective = step->collective,
 		.send = in_place ? MPI_IN_PLACE : step->send,
 		.recv = step->recv,
@@ -450,7 +488,6 @@ mpi_start(struct offload_op *op, const struct step *step)
 		.recv_count = count,
 		.send_type = type,
 		.recv_type = type,
-		.op = op->call.op,
 		.root = step->root,
 	};
 
@@ -459,7 +496,10 @@ mpi_start(struct offload_op *op, const struct step *step)
 		return PMPI_Isend(step->send, count, type, step->root, tag, on, &op->request);
 	case STEP_RECV:
 		return PMPI_Irecv(step->recv, count, type, step->root, tag, on, &op->request);
-	case STEP_LOCAL: return collective_start(&call, on, &op->request);
+	case STEP_LOCAL:
+		if (step->collective == OFFLOAD_REDUCE)
+			call.op = mpi_op_of(op->plan.form.op);
+		return collective_start(&call, on, &op->request);
 	case STEP_PRIVATE: return collective_start(&op->call, comm->private_comm, &op->request);
 	case STEP_WEIR: break;
 	}

@@ -11,7 +11,7 @@ static _Atomic uint64_t counts[OFFLOAD_COLLECTIVES][2]; /* by MPI, and on Weir *
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 #define JOBS_MAX 8 /* named in the line that is printed, and in the report */
 static char jobs[JOBS_MAX][JOB_NAME_MAX]; /* the first ones */
-static unsigned int n_jobs; /* all */
+static unsigned int n_jobs, n_reused; /* all */
 
 const char *
 collective_text(enum offload_collective collective)
@@ -31,13 +31,45 @@ count_call(enum offload_collective collective, bool offloaded)
 	atomic_fetch_add_explicit(&counts[collective][offloaded], 1, memory_order_relaxed);
 }
 
+/* Once for each reason. */
+static void
+say_why(const struct offload_comm *comm, enum offload_collective collective, enum reason reason)
+{
+	static const char *const texts[] = {
+#define X(name, text) [REASON_##name] = text,
+		REASON_LIST(X)
+#undef X
+	};
+	static _Atomic bool said[REASONS];
+
+	if (comm->rank == 0 && settings.verbose > 0 && texts[reason] != NULL &&
+		!atomic_exchange(&said[reason], true))
+		say(1, "%s on %s runs on MPI, as do others for the same reason: %s",
+			collective_text(collective), comm->name, texts[reason]);
+}
+
+void
+count_mpi(const struct offload_comm *comm, enum offload_collective collective, enum reason reason)
+{
+	count_call(collective, false);
+	say_why(comm, collective, reason);
+}
+
+void
+offload_persistent(const struct offload_comm *comm, enum offload_collective collective)
+{
+	if (comm != NULL)
+		say_why(comm, collective, REASON_PERSISTENT);
+}
+
 void
 report_job(const char *job)
 {
 	pthread_mutex_lock(&lock);
-	if (n_jobs < JOBS_MAX)
+	if (job != NULL && n_jobs < JOBS_MAX)
 		memcpy(jobs[n_jobs], job, JOB_NAME_MAX);
-	n_jobs++;
+	n_jobs += job != NULL;
+	n_reused += job == NULL;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -53,7 +85,7 @@ write_report(int rank)
 		say(0, "%s: %m", path);
 		return;
 	}
-	fprintf(file, "{\"rank\": %d, \"jobs\": %u", rank, n_jobs);
+	fprintf(file, "{\"rank\": %d, \"jobs\": %u, \"reused\": %u", rank, n_jobs, n_reused);
 	for (unsigned int on = 0; on < 2; on++) {
 		const char *comma = "";
 

@@ -3,6 +3,12 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+#include "rmw/kernels.h"
 
 /* Types that not every MPI has. */
 #ifndef MPI_LOGICAL1
@@ -186,25 +192,94 @@ table_find(MPI_Datatype type)
 	return NULL;
 }
 
+#define OP_LIST(X)                                                                                 \
+	X(SUM)                                                                                     \
+	X(MAX)                                                                                     \
+	X(MIN)                                                                                     \
+	X(PROD)                                                                                    \
+	X(LAND)                                                                                    \
+	X(LOR)                                                                                     \
+	X(LXOR)                                                                                    \
+	X(BAND)                                                                                    \
+	X(BOR)                                                                                     \
+	X(BXOR)
+
 /* WEIR_OPS: not an operation of Weir. */
 static unsigned int
 op_of(MPI_Op op)
 {
-#define X(mpi, weir)                                                                               \
-	if (op == mpi)                                                                             \
-		return weir;
-	X(MPI_SUM, WEIR_OP_SUM)
-	X(MPI_MAX, WEIR_OP_MAX)
-	X(MPI_MIN, WEIR_OP_MIN)
-	X(MPI_PROD, WEIR_OP_PROD)
-	X(MPI_LAND, WEIR_OP_LAND)
-	X(MPI_LOR, WEIR_OP_LOR)
-	X(MPI_LXOR, WEIR_OP_LXOR)
-	X(MPI_BAND, WEIR_OP_BAND)
-	X(MPI_BOR, WEIR_OP_BOR)
-	X(MPI_BXOR, WEIR_OP_BXOR)
+#define X(name)                                                                                    \
+	if (op == MPI_##name)                                                                      \
+		return WEIR_OP_##name;
+	OP_LIST(X)
 #undef X
 	return WEIR_OPS;
+}
+
+static const struct rmw_reduction *reductions[WEIR_DTYPES][WEIR_OPS];
+
+/* inout = inout OP in, of n elements of a type of mpi_type_of(), by the switch's kernels. */
+static void
+reduce(enum weir_op op, const char *in, char *inout, size_t n, MPI_Datatype type)
+{
+	const struct known_type *known = table_find(type);
+	const struct rmw_reduction *reduction = reductions[known->form.dtype][op];
+	size_t bytes = known->form.bytes, piece;
+	_Alignas(
+		64) char acc[512 * sizeof(uint64_t)]; /* no accumulator is larger than a uint64_t */
+
+#ifdef __SSE2__
+	/* The program may flush denormals, round otherwise or trap; the kernels may not (rmw/kernels.h). */
+	unsigned int control = _mm_getcsr();
+
+	_mm_setcsr(0x1f80);
+#endif
+	for (; n > 0; n -= piece, in += piece * bytes, inout += piece * bytes) {
+		piece = n < 512 ? n : 512;
+		reduction->begin(acc, (const void *const[]){inout, in}, 2, piece);
+		if (reduction->finish != NULL)
+			reduction->finish(acc, piece, 2);
+		memcpy(inout, acc, piece * bytes);
+	}
+#ifdef __SSE2__
+	_mm_setcsr(control);
+#endif
+}
+
+#define X(name)                                                                                    \
+	static void reduce_##name(void *in, void *inout, int *n, MPI_Datatype *type)               \
+	{                                                                                          \
+		reduce(WEIR_OP_##name, in, inout, (size_t)*n, *type);                              \
+	}
+OP_LIST(X)
+#undef X
+
+static MPI_Op ops[WEIR_OPS];
+
+/* Not with the types: Open MPI looks these up inside MPI_Init, and makes no operations there. */
+static void
+ops_create(void)
+{
+	bool all = true;
+
+	for (unsigned int dtype = 0; dtype < WEIR_DTYPES; dtype++)
+		for (unsigned int op = 0; op < WEIR_OPS; op++)
+			reductions[dtype][op] =
+				rmw_reduction((enum weir_dtype)dtype, (enum weir_op)op);
+#define X(name) all = all && PMPI_Op_create(reduce_##name, 1, &ops[WEIR_OP_##name]) == MPI_SUCCESS;
+	OP_LIST(X)
+#undef X
+	for (unsigned int op = 0; op < WEIR_OPS && !all; op++)
+		ops[op] = MPI_OP_NULL;
+}
+
+MPI_Op
+mpi_op_of(enum weir_op op)
+{
+	static pthread_once_t created = PTHREAD_ONCE_INIT;
+
+	pthread_once(&created, ops_create);
+	return ops[op];
 }
 
 bool
@@ -263,13 +338,48 @@ mpi_type_bytes(MPI_Datatype type)
 }
 
 bool
+mpi_type_valid(MPI_Datatype type, MPI_Comm own)
+{
+	char none;
+	int position = 0;
+
+	return table_find(type) != NULL ||
+		PMPI_Pack(&none, 0, type, &none, 1, &position, own) == MPI_SUCCESS;
+}
+
+#if MPI_VERSION >= 4
+#pragma weak PMPI_Type_get_envelope_c /* the library may be older than the header */
+#endif
+
+/* How a type was made. MPI_COMBINER_RESIZED, which says the least, if with a large count. False: MPI does not tell. */
+static bool
+envelope(MPI_Datatype type, int *integers, int *addresses, int *types, int *combiner)
+{
+#if MPI_VERSION >= 4
+	MPI_Count n[4];
+
+	if (PMPI_Type_get_envelope_c != NULL) {
+		if (PMPI_Type_get_envelope_c(type, &n[0], &n[1], &n[2], &n[3], combiner) !=
+			MPI_SUCCESS)
+			return false;
+		if (n[2] > 0)
+			*combiner = MPI_COMBINER_RESIZED;
+		*integers = (int)n[0];
+		*addresses = (int)n[1];
+		*types = (int)n[3];
+		return true;
+	}
+#endif
+	return PMPI_Type_get_envelope(type, integers, addresses, types, combiner) == MPI_SUCCESS;
+}
+
+bool
 mpi_type_named(MPI_Datatype type)
 {
 	int integers, addresses, types, combiner;
 
 	return table_find(type) != NULL ||
-		(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) ==
-				MPI_SUCCESS &&
+		(envelope(type, &integers, &addresses, &types, &combiner) &&
 			combiner == MPI_COMBINER_NAMED);
 }
 
@@ -283,7 +393,7 @@ mpi_type_plain(MPI_Datatype type)
 
 	if (table_find(type) != NULL)
 		return true;
-	if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS)
+	if (!envelope(type, &integers, &addresses, &types, &combiner))
 		return false;
 	if (combiner == MPI_COMBINER_NAMED)
 		return PMPI_Type_get_extent(type, &lb, &extent) == MPI_SUCCESS && lb == 0 &&

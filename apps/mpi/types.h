@@ -32,14 +32,21 @@ bool mpi_reduction(MPI_Datatype type, MPI_Op op, struct mpi_form *form);
  */
 enum weir_dtype mpi_moved(size_t bytes, size_t *count);
 
-/*
- * MPI's own type for elements of a Weir type that mpi_reduction() or mpi_moved() gave. Inside a host MPI reduces with it, not
- * with the program's: Open MPI 4.1 takes MPI_OFFSET as unsigned.
- */
+/* MPI's own type for elements of a Weir type that mpi_reduction() or mpi_moved() gave. */
 MPI_Datatype mpi_type_of(enum weir_dtype dtype);
+
+/*
+ * An operation of mpi_reduction() for elements of mpi_type_of(), commutative, which reduces with the switch's kernels
+ * (rmw/kernels.h). Inside a host MPI reduces with it: MPI's own operations differ in overflows and NaNs, and so a result would
+ * depend on where its ranks are. MPI_OP_NULL, of all: MPI could not make one. It exists until MPI_Finalize. Not within MPI_Init.
+ */
+MPI_Op mpi_op_of(enum weir_op op);
 
 /* The bytes of one element of any valid datatype; 0 also for MPI_DATATYPE_NULL. */
 size_t mpi_type_bytes(MPI_Datatype type);
+
+/* May the program communicate with it? `own` has this rank alone and returns errors. */
+bool mpi_type_valid(MPI_Datatype type, MPI_Comm own);
 
 /* Is it a type of MPI's own, which no program frees? */
 bool mpi_type_named(MPI_Datatype type);

@@ -29,7 +29,7 @@ def compiled(mpi):
     path = os.path.join(folder.name, 'conform-' + mpi)
     done = subprocess.run(['mpicc.' + mpi, '-std=gnu11', '-D_GNU_SOURCE', '-O1', '-w', '-pthread', '-I' + ROOT, '-o', path] +
                           [os.path.join(HERE, name) for name in ('conform.c', 'types.c', 'collectives.c')] + ['-lm'],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=800, check=False)
     check(done.returncode == 0, '%s', done.stdout)
     return path
 

@@ -31,7 +31,7 @@ def mpi(rack, ranks, paths):
     run = subprocess.run(
         [MPIRUN, '--allow-run-as-root', '--oversubscribe', '-n', str(ranks), '--mca', 'btl', 'self,vader',
          '--mca', 'mpi_yield_when_idle', '1', '--mca', 'op', '^avx', sys.executable, os.path.join(HERE, 'mpi_rank.py'), paths],
-        cwd=rack.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
+        cwd=rack.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=800,
         check=False, env={k: v for k, v in os.environ.items() if not k.startswith('WEIR_')})
     check(run.returncode == 0, 'mpirun: %d\n%s', run.returncode, run.stdout[-2000:])
 

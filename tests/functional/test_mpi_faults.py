@@ -8,14 +8,14 @@ import re
 import signal
 
 from tap import case, check, main, seed, wait_for
-from mpi import running
+from mpi import running, start
 from rack import Api
-from conform import begin, compiled, conform, folder
+from conform import begin, compiled, conform, folder, words
 
 # Open MPI lets the others live when a rank is killed.
 ALIVE = {'orte_enable_recovery': 1, 'orte_abort_on_non_zero_status': 0}
 # Members that are silent for so long are gone.
-SOON = {'WEIR_SETTINGS': 'expire_s=3'}
+SOON = {'WEIR_SETTINGS': 'expire_s=5'}
 TEXT = re.compile(r'failed (\d+), again 1: (.*)')
 
 
@@ -45,7 +45,7 @@ def lost_packets():
         Api(rack.api_path).ask('PUT', '/v1/faults', {'seed': draw.getrandbits(31), 'rules': [
             {'direction': way, 'action': 'drop', 'chance_ppm': 10000, 'what': what}
             for way, what in (('in', 'contribution'), ('out', 'result'))]})
-        run = conform(rack, draw, 'mixed world communicators interleaved')
+        run = conform(rack, draw, 'mixed world communicators interleaved', calls=48)
         check(sum(run.offloaded.values()) > 200, '%s', run.offloaded)
         check(rack.read_stats()['drops']['fault_drop'] > 0, 'nothing was lost')
 
@@ -86,12 +86,37 @@ def the_switch_is_killed_and_comes_back():
             run.wait()
         check(len(run.reports) == 2, '%s', run.output)
         for found in run.reports.values():
-            check(found['jobs'] == 2 and found['mpi']['allreduce'] == 0, '%s', found)
+            check(found['jobs'] == 2 and found['mpi']['allreduce'] == 7, '%s', found)
+
+
+@case
+def a_job_that_was_kept_is_gone():
+    """Deleted, or with the switch: the next communicator of the same ranks gets another one."""
+    draw = seed()
+    with running(2) as rack:
+        for mpi, weir, way in (('openmpi', 'component', 'deleted'), ('openmpi', 'preload', 'restarted'),
+                               ('mpich', 'preload', 'deleted'), ('mpich', 'preload', 'restarted')):
+            go_on = os.path.join(folder.name, '-'.join((mpi, weir, way)))
+            run = begin(rack, draw, 'later', hosts=2, mpi=mpi, weir=weir, ranks={'GO_ON': go_on}, settings={'timeout_s': 5})
+            wait_for(lambda: run.output.count('freed ') == 2, 'not freed: %s', lambda: run.output)
+            kept = rack.jobs_now()
+            check(len(kept) == 1, 'jobs: %s', kept)
+            if way == 'deleted':
+                Api(rack.api_path).ask('DELETE', '/v1/jobs/' + list(kept)[0])
+            else:
+                rack.switch.kill()
+                rack.start_switch()
+            with open(go_on, 'w'):
+                run.wait()
+            check(len(run.reports) == 2, '%s', run.output)
+            for found in run.reports.values():
+                check((found['jobs'], found['reused'], found['offloaded']['allreduce']) == (2, 0, 18), '%s, %s: %s\n%s',
+                      mpi, way, found, run.output)
 
 
 @case
 def no_switch():
-    """At an address that does not answer, and at a port that refuses: MPI runs everything."""
+    """At an address that does not answer, and at a port that refuses: MPI runs everything, or with WEIR_REQUIRE the program ends."""
     draw = seed()
     with running(2) as rack:
         for mpi, weir, address in (('openmpi', 'component', '10.77.0.77:8080'), ('mpich', 'preload', '10.77.0.254:9')):
@@ -102,6 +127,10 @@ def no_switch():
             for found in run.reports.values():
                 check(not any(found['offloaded'].values()) and found['mpi']['allreduce'] > 0, '%s', found)
             check(re.search('weir: .*' + re.escape(address), run.output), 'does not say why: %s', run.output)
+            run = start(rack, words(mpi, draw, 24, 'interleaved'), hosts=2, mpi=mpi, weir=weir, env={**switch, 'WEIR_REQUIRE': '1'},
+                        ranks={**switch, 'WEIR_REQUIRE': '1'}, settings={'contact_ms': 0, 'min_hosts': 2})
+            check(run.process.end(60) != 0 and re.search('cannot use the switch.*: .*' + re.escape(address), run.output) and
+                  'ok interleaved' not in run.output, 'WEIR_REQUIRE: %s', run.output)
 
 
 @case

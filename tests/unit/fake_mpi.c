@@ -48,6 +48,17 @@ PMPI_Type_get_envelope(MPI_Datatype type, int *integers, int *addresses, int *ty
 	return MPI_SUCCESS;
 }
 
+#if MPI_VERSION >= 4
+int
+PMPI_Type_get_envelope_c(MPI_Datatype type, MPI_Count *integers, MPI_Count *addresses,
+	MPI_Count *counts, MPI_Count *types, int *combiner)
+{
+	*integers = *addresses = *counts = *types = 0;
+	*combiner = type == GAPPED ? MPI_COMBINER_RESIZED : MPI_COMBINER_NAMED;
+	return MPI_SUCCESS;
+}
+#endif
+
 int
 PMPI_Pack(const void *in, int count, MPI_Datatype type, void *out, int size, int *position,
 	MPI_Comm comm)

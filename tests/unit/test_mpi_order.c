@@ -4,7 +4,9 @@
  * communicators are open, with one rank on each host; libweir and MPI are tests/unit/fake_mpi.c. An operation of the
  * other communicator never ends, so the core has work, and its lock is mostly taken.
  *
- * And MPI gets its turns while a blocking call waits for Weir.
+ * MPI gets its turns while a blocking call waits for Weir.
+ *
+ * And communicators are opened when their calls deserve it.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -15,13 +17,16 @@
 enum { ROUNDS = 10000 };
 
 static _Atomic bool stop;
+static unsigned int opened;
 static _Atomic unsigned int started, wrong;
 
-/* What the opening would do; this communicator needs none. */
+/* The opening: communicators stay off, unless open_comm() opens them without it. */
 struct opening *
 opening_begin(struct offload_comm *of, bool blocking)
 {
-	(void)of, (void)blocking;
+	(void)of;
+	(void)blocking;
+	opened++;
 	return NULL;
 }
 
@@ -29,7 +34,7 @@ enum comm_state
 opening_advance(struct opening **opening)
 {
 	(void)opening;
-	return COMM_OPENING;
+	return COMM_OFF;
 }
 
 void
@@ -138,4 +143,47 @@ Test(mpi_order, progress_of_mpi)
 	cr_assert_eq(turns, LOOKS - 1, "%u turns for %d looks", turns, LOOKS);
 	cr_assert_lt(slept_ms, 10, "slept %u ms while MPI had work", slept_ms);
 	cr_assert_gt(fake_weir_slept_ms, 2 * slept_ms, "slept %u ms in all", fake_weir_slept_ms);
+}
+
+/* How many calls it takes to open a communicator. */
+static unsigned int
+calls_to_open(MPI_Comm mpi, const struct offload_call *call)
+{
+	struct offload_comm *comm = offload_comm_create(mpi);
+	unsigned int calls = 0;
+
+	for (opened = 0; opened == 0 && calls < 100; calls++)
+		cr_assert_eq(offload_run(comm, call), OFFLOAD_MPI);
+	offload_comm_release(comm);
+	return calls;
+}
+
+Test(mpi_order, opened_by_calls_or_bytes)
+{
+	const struct offload_front with = {.progress = no_progress};
+	const struct offload_settings without = {.min_bytes = 0};
+	static int32_t in[16384], out[16384];
+	struct offload_call call = {.collective = OFFLOAD_ALLREDUCE,
+		.send = in,
+		.recv = out,
+		.send_type = MPI_INT,
+		.recv_type = MPI_INT,
+		.op = MPI_SUM};
+	struct offload_comm *comm;
+
+	offload_init(&with, &without);
+	call.send_count = call.recv_count = 1;
+	cr_assert_eq(calls_to_open(MPI_COMM_WORLD, &call), 1);
+	cr_assert_eq(calls_to_open(MPI_COMM_SELF, &call), 8);
+	call.send_count = call.recv_count = 16384 / 3 + 1;
+	cr_assert_eq(calls_to_open(MPI_COMM_SELF, &call), 3);
+	call.send_count = call.recv_count = 16384;
+	cr_assert_eq(calls_to_open(MPI_COMM_SELF, &call), 1);
+	/* Not every rank sees a call for nothing, so it does not count. */
+	call.send_count = call.recv_count = 0;
+	comm = offload_comm_create(MPI_COMM_SELF);
+	opened = 0;
+	for (int i = 0; i < 10; i++)
+		cr_assert_eq(offload_run(comm, &call), MPI_SUCCESS);
+	cr_assert_eq(opened, 0);
 }

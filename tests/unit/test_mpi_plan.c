@@ -4,6 +4,7 @@
  * and compares the results with the collective's definition.
  */
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,10 +207,12 @@ check(const int *hosts, int n, enum offload_collective c, int root, bool in_plac
 			rank->call.recv = MPI_IN_PLACE;
 		sends[r] = plain[r];
 		wants[r] = wanted[r];
-		cr_assert(call_facts(&rank->comm, &rank->call, &rank->facts));
-		cr_assert(r == 0 || call_fits(&rank->comm, &rank->call, &rank->facts) == fits,
+		cr_assert_eq(call_facts(&rank->comm, &rank->call, &rank->facts), ON_WEIR);
+		cr_assert(r == 0 ||
+				(call_fits(&rank->comm, &rank->call, &rank->facts) == ON_WEIR) ==
+					fits,
 			"ranks differ");
-		fits = call_fits(&rank->comm, &rank->call, &rank->facts);
+		fits = call_fits(&rank->comm, &rank->call, &rank->facts) == ON_WEIR;
 	}
 	if (!fits)
 		return false;
@@ -266,6 +269,36 @@ Test(mpi_plan, every_layout)
 		}
 		cr_assert_eq(runs, layouts[l].runs, "layout %zu: %d", l, runs);
 	}
+}
+
+/* However a rank describes them: data of more than MPI can pack stay with MPI, unless they are reduced. */
+Test(mpi_plan, more_than_an_int)
+{
+	const struct offload_comm comm = {.size = 2};
+	struct offload_call call = {0};
+	struct facts facts;
+
+	for (int c = OFFLOAD_BCAST; c <= OFFLOAD_ALLTOALL; c++) {
+		call.collective = (enum offload_collective)c;
+		call.send_type = call.recv_type = MPI_BYTE;
+		call.send_count = call.recv_count = INT_MAX;
+		cr_assert_eq(call_facts(&comm, &call, &facts), ON_WEIR, "collective %d", c);
+		call.send_type = call.recv_type = MPI_SHORT;
+		call.send_count = call.recv_count = INT_MAX / 2 + 1;
+		cr_assert_eq(call_facts(&comm, &call, &facts), REASON_TOO_MANY, "collective %d", c);
+		/* One side is MPI's to look at as well. */
+		call.send_count = call.recv_count = 2;
+		call.send_type = MPI_DATATYPE_NULL;
+		cr_assert_eq(call_facts(&comm, &call, &facts),
+			c == OFFLOAD_BCAST ? ON_WEIR : REASON_NOT_VALID, "collective %d", c);
+	}
+	call = (struct offload_call){.collective = OFFLOAD_ALLREDUCE,
+		.send_type = MPI_INT,
+		.recv_type = MPI_INT,
+		.send_count = INT_MAX,
+		.recv_count = INT_MAX};
+	call.op = MPI_SUM;
+	cr_assert_eq(call_facts(&comm, &call, &facts), ON_WEIR);
 }
 
 /* A variable that is no number is ignored, with a message. */

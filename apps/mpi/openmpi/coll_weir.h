@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of the Open MPI component share. component.c is the component and its modules, one for each
- * communicator; request.c has nonblocking and persistent operations; create.c makes private communicators.
+ * communicator; request.c has nonblocking operations; create.c makes private communicators.
  */
 #ifndef APPS_MPI_OPENMPI_COLL_WEIR_H
 #define APPS_MPI_OPENMPI_COLL_WEIR_H
@@ -17,6 +17,7 @@ typedef struct ompi_op_t ompi_op_t;
 #include <ompi/mca/coll/coll.h>
 
 #include "apps/mpi/offload.h"
+#include "apps/mpi/openmpi/create.h"
 
 struct coll_weir_module {
 	mca_coll_base_module_t super;
@@ -32,17 +33,5 @@ struct offload_comm *coll_weir_comm(coll_weir_module_t *module, MPI_Comm comm);
 /* Start a call. Returns OFFLOAD_MPI, OMPI_SUCCESS and *request, or an MPI error code. */
 int coll_weir_start(coll_weir_module_t *module, MPI_Comm comm, const struct offload_call *call,
 	MPI_Request *request);
-
-/*
- * Make a persistent request of the one that MPI made for the same call, which runs it when Weir does not. Returns
- * OMPI_SUCCESS or an error of Open MPI; *request is unchanged if the call never runs on Weir.
- */
-int coll_weir_persist(coll_weir_module_t *module, MPI_Comm comm, const struct offload_call *call,
-	MPI_Request *request);
-
-/* For struct offload_front. */
-int coll_weir_create(MPI_Comm comm, MPI_Group group, int which, void **creation);
-int coll_weir_create_all(MPI_Comm comm, void **creation);
-bool coll_weir_created(void *creation, MPI_Comm *result);
 
 #endif

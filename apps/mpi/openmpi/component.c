@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <ompi/datatype/ompi_datatype.h>
 #include <ompi/mca/coll/base/base.h>
@@ -107,6 +108,7 @@ begin(void)
 		.create_all = coll_weir_create_all,
 		.created = coll_weir_created,
 		.plain = plain,
+		.own = MPI_COMM_NULL,
 		.keeps_types = true,
 	};
 	struct offload_settings settings = own; /* MPI owns the texts in `own` */
@@ -145,20 +147,26 @@ coll_weir_comm(coll_weir_module_t *module, MPI_Comm comm)
  * from an entry point of MPI.
  */
 static bool
-internal(const struct offload_call *call, const void *caller)
+internal(const struct offload_call *call, void *caller)
 {
+	static void *_Atomic known; /* an internal caller; dladdr() looks at all symbols */
 	Dl_info info;
 
 	if (call->recv_count != 1 || call->recv_type != MPI_INT)
 		return false;
-	return dladdr(caller, &info) == 0 || info.dli_sname == NULL ||
-		(strncmp(info.dli_sname, "MPI_", 4) != 0 &&
-			strncmp(info.dli_sname, "PMPI_", 5) != 0);
+	if (caller == atomic_load_explicit(&known, memory_order_relaxed))
+		return true;
+	if (dladdr(caller, &info) != 0 && info.dli_sname != NULL &&
+		(strncmp(info.dli_sname, "MPI_", 4) == 0 ||
+			strncmp(info.dli_sname, "PMPI_", 5) == 0))
+		return false;
+	atomic_store_explicit(&known, caller, memory_order_relaxed);
+	return true;
 }
 
 /* Modules */
 
-/* The three functions of a collective: run, start, make persistent. */
+/* The three functions of a collective: run, start, make persistent, which is MPI's. */
 #define X(id, mpi_name, name, shape, ...)                                                          \
 	static int weir_##name(OFFLOAD_PARAMETERS(shape) struct ompi_communicator_t *comm,         \
 		mca_coll_base_module_t *base)                                                      \
@@ -189,12 +197,10 @@ internal(const struct offload_call *call, const void *caller)
 		struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)  \
 	{                                                                                          \
 		coll_weir_module_t *module = (coll_weir_module_t *)base;                           \
-		int code = module->mpi.coll_##name##_init(OFFLOAD_ARGUMENTS(shape) comm, info,     \
-			request, module->mpi.coll_##name##_init_module);                           \
                                                                                                    \
-		if (code != OMPI_SUCCESS)                                                          \
-			return code;                                                               \
-		return coll_weir_persist(module, comm, &OFFLOAD_CALL(id, shape), request);         \
+		offload_persistent(coll_weir_comm(module, comm), OFFLOAD_##id);                    \
+		return module->mpi.coll_##name##_init(OFFLOAD_ARGUMENTS(shape) comm, info,         \
+			request, module->mpi.coll_##name##_init_module);                           \
 	}
 OFFLOAD_LIST(X)
 #undef X

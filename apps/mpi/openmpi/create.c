@@ -6,10 +6,35 @@
  * each other, by empty messages up and down a tree, and then let Open MPI agree on a context id by messages
  * with a tag of their own, as MPI_Comm_create_group does.
  */
+#include "apps/mpi/openmpi/create.h"
+
 #include "apps/mpi/openmpi/coll_weir.h"
 
-#include <ompi/communicator/comm_request.h>
 #include <ompi/mca/pml/pml.h>
+
+/* Not part of MPI's interface: a program whose Open MPI lacks one of them can have a preload library that does not create. */
+#define INTERNALS(X)                                                                               \
+	X(mca_pml)                                                                                 \
+	X(ompi_comm_activate_nb)                                                                   \
+	X(ompi_comm_nextcid_nb)                                                                    \
+	X(ompi_comm_set)                                                                           \
+	X(opal_uses_threads)
+#pragma weak mca_pml
+#pragma weak ompi_comm_activate_nb
+#pragma weak ompi_comm_nextcid_nb
+#pragma weak ompi_comm_set
+#pragma weak opal_uses_threads
+
+const char *
+coll_weir_missing(void)
+{
+#define X(name)                                                                                    \
+	if ((const void *)(uintptr_t)&name == NULL)                                                \
+		return #name;
+	INTERNALS(X)
+#undef X
+	return NULL;
+}
 
 /* Far from tags that Open MPI uses. Negative tags also go first in the allocation of context ids. */
 #define TAG_MEET(which)   (MCA_COLL_BASE_TAG_HCOLL_BASE - 1000 - 2 * (which))
@@ -97,7 +122,7 @@ ended(struct creation *creation)
 		if (!REQUEST_COMPLETE(creation->request))
 			return false;
 		creation->failed |= creation->request->req_status.MPI_ERROR != OMPI_SUCCESS;
-		ompi_comm_request_return((ompi_comm_request_t *)creation->request);
+		ompi_request_free(&creation->request);
 		creation->request = NULL;
 	}
 	return true;

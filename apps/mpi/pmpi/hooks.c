@@ -16,12 +16,13 @@
  */
 #include "apps/mpi/offload.h"
 #include "apps/mpi/pmpi/calls.h"
+#include "apps/mpi/pmpi/create.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -53,6 +54,7 @@ static struct {
 	int (*add)(int (*progress)(void)); /* opal_progress_register */
 	int (*remove)(int (*progress)(void));
 	void (*progress)(void); /* opal_progress */
+	MPI_Comm own; /* a duplicate of MPI_COMM_SELF that returns errors */
 	MPI_Request endless; /* without it: a generalized request that ends in MPI_Finalize */
 } mpi;
 static char never; /* the attribute of a communicator that the core has no state for */
@@ -274,16 +276,11 @@ go_on(void *unused)
 static bool
 count_in(void)
 {
-	sigset_t all, former;
 	bool can;
 
 	pthread_mutex_lock(&table.lock);
-	if (mpi.add == NULL && !table.threaded) {
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &former);
-		table.threaded = pthread_create(&table.thread, NULL, go_on, NULL) == 0;
-		pthread_sigmask(SIG_SETMASK, &former, NULL);
-	}
+	if (mpi.add == NULL && !table.threaded)
+		table.threaded = thread_start(&table.thread, go_on, NULL);
 	can = mpi.add != NULL || table.threaded;
 	if (can && table.outstanding++ == 0 && table.threaded)
 		pthread_cond_signal(&table.wake);
@@ -352,6 +349,18 @@ start(MPI_Comm comm, const struct offload_call *call, MPI_Request *handle)
 		return start(comm, &OFFLOAD_CALL(id, shape), request);                             \
 	}
 OFFLOAD_LIST(HOOKS)
+
+#define LARGE_HOOKS(id, name, lower, shape, ...)                                                   \
+	static int hook_##name##_c(OFFLOAD_LARGE_PARAMETERS(shape) MPI_Comm comm)                  \
+	{                                                                                          \
+		return run(comm, &OFFLOAD_CALL(id, shape));                                        \
+	}                                                                                          \
+	static int hook_I##lower##_c(                                                              \
+		OFFLOAD_LARGE_PARAMETERS(shape) MPI_Comm comm, MPI_Request *request)               \
+	{                                                                                          \
+		return start(comm, &OFFLOAD_CALL(id, shape), request);                             \
+	}
+OFFLOAD_COUNTED_LIST(LARGE_HOOKS)
 
 /* ---- completion ---- */
 
@@ -548,6 +557,39 @@ hook_Comm_disconnect(MPI_Comm *comm)
 	return hook_Comm_free(comm);
 }
 
+#if MPI_VERSION >= 4
+#pragma weak PMPI_Comm_create_from_group /* the library may be older than the header */
+#endif
+
+/* Without MPI_Init, this library has not begun: rank 0 says so. */
+static int
+hook_Comm_create_from_group(
+	MPI_Group group, const char *tag, MPI_Info info, MPI_Errhandler handler, MPI_Comm *comm)
+{
+	int error = WEIR_MPI_NEXT;
+#if MPI_VERSION >= 4
+	struct offload_settings settings;
+	int rank, size;
+
+	if (mpi.running || inside || PMPI_Comm_create_from_group == NULL)
+		return WEIR_MPI_NEXT;
+	inside = true;
+	error = PMPI_Comm_create_from_group(group, tag, info, handler, comm);
+	inside = false;
+	offload_environment(&settings);
+	if (error == MPI_SUCCESS && *comm != MPI_COMM_NULL && settings.verbose > 0 &&
+		PMPI_Comm_rank(*comm, &rank) == MPI_SUCCESS && rank == 0 &&
+		PMPI_Comm_size(*comm, &size) == MPI_SUCCESS)
+		fprintf(stderr,
+			"weir: %s with %d ranks stays on MPI: it is made of a session, without "
+			"MPI_Init\n",
+			tag, size);
+#else
+	(void)group, (void)tag, (void)info, (void)handler, (void)comm;
+#endif
+	return error;
+}
+
 static int
 query_endless(void *context, MPI_Status *status)
 {
@@ -563,53 +605,11 @@ free_endless(void *context)
 	return MPI_SUCCESS;
 }
 
-/* A communicator that is being created. */
-struct creation {
-	MPI_Comm comm;
-	MPI_Request request;
-};
-
-static int
-create_all(MPI_Comm comm, void **creation)
-{
-	struct creation *made = calloc(1, sizeof(*made));
-	int error;
-
-	*creation = made;
-	if (made == NULL)
-		return MPI_ERR_NO_MEM;
-	error = PMPI_Comm_idup(comm, &made->comm, &made->request);
-	if (error != MPI_SUCCESS) {
-		free(made);
-		*creation = NULL;
-	}
-	return error;
-}
-
-static bool
-created(void *creation, MPI_Comm *result)
-{
-	struct creation *made = creation;
-	int done, error = PMPI_Test(&made->request, &done, MPI_STATUS_IGNORE);
-
-	if (error == MPI_SUCCESS && !done)
-		return false;
-	*result = MPI_COMM_NULL;
-	if (error == MPI_SUCCESS) {
-		*result = made->comm;
-		PMPI_Comm_set_errhandler(*result, MPI_ERRORS_RETURN);
-		PMPI_Comm_set_attr(*result, mpi.keyval, &never);
-	}
-	free(made);
-	return true;
-}
-
 /* required: of MPI_Init_thread; FROM_INIT: MPI_Init was called. */
 static int
 begin(int *argc, char ***argv, int required, int *provided)
 {
-	static const struct offload_front front = {
-		.progress = progress, .create_all = create_all, .created = created};
+	struct offload_front front = {.progress = progress};
 	struct offload_settings settings;
 	int error;
 
@@ -633,10 +633,16 @@ begin(int *argc, char ***argv, int required, int *provided)
 		PMPI_Grequest_start(query_endless, free_endless, cancel, NULL, &mpi.endless) !=
 			MPI_SUCCESS)
 		return MPI_SUCCESS;
-	offload_environment(&settings);
-	offload_init(&front, &settings);
+	if (PMPI_Comm_dup(MPI_COMM_SELF, &mpi.own) != MPI_SUCCESS)
+		return MPI_SUCCESS;
+	PMPI_Comm_set_errhandler(mpi.own, MPI_ERRORS_RETURN);
 	mpi.nonblocking =
 		mpi.add != NULL ? mpi.add(offload_progress) == 0 : *provided == MPI_THREAD_MULTIPLE;
+	front.own = mpi.own;
+	if (mpi.nonblocking)
+		set_creation(&front);
+	offload_environment(&settings);
+	offload_init(&front, &settings);
 	mpi.running = true;
 	return MPI_SUCCESS;
 }
@@ -671,6 +677,7 @@ hook_Finalize(void)
 	reap();
 	offload_finalize();
 	mpi.running = false;
+	PMPI_Comm_free(&mpi.own);
 	if (mpi.progress == NULL) {
 		PMPI_Grequest_complete(mpi.endless);
 		PMPI_Wait(&mpi.endless, MPI_STATUS_IGNORE);

@@ -130,6 +130,13 @@ find(void)
 		fprintf(stderr, "weir: %s: MPI does everything\n", dlerror());
 }
 
+/* An older MPI has no such function, but the program has found the one here. */
+static void __attribute__((noreturn)) missing(const char *symbol)
+{
+	fprintf(stderr, "weir: this program's MPI has no %s\n", symbol);
+	abort();
+}
+
 #define WEIR_SYMBOL(symbol, next, name, parameters, arguments)                                     \
 	EXPORTED int symbol parameters;                                                            \
 	int symbol parameters                                                                      \
@@ -139,7 +146,11 @@ find(void)
 		pthread_once(&found, find);                                                        \
 		if (hooks != NULL)                                                                 \
 			result = hooks->name arguments;                                            \
-		return result == WEIR_MPI_NEXT ? next.name arguments : result;                     \
+		if (result != WEIR_MPI_NEXT)                                                       \
+			return result;                                                             \
+		if (next.name == NULL)                                                             \
+			missing(#symbol);                                                          \
+		return next.name arguments;                                                        \
 	}
 #define WEIR_X(name, parameters, arguments)                                                        \
 	WEIR_SYMBOL(MPI_##name, mpi, name, parameters, arguments)                                  \

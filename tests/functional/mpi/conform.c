@@ -16,7 +16,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS = 4, MANY = 300, ALIVE = 270, UNUSED = 1000, ROUNDS = 6, SIZES = 100 };
+enum {
+	THREADS = 4,
+	MANY = 300,
+	ALIVE = 270,
+	UNUSED = 1000,
+	ROUNDS = 12,
+	OPENING = 8,
+	SIZES = 100,
+	ALIKE = 6
+};
 enum { LARGE = 10000000, PIECES = 100, PIECE = LARGE / PIECES };
 
 static uint64_t seed;
@@ -309,10 +318,87 @@ in_a_row(void)
 {
 	MPI_Comm comm;
 
+	sum_right(MPI_COMM_WORLD);
 	for (int i = 0; i < MANY; i++) {
 		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 		sum_right(comm);
 		MPI_Comm_free(&comm);
+	}
+}
+
+/* As many calls as a communicator needs to get a job. */
+static void
+open_by_calls(MPI_Comm comm)
+{
+	for (int i = 0; i < OPENING; i++)
+		sum_right(comm);
+}
+
+/* Communicators of the same ranks, one after the other, made in several ways and opened by a call of each kind. */
+static void
+alike(void)
+{
+	MPI_Group all;
+	MPI_Comm comm;
+	MPI_Request request;
+
+	sum_right(MPI_COMM_WORLD);
+	MPI_Comm_group(MPI_COMM_WORLD, &all);
+	for (int i = 0; i < ALIKE; i++) {
+		int sum = 0;
+
+		if (i % 3 == 0)
+			MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+		else if (i % 3 == 1)
+			MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &comm);
+		else
+			MPI_Comm_create_group(MPI_COMM_WORLD, all, 9, &comm);
+		for (int call = 1; call < OPENING; call++)
+			sum_right(comm);
+		if (i % 2 == 0) {
+			MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
+			MPI_Wait(&request, MPI_STATUS_IGNORE);
+			if (sum != ranks * (ranks - 1) / 2)
+				fail("Iallreduce: %d", sum);
+		}
+		exercise_and_free(comm, "alike", 12 + (uint64_t)i);
+	}
+	MPI_Group_free(&all);
+}
+
+/*
+ * Communicators of the ranks of a mask. Rank 0 is in more of them than it keeps jobs, so in the end it has none for the last
+ * ranks that the others have one for; those of the same ranks in another order have one of their own.
+ */
+static void
+unlike(void)
+{
+	static const int masks[] = {3, 5, 9, 7, 13, 15, 3, 15};
+	MPI_Comm comm;
+
+	sum_right(MPI_COMM_WORLD);
+	for (size_t i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
+		MPI_Comm_split(MPI_COMM_WORLD, masks[i] >> rank & 1 ? 0 : MPI_UNDEFINED,
+			i == 5 ? -rank : rank, &comm);
+		exercise_and_free(comm, "unlike", 40 + i);
+	}
+}
+
+/* A communicator is freed; once there is a file of the name GO_ON, another one of the same ranks is made. */
+static void
+later(void)
+{
+	MPI_Comm comm;
+
+	for (int i = 0; i < 2; i++) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+		for (int call = 0; call < 2 * OPENING; call++)
+			sum_right(comm);
+		MPI_Comm_free(&comm);
+		printf("freed %d\n", rank);
+		fflush(stdout);
+		while (access(getenv("GO_ON"), F_OK) != 0)
+			usleep(10000);
 	}
 }
 
@@ -323,7 +409,7 @@ alive(void)
 
 	for (int i = 0; i < ALIVE; i++) {
 		MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
-		sum_right(comms[i]);
+		open_by_calls(comms[i]);
 	}
 	for (int i = 0; i < ALIVE; i++)
 		sum_right(comms[i]);
@@ -338,7 +424,7 @@ dups(void)
 
 	for (int i = 0; i < UNUSED; i++)
 		MPI_Comm_dup(i % 2 || i == 0 ? MPI_COMM_WORLD : comms[i - 1], &comms[i]);
-	sum_right(comms[UNUSED - 1]);
+	open_by_calls(comms[UNUSED - 1]);
 	for (int i = 0; i < UNUSED; i++)
 		MPI_Comm_free(&comms[i]);
 	sum_right(MPI_COMM_WORLD);
@@ -384,15 +470,15 @@ sizes(void)
 	free(all);
 }
 
-/* A persistent request for nothing, which Open MPI makes in another way than others. */
+/* A call, and a persistent request for nothing, which Open MPI makes in another way than others. */
 static void
 empty(void)
 {
+	sum_right(MPI_COMM_WORLD);
 #ifdef OPEN_MPI
 	MPI_Request request;
 	int sum;
 
-	sum_right(MPI_COMM_WORLD);
 	MPIX_Reduce_scatter_block_init(
 		&rank, &sum, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
 	for (int i = 0; i < 2; i++) {
@@ -431,7 +517,7 @@ until_error(void)
 	while (access(go_on, F_OK) != 0)
 		usleep(10000);
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-	sum_right(comm);
+	open_by_calls(comm);
 	MPI_Comm_free(&comm);
 }
 
@@ -458,9 +544,9 @@ static const struct {
 	void (*run)(void);
 } scenarios[] = {{"world", world}, {"communicators", communicators}, {"spawned", spawned},
 	{"sends", sends}, {"interleaved", interleaved}, {"threads", threads},
-	{"in_a_row", in_a_row}, {"alive", alive}, {"dups", dups}, {"invalid", invalid},
-	{"mixed", mixed}, {"trace", trace}, {"tight", tight}, {"sizes", sizes}, {"empty", empty},
-	{"until_error", until_error}};
+	{"in_a_row", in_a_row}, {"alike", alike}, {"unlike", unlike}, {"later", later},
+	{"alive", alive}, {"dups", dups}, {"invalid", invalid}, {"mixed", mixed}, {"trace", trace},
+	{"tight", tight}, {"sizes", sizes}, {"empty", empty}, {"until_error", until_error}};
 
 int
 main(int argc, char **argv)

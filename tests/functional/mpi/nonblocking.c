@@ -15,19 +15,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "tests/functional/mpi/check.h"
 
 #define THREADS 3
-#define CHECK(holds)                                                                               \
-	do {                                                                                       \
-		if (!(holds)) {                                                                    \
-			fprintf(stderr, "rank %d: line %d: %s\n", rank, __LINE__, #holds);         \
-			MPI_Abort(MPI_COMM_WORLD, 1);                                              \
-		}                                                                                  \
-	} while (0)
+#define LARGE   65536 /* bytes that are enough to open a communicator */
 
 enum { REDUCED, SYNCHRONIZED, RECEIVED, REQUESTS };
-
-static int rank, ranks;
 
 /* A sum, a barrier and a message. */
 static void
@@ -50,14 +45,34 @@ end(const int *values, const MPI_Request *requests)
 		CHECK(requests[i] == MPI_REQUEST_NULL);
 }
 
+/* The first call on a communicator, which opens it. */
+static void
+begin_large(MPI_Comm comm, int *values, MPI_Request *request)
+{
+	for (int i = 0; i < LARGE / (int)sizeof(int); i++)
+		values[i] = 1;
+	MPI_Iallreduce(MPI_IN_PLACE, values, LARGE / sizeof(int), MPI_INT, MPI_SUM, comm, request);
+}
+
+static void
+end_large(int *values)
+{
+	for (int i = 0; i < LARGE / (int)sizeof(int); i++)
+		CHECK(values[i] == ranks);
+}
+
 /* By one function after the other. */
 static void
 complete(MPI_Comm comm)
 {
+	int large[LARGE / sizeof(int)];
 	MPI_Request requests[REQUESTS];
 	MPI_Status statuses[REQUESTS];
 	int values[REQUESTS], which, done, all[REQUESTS], sum = 0;
 
+	begin_large(comm, large, &requests[0]);
+	MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+	end_large(large);
 	begin(comm, values, requests);
 	for (int i = 0; i < REQUESTS; i++)
 		MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
@@ -112,17 +127,17 @@ complete(MPI_Comm comm)
 static void
 blocked(MPI_Comm world, void (*other)(MPI_Comm))
 {
-	int one = 1, sum = 0;
+	int large[LARGE / sizeof(int)];
 	MPI_Request request;
 	MPI_Comm comm;
 
 	MPI_Comm_dup(world, &comm);
 	for (int round = 0; round < 3; round++) {
-		MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
+		begin_large(comm, large, &request);
 		if (rank == 0)
 			other(world);
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
-		CHECK(sum == ranks);
+		end_large(large);
 		if (rank != 0)
 			other(world);
 	}
@@ -178,20 +193,24 @@ threads(void)
 static void
 freed(MPI_Comm world, bool used)
 {
-	enum { BLOCKS = 3 };
-	int sent[BLOCKS * 2] = {0}, *received = calloc((size_t)ranks * BLOCKS * 2, sizeof(int));
+	enum { BLOCKS = LARGE / sizeof(int) };
+	static int sent[BLOCKS * 2];
+	int *received = calloc((size_t)ranks * BLOCKS * 2, sizeof(int));
 	MPI_Request request;
 	MPI_Datatype type;
 	MPI_Comm comm;
 
 	CHECK(received != NULL);
-	for (int i = 0; i < BLOCKS; i++)
-		sent[i * 2] = rank * BLOCKS + i + 1;
 	MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &type);
 	MPI_Type_commit(&type);
 	MPI_Comm_dup(world, &comm);
-	if (used)
-		MPI_Barrier(comm);
+	if (used) {
+		begin_large(comm, sent, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		memset(sent, 0, sizeof(sent));
+	}
+	for (int i = 0; i < BLOCKS; i++)
+		sent[i * 2] = rank * BLOCKS + i + 1;
 	MPI_Iallgather(sent, BLOCKS, type, received, BLOCKS, type, comm, &request);
 	MPI_Comm_free(&comm);
 	MPI_Type_free(&type);
@@ -212,7 +231,7 @@ fail(MPI_Comm comm)
 
 	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 	for (int round = 0; error == MPI_SUCCESS; round++) {
-		if (rank == 0 && round == 1) {
+		if (rank == 0 && round == 10) { /* it is open */
 			puts("running");
 			fflush(stdout);
 		}
