@@ -11,6 +11,7 @@ import ctypes
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 import time
@@ -116,6 +117,7 @@ def calls():
     rank, size = init()
     check(dist.get_backend() == dist.Backend.WEIR == 'weir', 'the backend is %s', dist.get_backend())
     gloo = dist.new_group(backend='gloo')
+    check(weir.torch.active() and not weir.torch.active(gloo), 'which group is active?')
     for dtype in MOVES:
         for name, call in collectives(rank, size, dtype).items():
             for shape in SHAPES[:3]:
@@ -139,6 +141,7 @@ def calls():
                         same((name, dtype, op, shape), got, call(gloo, shape))
     without_gloo(rank, size)
     forms(rank, size)
+    views(rank, size)
     by_gloo(rank, size)
     before = blocks()
     dist.barrier()
@@ -209,10 +212,61 @@ def forms(rank, size):
     objects = [None] * size
     dist.all_gather_object(objects, {'rank': rank})
     check(objects == [{'rank': i} for i in range(size)], 'objects: %s', objects)
+    mixed = [torch.ones(2), torch.ones(2, dtype=torch.bool)]  # gloo refuses two types
+    raises('all_reduce_coalesced', lambda: group_of().allreduce_coalesced(mixed).wait())
     raises('BAND of floats', lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND))
     raises('all_gather', lambda: dist.all_gather([torch.ones(3)] * size, torch.ones(2)))
     raises('all_gather_into_tensor', lambda: dist.all_gather_into_tensor(torch.ones(3), torch.ones(2)))
     raises('all_to_all_single', lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3)))
+
+
+def views(rank, size):
+    """Tensors whose memory does not hold their values as they are, inference mode, and complex numbers."""
+    every = [torch.complex(data(i), data(i, salt=1)) for i in range(size)]
+    own, total = every[rank], sum(every)
+    outs = [torch.zeros(37, 3, dtype=torch.complex64).conj() for _ in range(size)]
+    dist.gather(own.conj(), outs if rank == 2 else None, 2)  # torch itself refuses them in all_gather and all_reduce
+    same('conjugated views', outs, [one.conj() if rank == 2 else torch.zeros_like(one) for one in every])
+    one = (own if rank == 1 else torch.zeros_like(own)).conj()
+    dist.broadcast(one, 1)
+    same('a conjugated view', [one], [every[1].conj()])
+    one = torch._neg_view(data(rank))
+    dist.all_reduce(one)
+    same('a negated view', [one], [-sum(data(i) for i in range(size))])
+    one = own.clone().conj()
+    dist.reduce(one, 1)
+    same('reduce of a conjugated view', [one] * (rank == 1), [total.conj()] * (rank == 1))
+    whole, got = own[:36].clone().conj(), torch.empty(9, 3, dtype=torch.complex64)
+    wanted = total[9 * rank:9 * rank + 9].conj()
+    dist.reduce_scatter_tensor(got, whole)
+    same('reduce_scatter_tensor of complex numbers', [got], [wanted])
+    dist.reduce_scatter(got.zero_(), list(whole.chunk(size)))
+    same('reduce_scatter of complex numbers', [got], [wanted])
+    raises('a product of complex numbers', lambda: dist.reduce(own, 1, dist.ReduceOp.PRODUCT))
+    for shape in ((1,), (0,)):
+        one = torch.full((*shape, 2), complex(rank, 1), dtype=torch.complex64)[..., 0]  # contiguous, with a stride of 2
+        dist.broadcast(one, 3)
+        same('a stride without meaning', [one], [torch.full(shape, complex(3, 1), dtype=torch.complex64)])
+    weights = torch.nn.Module()
+    weights.register_parameter('all', torch.nn.Parameter(torch.ones(37, 3, dtype=torch.complex64)))
+    weights.forward = lambda: (weights.all * own).sum().abs()
+    trained = DistributedDataParallel(weights)
+    trained().backward()
+    got, (wanted,) = weights.all.grad.clone(), torch.autograd.grad(weights(), [weights.all])
+    dist.all_reduce(wanted)
+    near('DDP of complex numbers', [torch.view_as_real(got)], [torch.view_as_real(wanted / size)])
+    for op, wanted in (('SUM', [True, True, False]), ('MAX', [True, True, False]), ('PRODUCT', [True, False, False]),
+                       ('MIN', [True, False, False]), ('BOR', [True, True, False]), ('BAND', [True, False, False])):
+        one = torch.tensor([True, rank == 1, False])
+        dist.all_reduce(one, getattr(dist.ReduceOp, op))
+        same('%s of bool' % op, [one], [torch.tensor(wanted)])
+    with torch.inference_mode():
+        outs, gaps = [torch.empty(37, 3) for _ in range(size)], torch.zeros(3, 37).t()
+        gaps.copy_(data(rank))
+        works = [dist.all_gather(outs, data(rank), async_op=True), dist.all_reduce(gaps, async_op=True)]
+    for work in works:
+        work.get_future().wait()
+    same('in inference mode', outs + [gaps], [data(i) for i in range(size)] + [sum(data(i) for i in range(size))])
 
 
 def by_gloo(rank, size):
@@ -238,11 +292,28 @@ def by_gloo(rank, size):
     dist.all_gather_coalesced(lists, [data(rank), data(rank, shape=(5,))])
     for i, found in enumerate(lists):
         same('all_gather_coalesced', found, [data(i), data(i, shape=(5,))])
-    splits = [i + 1 for i in range(size)]
-    out = torch.empty(sum(splits))
-    dist.all_to_all_single(out, torch.full(((rank + 1) * size,), float(rank)), splits, [rank + 1] * size)
-    same('all_to_all_single', [out], [torch.cat([torch.full((i + 1,), float(i)) for i in range(size)])])
+    exchanges(rank, size)
     check(blocks() == before, 'the switch carried what is for gloo')
+
+
+def exchanges(rank, size):
+    """all_to_all with splits, as mixtures of experts use it. Gloo has not all these types."""
+    splits = [i + 1 for i in range(size)]
+    for dtype in (torch.float32, torch.bfloat16, torch.int16, torch.bool, torch.complex64):
+        for shape in ((), (3, 2)):
+            wanted = [torch.full((i + 1, *shape), i).to(dtype) for i in range(size)]
+            out = torch.empty((sum(splits), *shape), dtype=dtype)
+            dist.all_to_all_single(out, torch.full(((rank + 1) * size, *shape), rank).to(dtype), splits, [rank + 1] * size)
+            same('all_to_all_single', [out], [torch.cat(wanted)])
+            outs = [torch.empty_like(one) for one in wanted]
+            dist.all_to_all(outs, [torch.full((rank + 1, *shape), rank).to(dtype)] * size)
+            same('all_to_all', outs, wanted)
+    alone, outs = [int(i == rank) for i in range(size)], [torch.full((1, 2, 2), i).bfloat16()[..., 0][:, :1] for i in (9, rank)]
+    dist.all_to_all_single(*outs, alone, alone)
+    same('all_to_all_single with strides without meaning', outs[:1], outs[1:])
+    gaps = torch.empty(2, sum(splits), dtype=torch.bfloat16).t()
+    dist.all_to_all_single(gaps, torch.full(((rank + 1) * size, 2), rank).bfloat16(), splits, [rank + 1] * size)
+    same('all_to_all_single into gaps', [gaps], [torch.cat([torch.full((i + 1, 2), i).bfloat16() for i in range(size)])])
 
 
 def subgroups():
@@ -282,7 +353,7 @@ def subgroups():
 
 
 def wait_until(holds, message, *values):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not holds():
         check(time.monotonic() < end, message, *values)
         time.sleep(0.02)
@@ -296,6 +367,7 @@ def again():
     """A group that is made again in the same store finds nothing of the first one."""
     rank, size = init()
     store = dist.PrefixStore('again', dist.distributed_c10d._get_default_store())
+    del os.environ['GLOO_SOCKET_IFNAME']  # as the hosts' name is of no use here, gloo takes the interface towards the switch
     for number in range(2):
         if rank == 0:  # as the others do not wait for it, they find what is there
             wait_until(lambda: store.add('begun', 0) == (number + 1) * (size - 1), 'group %d: not begun', number)
@@ -306,6 +378,84 @@ def again():
         same('group %d' % number, [one], [sum(data(i) for i in range(size))])
         check(blocks(group) > 0, 'group %d did not run in the switch', number)
         dist.barrier()
+    os.environ['GLOO_SOCKET_IFNAME'] = 'eth1'
+    if rank == 0:
+        told = raises('a group without others', lambda: weir.torch.ProcessGroup(
+            dist.PrefixStore('alone', dist.TCPStore('127.0.0.1', 0, 1, True, timedelta(seconds=1))), rank, size, timedelta(seconds=1)))
+        check('rank 0 of a process group of 4 ranks does not reach the others (it waits 1 s)' in told, '%s', told)
+        work = dist.barrier(async_op=True)
+        begun = work.get_future()  # another thread waits, too
+        told = raises('a wait', lambda: work.wait(timedelta(milliseconds=1)))
+        check(re.search(r' Timed out waiting: job "run7\..*", rank 0 of 4: barrier is still in progress after 0.001 s', told),
+              '%s', told)
+        store.set('waited', '')
+        begun.wait()
+    store.get('waited')
+    if rank:
+        dist.barrier()
+    for destroys in (False, True):
+        child = os.fork()
+        if child == 0:
+            end_with_parent()
+            gc.unfreeze()
+            if destroys:
+                dist.destroy_process_group()
+            sys.exit(0)
+        found = [0, 0]
+
+        def ended():
+            found[:] = os.waitpid(child, os.WNOHANG)
+            return found[0]
+        wait_until(ended, 'a forked child does not end')
+        check(found[1] == 0, 'a forked child ended with status %d', found[1])
+    dist.barrier()
+
+
+def refused():
+    """What one rank refuses is an error on all ranks, at once."""
+    rank, size = init(seconds=600)
+    one, odd = torch.ones(4), rank == 2
+    for event, call in (
+            ('all_reduce', lambda group: group.allreduce_coalesced([one, one.bool() if odd else one]).get_future().wait()),
+            ('all_reduce', lambda group: dist.all_reduce(one.clone(), dist.ReduceOp.BAND if odd else dist.ReduceOp.SUM, group)),
+            ('all_gather', lambda group: dist.all_gather([one[odd:].clone()] + [one.clone()] * 3, one, group)),  # gloo refuses it
+            ('all_gather', lambda group: dist.all_gather_into_tensor(torch.ones(5 if odd else 16), one, group=group)),
+            ('all_to_all', lambda group: dist.all_to_all_single(one, torch.ones(3 if odd else 4), group=group)),
+            ('reduce_scatter', lambda group: dist.reduce_scatter_tensor(torch.ones(2 if odd else 1), one, group=group))):
+        group = dist.new_group()
+        dist.all_reduce(one.clone(), group=group)
+        told = raises(event, lambda: call(group))
+        check(odd or 'rank 2 refused its %s: ' % event in told, 'told: %s', told)
+        told = raises('after ' + event, lambda: dist.all_reduce(one.clone(), group=group))
+        check('rank 2 refused its %s: ' % event in told, 'told afterwards: %s', told)
+
+
+def mistakes():
+    """A mistake in the configuration is an error on all ranks; so is, with WEIR_REQUIRE, whatever else means gloo."""
+    rank, size = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
+    store = dist.TCPStore(os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']), size, rank == 0)
+    for number, (where, variables, text) in enumerate((
+            (0, {'WEIR_SETTINGS': 'determinstic=true'}, 'determinstic'),
+            (0, {'WEIR_SWITCH': '10.77.0.254'}, '"10.77.0.254" is none of http://HOST:PORT'),
+            (0, {'WEIR_JOB': 'gone'}, 'job "gone"'),
+            (1, {'WEIR_TOKEN_FILE': '/nowhere/token'}, '/nowhere/token'),
+            (2, {'WEIR_LIBRARY': '/nowhere/libweir.so'}, 'rank 2: /nowhere/libweir.so'),
+            (0, {'WEIR_SWITCH': 'http://10.77.0.254:9', 'WEIR_REQUIRE': '1'}, 'http://10.77.0.254:9'),
+            (0, {'WEIR_SWITCH': '', 'WEIR_REQUIRE': '1'}, 'WEIR_SWITCH is not set'))):
+        before = dict(os.environ)
+        os.environ.update(variables if rank == where else {})
+        weir._library.library.cache_clear()
+        weir._torch_job._switch.clear()
+        told = raises(variables, lambda: dist.init_process_group('weir', store=dist.PrefixStore('%d' % number, store), rank=rank,
+                                                                 world_size=size, timeout=timedelta(seconds=30)), weir.torch.Failure)
+        check(text in told and not dist.is_initialized(), '%s: %s', variables, told)
+        os.environ.clear()
+        os.environ.update(before)
+        store.set('%d of rank %d' % (number, rank), told)
+        check(store.get('%d of rank 0' % number).decode() == told, 'rank 0 has another error: %s', told)
+    weir._library.library.cache_clear()
+    store.add('done', 1)
+    wait_until(lambda: rank or store.add('done', 0) == size, 'some rank is not done')  # rank 0 has the store
 
 
 def exits():
@@ -379,6 +529,13 @@ def training():
     same('DDP again', train(rank), first)
     if rank == 0:
         print('loss %s' % ' '.join('%.5f' % loss for loss in first[:4]), flush=True)
+    halved = DistributedDataParallel(model())
+    halved._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)  # in C++, which takes no list of Python's
+    features, labels = batch(rank, 0)
+    torch.nn.functional.cross_entropy(halved(features), labels).backward()
+    whole = DistributedDataParallel(model(), process_group=gloo)
+    torch.nn.functional.cross_entropy(whole(features), labels).backward()
+    near('the FP16 hook', [p.grad for p in halved.parameters()], [p.grad for p in whole.parameters()], 0.01)
     near('ZeRO-1', train(rank, sharded=True), wanted)
     near('Join', joined(rank), joined(rank, gloo))
     patient = weir.torch.hook(settings={'deterministic': True}, spin_us=-1)
@@ -411,18 +568,51 @@ def feedback():
         check((error < 3e-5) == error_feedback, 'error_feedback=%s: the mean is %g wrong', error_feedback, error)
 
 
+def timeline(of, group, rank, size):
+    """The events of some calls, and of one that ends while the program does something else."""
+    pair, outs = [data(rank), data(rank, shape=(5,))], [torch.empty(37, 3) for _ in range(size)]
+
+    def ended():
+        if of == 'gloo':
+            return work.is_completed()
+        with work._operation.lock:
+            return not work._operation.requests
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profiler:
+        work = dist.all_reduce(data(rank), group=group, async_op=True)
+        wait_until(ended, 'the operation does not end')
+        with torch.profiler.record_function('between'):
+            pass
+        work.wait()
+        dist.all_reduce(data(rank), group=group)
+        group_of(group).allreduce([data(rank)]).wait()
+        group_of(group).allreduce_coalesced(pair).wait()
+        dist.reduce(data(rank), 1, group=group)
+        dist.broadcast(data(rank), 0, group=group, async_op=True).wait()
+        dist.all_gather(outs, data(rank), group=group)
+        dist.gather(data(rank), outs if rank == 2 else None, 2, group=group)
+        dist.scatter(torch.empty(37, 3), outs if rank == 1 else None, 1, group=group)
+        dist.all_to_all_single(torch.empty(size, 2), data(rank, shape=(size, 2)), group=group)
+        dist.barrier(group)
+    return [event for event in profiler.events() if event.name.startswith(of + ':') or event.name == 'between']
+
+
 def profiled():
-    """Timelines show Weir."""
+    """Timelines show Weir as they show gloo."""
     rank, size = init()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-        dist.all_reduce(data(rank))
-        dist.broadcast(data(rank), 0, async_op=True).wait()
+    found = timeline('weir', None, rank, size)
+    wanted = timeline('gloo', dist.new_group(backend='gloo'), rank, size)
+
+    def told(events):
+        return sorted((event.name.partition(':')[2], event.is_async, event.input_shapes) for event in events)
+    check(told(found) == told(wanted), 'events: %s, not %s', told(found), told(wanted))
+    first = min((event for event in found if event.is_async), key=lambda event: event.time_range.start)
+    between, = (event for event in found if not event.is_async)
+    check(first.time_range.end <= between.time_range.start, 'the event ends when the program waits')
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profiler:
         dist.all_gather_into_tensor(torch.empty(size * 37, 3), data(rank))
-        group_of().allreduce([data(rank)]).wait()
-        dist.barrier()
-    found = [event.name for event in profiler.events() if event.name.startswith('weir:')]
-    check(sorted(found) == ['weir:all_gather', 'weir:all_reduce', 'weir:all_reduce', 'weir:barrier', 'weir:broadcast'],
-          'events: %s', found)
+        dist.reduce_scatter(torch.empty(37, 3), [data(rank)] * size)
+    shapes = {event.name: event.input_shapes for event in profiler.events() if event.is_async}
+    check(shapes == {'weir:all_gather': [[37, 3]], 'weir:reduce_scatter': [[37, 3]] * size}, 'shapes: %s', shapes)
 
 
 # -- failures
@@ -455,10 +645,10 @@ def partial():
                   error_feedback, total[0], wanted)
 
 
-def raises(what, call):
+def raises(what, call, kind=(RuntimeError, ValueError)):
     try:
         call()
-    except (RuntimeError, ValueError) as error:
+    except kind as error:
         return str(error).splitlines()[0]
     check(False, '%s did not fail', what)
 
@@ -484,10 +674,11 @@ def killed():
 def without_switch():
     """No rank can use the switch, or one cannot: all use gloo."""
     rank, size = init()
-    check(group_of()._comm is None, 'there is a job')
+    check(group_of()._comm is None and not weir.torch.active(), 'there is a job')
     one = data(rank)
     dist.all_reduce(one)
     same('all_reduce', [one], [sum(data(i) for i in range(size))])
+    exchanges(rank, size)
     near('DDP', train(rank, steps=1), train(rank, dist.new_group(backend='gloo'), steps=1))
 
 
@@ -502,14 +693,18 @@ def become(rank, namespaces):
     else:
         os.environ.update(MASTER_ADDR='10.78.0.1', GLOO_SOCKET_IFNAME='eth1')
     if rank == int(os.environ.get('WITHOUT', -1)):
-        weir.torch._join = lambda *_, **__: weir.open(job='torch', switch='http://127.0.0.1:9', rank=rank, size=4)
+        weir._torch_job.join = lambda *_, **__: weir.open(job='torch', switch='http://127.0.0.1:9', rank=rank, size=4)
     torch.set_num_threads(1)
     logging.basicConfig(level=logging.WARNING, format='%(name)s: %(message)s')
 
 
+def end_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def be_rank(rank, namespaces, names, port):
     """Of a forked process; does not return."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    end_with_parent()
     try:
         become(rank, namespaces)
         for i, name in enumerate(names):

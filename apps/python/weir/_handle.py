@@ -2,6 +2,7 @@
 """A handle of libweir, and its configuration."""
 import errno
 import os
+import re
 import time
 import weakref
 from ctypes import POINTER, byref, c_bool, c_char_p, c_void_p, cast
@@ -79,10 +80,12 @@ class Handle:
 
     def check(self, code: int) -> None:
         """Raise what a code of C stands for, in the thread that got it."""
-        if code:
-            error = self.error(code)
+        error = self.error(code) if code else None
+        try:
             if error is not None:
                 raise error
+        finally:
+            del error  # its traceback has this frame, and they would keep the handle
 
     def error(self, code: int) -> Optional[Error]:
         text = self.call(self.lib.weir_last_error).decode()
@@ -145,7 +148,7 @@ def _ranks(bitmap: Any) -> Tuple[int, ...]:
 def make_config(job: Union[str, int, None], switch: Optional[str], rank: Optional[int], size: Optional[int],
             fields: Dict[str, Any]) -> _abi.Config:
     """The arguments of open() as a struct weir_config, which keeps what it refers to."""
-    by_api = switch is None or switch.startswith(('http:', 'https:', 'unix:'))
+    by_api = switch is None or not re.fullmatch(r'[0-9.]+', switch)
     fields = dict({'control' if by_api else 'switch_address': switch, 'job' if isinstance(job, int) else 'job_name': job,
                    'source': rank, 'sources': size}, **fields)
     config, by_api = _abi.Config(), fields.get('switch_address') is None

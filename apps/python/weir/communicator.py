@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Communicators and requests."""
+import copy
 import threading
 import time
 import weakref
@@ -23,10 +24,10 @@ class Request:
 
     Any thread may call any method; signals are handled while they wait.
     """
-    __slots__ = ('_comm', '_handle', '_raw', '_at', '_codes', '_buffers', '_result', '_error', '_lock', '_process', 'done')
+    __slots__ = ('_comm', '_handle', '_function', '_raw', '_at', '_codes', '_buffers', '_result', '_error', '_lock', '_process', 'done')
 
-    def __init__(self, comm: 'Communicator', buffers: Tuple[Optional[Buffer], ...], result: Any) -> None:
-        self._comm, self._handle, self._buffers, self._result = comm, comm._handle, buffers, result
+    def __init__(self, comm: 'Communicator', function: Any, buffers: Tuple[Optional[Buffer], ...], result: Any) -> None:
+        self._comm, self._handle, self._function, self._buffers, self._result = comm, comm._handle, function, buffers, result
         self._raw = raw = c_void_p()
         self._at = byref(raw)
         self._codes: List[int] = []
@@ -58,9 +59,10 @@ class Request:
             end = time.monotonic() + timeout
             while not self._step(max(0, min(WAIT_MS, round((end - time.monotonic()) * 1000)))):
                 if time.monotonic() >= end:
-                    raise TimeoutError('the operation is still in progress after %g s' % timeout)
+                    raise TimeoutError('%s: %s is still in progress after %g s' % (
+                        self._comm._place(), self._function.__name__.replace('weir_i', ''), timeout))
         if self._error is not None:
-            raise self._error.with_traceback(None)
+            raise copy.copy(self._error)  # whose traceback keeps the job
         return self._result
 
     def _own_lock(self) -> Any:
@@ -69,7 +71,10 @@ class Request:
         return self._lock
 
     def _step(self, milliseconds: int) -> bool:
-        with self._own_lock():
+        lock = self._own_lock()
+        if not lock.acquire(timeout=milliseconds / 1000):  # another thread waits for the request
+            return self.done
+        try:
             if self.done:
                 return True
             try:
@@ -82,9 +87,11 @@ class Request:
                 if codes[0]:
                     self._handle.check(codes[0])
             except Error as error:
-                self._error = error
+                self._error = error.with_traceback(None)
             self.done, self._buffers = True, ()
             return True
+        finally:
+            lock.release()
 
     def __del__(self) -> None:
         if self._raw:
@@ -163,6 +170,11 @@ class Communicator:
 
     def __repr__(self) -> str:
         return '<weir.Communicator rank %d of %d%s>' % (self.rank, self.size, ', closed' * self._handle.closed)
+
+    def _place(self) -> str:
+        name = self._handle.config.job_name
+        return 'job %s, rank %d of %d' % (
+            '"%s"' % name.decode() if name else self._handle.call(self._lib.weir_job), self.rank, self.size)
 
     def close(self) -> None:
         """Leave the job and free everything. Operations in progress are canceled: other threads that wait for them get
@@ -298,7 +310,7 @@ class Communicator:
         handle = self._handle
         if handle.orphans:
             handle.adopt()
-        request = Request(self, buffers, result)
+        request = Request(self, function, buffers, result)
         code = handle.call(function, *arguments, request._at)
         if code:
             handle.check(code)
@@ -329,7 +341,7 @@ class Communicator:
         while worker.is_alive():
             worker.join(WAIT_MS / 1000)
         if errors:
-            raise errors[0]
+            raise errors.pop()
         self._set_rank()
 
     def last_result(self) -> Result:

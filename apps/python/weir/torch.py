@@ -9,36 +9,37 @@
 Each process group has a temporary job in the switch, and gloo beside it, for what the switch cannot do. docs/pytorch.md is
 the guide.
 """
+import contextlib
+import errno
 import functools
 import inspect
 import json
 import logging
 import os
 import queue
-import secrets
+import socket
 import sys
 import threading
 import weakref
+from ctypes import py_object, pythonapi
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from urllib.parse import urlsplit
 
 import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore, ProcessGroupGloo, ReduceOp, _Work as Work, distributed_c10d
 from torch.futures import Future
 
-from . import open as _open_communicator
+from ._torch_job import JOIN_S, Failure, invite, join, limits, open_job
 from .communicator import Communicator, Request
+from .communicator import open as _open_communicator
 from .errors import Error, Partial
 
-__all__ = ['ProcessGroup', 'hook']
+__all__ = ['ProcessGroup', 'active', 'hook']
 log = logging.getLogger('weir.torch')
 
-JOIN_S, CONTACT_S, SILENCE_S = 30.0, 10.0, 20.0  # without all ranks; without an answer, before and after
-RANKS = 256  # of a job, at most
 _create_work_from_future = torch._C._distributed_c10d._create_work_from_future
-# What torch raises when communication fails.
-Failure = getattr(dist, 'DistBackendError', RuntimeError)
 
 TYPES = {getattr(torch, name) for name in (
     'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'float16', 'bfloat16', 'float32', 'float64',
@@ -48,11 +49,13 @@ OPERATIONS = {hash(getattr(ReduceOp, name)): ours for name, ours in (
     ('SUM', 'sum'), ('AVG', 'avg'), ('PRODUCT', 'prod'), ('MIN', 'min'), ('MAX', 'max'),
     ('BAND', 'band'), ('BOR', 'bor'), ('BXOR', 'bxor')) if hasattr(ReduceOp, name)}
 INTEGERS_ONLY = ('band', 'bor', 'bxor')
+TRUTH = {'sum': 'max', 'max': 'max', 'bor': 'max', 'prod': 'min', 'min': 'min', 'band': 'min', 'bxor': 'bxor'}  # of bool
+GLOO_TYPES = {torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64}
 # The modules of torch's functions, and of what decorates them.
 WRAPPERS = ('torch.distributed.distributed_c10d', 'torch.distributed.c10d_logger')
 
+_gloos: 'weakref.WeakSet[ProcessGroupGloo]' = weakref.WeakSet()
 _said = set()
-_switch: Dict[str, str] = {}  # what the process that knew the switch has told
 
 
 def _say(text: str) -> None:
@@ -62,38 +65,81 @@ def _say(text: str) -> None:
         log.warning('weir: %s', text)
 
 
+def _forked() -> None:
+    """Gloo's threads are in the parent, and in a child gloo's destructor would wait for them: it never runs there."""
+    for gloo in list(_gloos):
+        pythonapi.Py_IncRef(py_object(gloo))
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 # -- operations in progress
+
+def _timed_out(text: str) -> str:
+    """In the words of gloo and NCCL, which programs look for."""
+    return 'weir: Timed out waiting: ' + text
+
+
+def _text(error: Error) -> str:
+    text = str(error.strerror)
+    return _timed_out(text) if error.errno == errno.ETIMEDOUT else text
+
+
+class _Event:
+    """An operation in the profiler, as gloo's: with the shapes of its inputs, and asynchronous."""
+
+    def __init__(self, title: str, inputs: Sequence[torch.Tensor]):
+        self.thread = threading.get_ident()
+        self.ended: Any = Future()
+        record = torch.autograd._record_function_with_args_enter(title, *inputs)
+        torch.ops.profiler._call_end_callbacks_on_jit_fut(record, self.ended)  # for the profiler of this thread
+
+    def end(self) -> None:
+        """In another thread: torch calls an event asynchronous that began in one thread and ended in another."""
+        if threading.get_ident() != self.thread:
+            self.ended.set_result(None)
+        else:
+            other = threading.Thread(target=self.ended.set_result, args=(None,))
+            other.start()
+            other.join()
+
 
 class _Operation:
     """Requests of Weir, and what is to be done when they have ended. value: what torch calls the result."""
-    __slots__ = ('requests', 'value', 'copies', 'profile', 'lock', 'failure')
+    __slots__ = ('requests', 'value', 'copies', 'event', 'explain', 'lock', 'failure')
 
     def __init__(self, requests: List[Request], value: Any, copies: Sequence[Tuple[torch.Tensor, torch.Tensor]] = ()):
         self.requests, self.value, self.copies = requests, value, copies  # copies: (to, from)
-        self.profile: Optional[torch.autograd.profiler.record_function] = None
+        self.event: Optional[_Event] = None
+        self.explain = _text
         self.lock = threading.Lock()
-        self.failure: Optional[BaseException] = None
+        self.failure = ''
 
     def end(self, timeout: Optional[float] = None) -> Any:
         """Wait, and return the value. May be called again, in any thread."""
+        with contextlib.suppress(Error):
+            for request in self.requests:
+                request.wait(timeout)  # without the lock: other threads have other timeouts
         with self.lock:
-            if self.requests and self.failure is None:
+            if self.requests:
                 try:
-                    self.wait(timeout)
-                    self.requests = []
+                    self.wait()
                 except Error as error:
-                    self.failure = Failure(error.strerror)
-                if self.profile is not None:
-                    self.profile.__exit__(None, None, None)
-        if self.failure is not None:
-            raise self.failure.with_traceback(None)
+                    self.failure = self.explain(error)
+                self.requests, self.explain = [], _text  # they keep the job
+                if self.event is not None:
+                    self.event.end()
+        if self.failure:
+            raise Failure(self.failure)
         return self.value
 
-    def wait(self, timeout: Optional[float]) -> None:
+    def wait(self) -> None:
         for request in self.requests:
-            request.wait(timeout)
+            request.wait()
         for to, data in self.copies:
-            to.detach().copy_(data)
+            with torch.inference_mode(to.is_inference()):  # the program's mode, which other threads have not
+                to.detach().copy_(data)
 
     def ended(self) -> bool:
         return all(request.test() for request in self.requests)
@@ -113,8 +159,6 @@ class _Ender:
         begin: Any = Future(devices=devices)
         # An exception becomes an error of C++'s future only in a callback: set_exception() stores a result.
         end = begin.then(lambda _: operation.end())
-        if operation.profile is not None:  # another thread's profiler would not take the event
-            end, operation.profile = operation.profile._call_end_callbacks_on_future(end), None
         if threading.current_thread() is self.thread:
             begin.set_result(None)  # a callback that waits for another operation
         else:
@@ -156,7 +200,7 @@ class _Work(Work):
         try:
             self._operation.end(timeout.total_seconds() if timeout else None)
         except TimeoutError as error:
-            raise Failure(str(error)) from None
+            raise Failure(_timed_out(str(error))) from None
         return True
 
     synchronize = wait
@@ -198,12 +242,27 @@ def _completed(value: Any) -> Work:
     return work
 
 
+def _after(done: Future[torch.Tensor], tensors: List[torch.Tensor]) -> List[torch.Tensor]:
+    torch.jit.wait(done)
+    return tensors
+
+
+def _later(done: Future[torch.Tensor], tensors: List[torch.Tensor]) -> Future[List[torch.Tensor]]:
+    return torch.jit.fork(_after, done, tensors)
+
+
+@functools.lru_cache(maxsize=None)
+def _scripted() -> Any:
+    """DDP's FP16 hook in C++ takes only C++'s list of tensors. TorchScript makes a future of one, which follows ours."""
+    return torch.jit.script(_later)
+
+
 # -- tensors
 
 def _host(tensor: torch.Tensor, filled: bool = True) -> torch.Tensor:
     """The tensor, or a contiguous copy in host memory, without the data unless filled. Copies of other devices' memory are
     pinned; this has not been tested on a GPU."""
-    if tensor.is_cpu and tensor.is_contiguous():
+    if tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
         return tensor
     made = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=not tensor.is_cpu)
     return made.copy_(tensor.detach()) if filled else made
@@ -213,9 +272,22 @@ def _stack(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.stack([t.detach() for t in tensors])
 
 
-def _moved(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor; of a type that Weir has not, its bytes."""
-    return tensor if tensor.dtype in TYPES else tensor.detach().reshape(-1).view(torch.uint8)
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Of a contiguous tensor. The stride of a dimension of 0 or 1 elements may be any, which view() does not allow."""
+    return tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8)
+
+
+def _moved(tensor: torch.Tensor, op: str) -> torch.Tensor:
+    """The tensor; of a type that Weir has not, its bytes, or its real and imaginary parts to add."""
+    if tensor.dtype in TYPES:
+        return tensor
+    return torch.view_as_real(tensor.detach()) if op and tensor.is_complex() else _bytes(tensor)
+
+
+def _rows(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of each row of a contiguous tensor."""
+    rows, data = tensor.size(0), _bytes(tensor)
+    return data.view(rows, data.numel() // max(rows, 1))
 
 
 def _list(tensors: Any) -> Any:
@@ -231,13 +303,67 @@ def _root(opts: Any) -> int:
     return int(getattr(opts, 'rootRank', opts))
 
 
-def _reduction(tensors: Sequence[torch.Tensor], opts: Any) -> Tuple[str, str]:
-    """(Weir's operation, '') or ('', why the switch has none). As all reasons, this one must be equal on all ranks."""
+def _has(op: str, dtype: torch.dtype) -> bool:
+    """Whether Weir reduces this type so. Then bool is uint8, and a complex number two real ones."""
+    if dtype.is_complex:
+        return op in ('sum', 'avg')
+    if dtype is torch.bool:
+        return op in TRUTH.values()
+    return op != '' and dtype in TYPES and not (op in INTEGERS_ONLY and dtype.is_floating_point)
+
+
+def _reduction(tensors: Sequence[torch.Tensor], opts: Any) -> str:
+    """Weir's operation. What Weir has not, gloo has not, either."""
     op = OPERATIONS.get(hash(ReduceOp.SUM if opts is None else getattr(opts, 'reduceOp', opts)), '')
-    dtype = tensors[0].dtype
-    if not op or dtype not in TYPES or (op in INTEGERS_ONLY and dtype.is_floating_point):
-        return '', '%s of %s' % (op or 'this operation', dtype)
-    return op, ''
+    if all(t.dtype is torch.bool for t in tensors):
+        op = TRUTH.get(op, op)
+    for dtype in (t.dtype for t in tensors):
+        if not _has(op, dtype):
+            raise ValueError('neither the switch nor gloo has %s of %s' % (op or 'this operation', dtype))
+    return op
+
+
+# -- gloo
+
+def _gloo(store: dist.Store, rank: int, size: int, timeout: timedelta, switch: str) -> ProcessGroupGloo:
+    """Gloo for the ranks of a process group. switch: '' if there is none."""
+    own = '' if os.environ.get('GLOO_SOCKET_IFNAME') else _towards(switch)
+    if not own:
+        return ProcessGroupGloo(store, rank, size, timeout=timeout)
+    options = ProcessGroupGloo._Options()
+    options._timeout, options._devices = timeout, [ProcessGroupGloo.create_device(hostname=own)]
+    return ProcessGroupGloo(store, rank, size, options)
+
+
+def _exchange(gloo: ProcessGroupGloo, output: torch.Tensor, input: torch.Tensor, output_splits: List[int],
+              input_splits: List[int], opts: Any = None) -> Work:
+    """all_to_all of rows; of types that gloo has not, and of tensors that are copied, their bytes."""
+    work: Work
+    plain = input.dtype in GLOO_TYPES and _host(input) is input and _host(output, False) is output
+    if plain or input.dtype is not output.dtype or not input.dim() or not output.dim():
+        work = gloo.alltoall_base(output, input, output_splits, input_splits)
+        return work
+    room = _host(output, False)
+    work = gloo.alltoall_base(_rows(room), _rows(_host(input)), output_splits, input_splits)
+    if room is output:
+        return work
+    work.wait()
+    output.detach().copy_(room)
+    return _completed([output])
+
+
+def _towards(switch: str) -> str:
+    """This host's address towards the switch, where gloo's own choice is the loopback: it takes the address of the host's name,
+    which Debian resolves to 127.0.1.1. '': gloo's choice serves, or there is no other."""
+    own = ''
+    with contextlib.suppress(OSError), socket.socket() as named:
+        named.bind((socket.gethostname(), 0))
+        if not named.getsockname()[0].startswith('127.'):
+            return ''
+    with contextlib.suppress(OSError, ValueError), socket.socket(type=socket.SOCK_DGRAM) as route:
+        route.connect((urlsplit(switch).hostname or '', 9))
+        own = route.getsockname()[0]
+    return '' if own.startswith('127.') else own
 
 
 # -- the process group
@@ -252,36 +378,51 @@ def _for_python(caller: Any) -> bool:
     return caller is None or caller.f_code.co_name != 'notify_join_context'
 
 
-def _carried(event: str) -> Callable[..., Any]:
+def _carried(event: str, by_gloo: Optional[Callable[..., Work]] = None) -> Callable[..., Any]:
     """A collective that `begin` begins and returns as an _Operation, unless it returns why it is gloo's. event: its name in
-    the profiler's timeline, which is gloo's and NCCL's."""
+    the profiler's timeline, which is gloo's and NCCL's. by_gloo: instead of gloo's own."""
     def decorate(begin: Callable[..., Union[_Operation, str]]) -> Callable[..., Work]:
         name, title = begin.__name__, 'weir:' + event
+        inputs = [i for i, word in enumerate(begin.__code__.co_varnames[1:3]) if word in ('tensors', 'inputs', 'input')]
 
         @functools.wraps(begin)
         def collective(self: 'ProcessGroup', *args: Any, **more: Any) -> Work:
             operation: Union[_Operation, str] = ''
-            profile = None
-            if self._comm is not None:
-                if torch.autograd._profiler_enabled():
-                    profile = torch.autograd.profiler.record_function(title)
-                    profile.__enter__()
-                try:
+            shown = None
+            if self._comm is not None and torch.autograd._profiler_enabled():
+                shown = _Event(title, [t for i in inputs for t in _tensors(args[i:i + 1])])
+            try:
+                if self._comm is not None:
                     with self._lock:  # the requests of an operation stay together
-                        operation = begin(self, *args, **more)
-                except Error as error:
-                    raise Failure(error.strerror) from None
-            if isinstance(operation, str):
-                if profile is not None:
-                    profile.__exit__(None, None, None)
-                if operation:
-                    _say('%s goes through gloo: %s' % (event, operation))
-                work: Work = getattr(self._gloo, name)(*args, **more)
-                return work
-            operation.profile = profile
+                        try:
+                            operation = begin(self, *args, **more)
+                        except Exception:
+                            if shown is not None:
+                                shown.end()
+                            raise
+                if isinstance(operation, str):
+                    if shown is not None:
+                        shown.end()
+                    if operation:
+                        _say('%s goes through gloo: %s' % (event, operation))
+                    work: Work = (functools.partial(by_gloo, self._gloo) if by_gloo else getattr(self._gloo, name))(*args, **more)
+                    return work
+            except Exception as error:
+                self._refuse(event, error)
+                if isinstance(error, Error):
+                    raise Failure(self._explain(error)) from None
+                raise
+            # An operation must not keep the group: its end cancels operations.
+            explain = weakref.WeakMethod(self._explain)
+            operation.event, operation.explain = shown, lambda error: (explain() or _text)(error)
             if _for_python(sys._getframe().f_back):
+                if shown is not None:
+                    self._ender.future(operation)  # so that the event ends with the operation, not when the program waits
                 return _Work(operation, self._ender)
-            work = _create_work_from_future(self._ender.future(operation))
+            future = self._ender.future(operation)
+            if name == 'allreduce' and operation.value[0].dtype is torch.float16 and operation.value[0].is_cpu:
+                future = _scripted()(future, operation.value)
+            work = _create_work_from_future(future)
             return work
         return collective
     return decorate
@@ -301,14 +442,25 @@ class ProcessGroup(dist.ProcessGroup):
     def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
         self._rank, self._size, self._name, self._description = rank, size, '', ''
-        self._lock = threading.Lock()
+        self._lock, self._refused, self._pid = threading.Lock(), 0, os.getpid()
         # After a failure a group is made again, perhaps in the same store, where the keys of the first one still are.
         store = PrefixStore('%d' % store.add('groups of rank %d' % rank, 1), store)
-        self._gloo = ProcessGroupGloo(PrefixStore('gloo', store), rank, size, timeout=timeout)
+        self._store = PrefixStore('weir', store)
+        try:
+            if rank == 0:
+                self._store.set('job', json.dumps(invite(size, not dist.is_initialized())))
+            self._store.wait(['job'], timeout)
+            invitation = json.loads(self._store.get('job'))
+            self._gloo = _gloo(PrefixStore('gloo', store), rank, size, timeout,
+                               os.environ.get('WEIR_SWITCH') or invitation.get('switch', ''))
+        except RuntimeError as error:
+            raise Failure('weir: rank %d of a process group of %d ranks does not reach the others (it waits %g s): %s' % (
+                rank, size, timeout.total_seconds(), error)) from None
+        _gloos.add(self._gloo)
         if hasattr(self, '_register_backend'):  # torch 2: for what this class does not define
             self._register_backend(torch.device('cpu'), dist.ProcessGroup.BackendType.GLOO, self._gloo)
         self._comm: Any  # None: gloo carries everything
-        self._comm, why = _open(PrefixStore('weir', store), rank, size, timeout.total_seconds())
+        self._comm, why = open_job(self._store, invitation, rank, size, timeout.total_seconds())
         self._ender = _Ender(self._comm)
         if why and rank == 0:
             log.warning('weir: a process group of %d ranks uses gloo alone: %s', size, why)
@@ -336,6 +488,28 @@ class ProcessGroup(dist.ProcessGroup):
 
     abort = shutdown
 
+    # -- what a rank refuses
+
+    def _refuse(self, event: str, error: Exception) -> None:
+        """This rank has not begun a request. So that the others do not wait for it, and that its next call does not meet this one of
+        theirs, it calls a barrier: on ranks that called the collective it fails, and if all refuse, all go on."""
+        known = not isinstance(error, Error) or error.errno in (errno.EINVAL, errno.EMSGSIZE, errno.ENOMEM)
+        if self._comm is None or not known or self._pid != os.getpid():  # a forked child is no rank
+            return
+        with contextlib.suppress(Error), self._lock:
+            self._refused += 1
+            with contextlib.suppress(RuntimeError):  # the store of a rank that has ended
+                self._store.set('refused', 'rank %d refused its %s: %s' % (self._rank, event, str(error).partition('\n')[0]))
+                self._store.add('refusals', 1)
+            self._comm.ibarrier()
+
+    def _explain(self, error: Error) -> str:
+        """libweir's text, and what a rank refused while others did not."""
+        with contextlib.suppress(RuntimeError):
+            if error.errno == errno.EPROTO and self._store.add('refusals', 0) != self._size * self._refused:
+                return 'weir: %s (%s)' % (self._store.get('refused').decode(), error.strerror)
+        return _text(error)
+
     # -- what the switch carries
 
     def _begin(self, call: Callable[..., Request], sends: Sequence[Optional[torch.Tensor]],
@@ -350,8 +524,8 @@ class ProcessGroup(dist.ProcessGroup):
         for send, output in zip(sends, outputs):
             data = None if send is None else _host(send)
             room = None if output is None else _host(output, False)
-            requests.append(call(None if data is None else _moved(data),
-                                 None if room is data or room is None else _moved(room), **more))
+            requests.append(call(None if data is None else _moved(data, more.get('op', '')),
+                                 None if room is data or room is None else _moved(room, more.get('op', '')), **more))
             if room is not None and room is not output:
                 copies.append((output, room))
         if slices and outputs[0] is not None:
@@ -376,15 +550,13 @@ class ProcessGroup(dist.ProcessGroup):
         return self._reduce_all(_list(tensors), opts)
 
     def _reduce_all(self, tensors: List[torch.Tensor], opts: Any) -> Union[_Operation, str]:
-        op, why = _reduction(tensors, opts)
-        return why or self._begin(self._comm.iallreduce, tensors, tensors, op=op)
+        return self._begin(self._comm.iallreduce, tensors, tensors, op=_reduction(tensors, opts))
 
     @_carried('reduce')
     def reduce(self, tensors: Any, opts: Any, op: Any = None) -> Union[_Operation, str]:
         tensors, root = _list(tensors), _root(opts)
-        name, why = _reduction(tensors, op or getattr(opts, 'reduceOp', None))
-        return why or self._begin(self._comm.ireduce, tensors, tensors if root == self._rank else [None], tensors, op=name,
-                                  root=root)
+        name = _reduction(tensors, op or getattr(opts, 'reduceOp', None))
+        return self._begin(self._comm.ireduce, tensors, tensors if root == self._rank else [None], tensors, op=name, root=root)
 
     @_carried('broadcast')
     def broadcast(self, tensors: Any, opts: Any) -> Union[_Operation, str]:
@@ -437,10 +609,9 @@ class ProcessGroup(dist.ProcessGroup):
         return self._reduce_into(outputs, inputs, opts)
 
     def _reduce_into(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any) -> Union[_Operation, str]:
-        op, why = _reduction(inputs, opts)
-        return why or self._begin(self._comm.ireducescatter, inputs, outputs, op=op)
+        return self._begin(self._comm.ireducescatter, inputs, outputs, op=_reduction(inputs, opts))
 
-    @_carried('all_to_all')
+    @_carried('all_to_all', _exchange)
     def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_splits: List[int], input_splits: List[int],
                       opts: Any = None) -> Union[_Operation, str]:
         if output_splits or input_splits:
@@ -483,81 +654,17 @@ class ProcessGroup(dist.ProcessGroup):
         sizes = [t.numel() for t in outputs]
         received = torch.empty(sum(sizes), dtype=outputs[0].dtype)
         sent = torch.cat([t.detach().reshape(-1).cpu() for t in inputs])
-        self._gloo.alltoall_base(received, sent, sizes, [t.numel() for t in inputs]).wait()
+        _exchange(self._gloo, received, sent, sizes, [t.numel() for t in inputs]).wait()
         for output, part in zip(outputs, received.split(sizes)):
             output.detach().copy_(part.view(output.shape))
         return _completed(outputs)
 
 
-# -- the job of a process group
-
-def _invitation(size: int, world: bool = False) -> Dict[str, str]:
-    """What rank 0 tells the others: the job, or why there is none. exists: it is not to be created, as one over several
-    switches; each rank joins it at its own switch, if it knows one. world: of the default group."""
-    global _switch
-    if os.environ.get('WEIR_SWITCH'):
-        _switch = {'switch': os.environ['WEIR_SWITCH'], 'settings': os.environ.get('WEIR_SETTINGS', ''),
-                   'space': os.environ.get('WEIR_NAMESPACE', '')}
-    if not _switch:
-        return {'why': 'WEIR_SWITCH is not set at rank 0'}
-    if size > RANKS:
-        return {'why': 'a job has %d ranks at most' % RANKS}
-    if world and os.environ.get('WEIR_JOB'):
-        return {**_switch, 'job': os.environ['WEIR_JOB'], 'exists': 'yes'}
-    number = secrets.token_hex(6)
-    return {**_switch, 'job': '%.18s.%s' % (_switch['space'], number) if _switch['space'] else 'torch-' + number}
-
-
-def _limits(timeout: float) -> Dict[str, int]:
-    """The timeouts of weir.open(). An operation has that of torch."""
-    seconds = {'join_timeout_ms': min(timeout, JOIN_S), 'contact_timeout_ms': min(timeout, CONTACT_S),
-               'op_timeout_ms': timeout, 'silence_timeout_ms': min(timeout, SILENCE_S)}
-    return {name: max(1, min(int(1000 * s), 2**32 - 1)) for name, s in seconds.items()}
-
-
-def _join(invitation: Dict[str, str], rank: int, size: int, **config: Any) -> Communicator:
-    if 'exists' in invitation:
-        return _open_communicator(invitation['job'], os.environ.get('WEIR_SWITCH') or invitation['switch'], rank, size, **config)
-    # The later one of equal settings counts.
-    made = {'settings': 'alltoall=fit ' + invitation['settings'], 'create': True, 'temporary': True, **config}
-    return _open_communicator(invitation['job'], invitation['switch'], rank, size, **made)
-
-
-def _open(store: dist.Store, rank: int, size: int, timeout: float) -> Tuple[Optional[Communicator], str]:
-    """Open a job on all ranks or on none: (communicator, '') or (None, why)."""
-    if rank == 0:
-        store.set('job', json.dumps(_invitation(size, not dist.is_initialized())))
-    invitation = json.loads(store.get('job'))
-    if 'why' in invitation:
-        return None, invitation['why']
-    _switch.update({key: invitation[key] for key in ('switch', 'settings', 'space')})
-    opened: 'queue.SimpleQueue[Union[Communicator, Exception]]' = queue.SimpleQueue()
-
-    def join() -> None:
-        try:
-            opened.put(_join(invitation, rank, size, partial='fail', **_limits(timeout)))
-        except Exception as error:
-            opened.put(error)
-    threading.Thread(target=join, daemon=True).start()
-    outcome: Union[Communicator, Exception, None] = None
-    while outcome is None:
-        try:
-            outcome = opened.get(timeout=0.1)
-        except queue.Empty:
-            if store.add('failed', 0):
-                break  # what is opened later is dropped, and so closed
-    if isinstance(outcome, Exception):
-        store.set('outcome', 'rank %d: %s' % (rank, getattr(outcome, 'strerror', None) or outcome))
-        store.add('failed', 1)
-    elif outcome is not None and store.add('opened', 1) == size:
-        store.set('outcome', 'open')
-    why = store.get('outcome').decode()
-    if why != 'open':
-        if isinstance(outcome, Communicator):
-            outcome.close()
-        return None, why
-    assert isinstance(outcome, Communicator)
-    return outcome, ''
+def active(group: Optional[dist.ProcessGroup] = None) -> bool:
+    """Whether the switch carries the collectives of this process group (None: the default group). False: gloo carries all, or
+    the group is of another backend, or has been shut down."""
+    comm = getattr(distributed_c10d._get_default_group() if group is None else group, '_comm', None)
+    return comm is not None and not comm._handle.closed
 
 
 # -- the hook
@@ -571,10 +678,10 @@ class _Reduction(_Operation):
         super().__init__([request], value)
         self.state, self.sent, self.received, self.residual = state, sent, received, residual
 
-    def wait(self, timeout: Optional[float]) -> None:
+    def wait(self) -> None:
         state = self.state
         try:
-            self.requests[0].wait(timeout)
+            self.requests[0].wait()
         except Partial as part:
             if state.partial == 'fail':
                 raise
@@ -647,17 +754,17 @@ def hook(job: Optional[str] = None, *, group: Optional[dist.ProcessGroup] = None
             compress, partial))
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     made: Dict[str, Any] = {
-        **_limits(distributed_c10d.default_pg_timeout.total_seconds()),
+        **limits(distributed_c10d.default_pg_timeout.total_seconds()),
         'partial': 'as_is' if compress else partial, 'error_feedback': error_feedback and not compress,
         'raise_partial': bool(compress) or partial == 'fail', **config}
     if job is not None:
         comm = _open_communicator(job=job, rank=rank, size=size, **made)
     else:
-        told = [_invitation(size)] if rank == 0 else [{}]
+        told = [invite(size)] if rank == 0 else [{}]
         dist.broadcast_object_list(told, src=0 if group is None else distributed_c10d.get_global_rank(group, 0), group=group)
         if 'why' in told[0]:
             raise Failure(told[0]['why'])
-        comm = _join(told[0], rank, size, **made)
+        comm = join(told[0], rank, size, **made)
     return _HookState(comm, compress, error_feedback, partial), _average
 
 
