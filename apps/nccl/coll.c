@@ -196,7 +196,8 @@ coll_deregister(void *of, void *registration)
 			INFO("canceled: buffers of a collective in progress are freed");
 			weir_close(comm->weir);
 			comm->weir = NULL;
-			comm->result = NCCL_INTERNAL_ERROR;
+			if (comm->result == NCCL_SUCCESS)
+				comm->result = NCCL_INTERNAL_ERROR;
 		}
 	}
 	free(registration);

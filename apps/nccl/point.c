@@ -164,6 +164,8 @@ point_connect(int device, void *of, void **comm, void **device_comm)
 				   : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return failed("cannot connect", errno);
+	handle.connecting = 0; /* the caller may try again after an error */
+	memcpy(of, &handle, sizeof(handle));
 	if (connect(fd, (const struct sockaddr *)&handle.address, sizeof(handle.address)) == 0 ||
 		errno == EISCONN) {
 		/* A new socket has room for it. */

@@ -537,6 +537,34 @@ too_large(unsigned int bytes)
 	CALL(net->close_recv(from));
 }
 
+/* Nothing listens at the handle's address any more: each try says so, and takes no descriptor of others. */
+static void
+refused(void)
+{
+	char handle[NCCL_HANDLE_BYTES];
+	void *listener, *to = NULL;
+	int fds[3];
+
+	CALL(net->listen(0, handle, &listener));
+	put("refused", handle, sizeof(handle));
+	CALL(net->close_listener(listener));
+	barrier("refused-closed", ranks);
+	get("refused", (rank + 1) % ranks, handle, sizeof(handle));
+	for (int i = 0; i < 3; i++) {
+		enum nccl_result result;
+
+		do
+			result = net->connect(0, handle, &to, NULL);
+		while (result == NCCL_SUCCESS && to == NULL);
+		CHECK(result == NCCL_REMOTE_ERROR, "connect %d", result);
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		for (int j = 0; j <= i; j++)
+			CHECK(fcntl(fds[j], F_GETFD) >= 0, "file %d was closed by try %d", j, i);
+	}
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
 static void
 messages(unsigned int n)
 {
@@ -613,15 +641,20 @@ static void
 fail(struct comm *comm)
 {
 	enum nccl_result result = NCCL_SUCCESS;
+	void *registration;
 
 	while (result == NCCL_SUCCESS) {
 		if (comm->posted < comm->done + STEPS)
 			post(comm);
 		result = finish(comm);
 	}
-	/* NCCL tests again. */
-	for (int i = 0; i < 3; i++)
+	/* NCCL tests again, and frees memory. */
+	for (int i = 0; i < 3; i++) {
 		CHECK(finish(comm) == result, "another result after an error");
+		CALL(coll.v12->register_memory(
+			comm->comm, comm->region, REGION, NCCL_PTR_HOST, &registration));
+		CALL(coll.v12->deregister(comm->comm, registration));
+	}
 	printf("error %d\n", result);
 }
 
@@ -689,7 +722,7 @@ main(int argc, char **argv)
 		else if (strcmp(scenario, "messages") == 0)
 			messages(100);
 		else if (strcmp(scenario, "large") == 0)
-			too_large(0), too_large(10);
+			refused(), too_large(0), too_large(10);
 		else if (strcmp(scenario, "aborted") == 0)
 			aborted();
 		else if (strcmp(scenario, "killed") == 0)
