@@ -280,7 +280,7 @@ main(int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (argc < 2 || (fd = connect_to(argv[1])) < 0 || (commands = fdopen(fd, "r")) == NULL ||
 		(me.answers = fdopen(dup(fd), "w")) == NULL) {
-		fprintf(stderr, "compare: nobody listens at %s\n",
+		fprintf(stderr, "compare: no process listens at %s\n",
 			argc < 2 ? "(no socket)" : argv[1]);
 		return 1;
 	}

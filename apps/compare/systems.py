@@ -2,6 +2,7 @@
 """A rack whose links have a rate, and the systems that are compared on it. `tc tbf` limits each link at both ends, so
 each direction has the rate for itself."""
 import contextlib
+import glob
 import importlib.util
 import json
 import os
@@ -86,7 +87,7 @@ class System:
         self.rack, self.name, self.algorithms, expected = rack, name, algorithms, rack.hosts * per_host
         self.path = os.path.join(rack.folder, 'rank-%d.sock' % len(os.listdir(rack.folder)))
         self.ranks, self.measured = {}, set()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.path)
             listener.listen(expected)
@@ -226,18 +227,23 @@ def settings_text(rack):
 
 
 def compile_others(folder, say, wanted=tuple(OTHERS)):
-    """Build the programs of the systems that are wanted and installed. Returns {'Open MPI': path, 'Gloo': path, 'PyTorch': path};
-    PyTorch's is a library."""
+    """Build the programs of the systems that are wanted and installed, unless they are there and newer than their sources.
+    Returns {'Open MPI': path, 'Gloo': path, 'PyTorch': path}; PyTorch's is a library."""
     os.makedirs(folder, exist_ok=True)
     sources = {name: os.path.join(HERE, name) for name in ('bench.c', 'bench_mpi.c', 'bench_gloo.cc', 'bench_torch.c')}
     flags = ['-O2', '-Wall', '-Wextra', '-I' + ROOT]
     made = {}
+    changed = max(map(os.path.getmtime, glob.glob(os.path.join(HERE, '*.[ch]*'))))
 
     def run(*words):
-        done = subprocess.run(words, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=120)
+        path = words[words.index('-o') + 1]
+        if os.path.exists(path) and os.path.getmtime(path) > changed:
+            return
+        words = [word if word != path else path + '.new' for word in words]
+        done = subprocess.run(words, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
         if done.returncode != 0:
             raise RackError('%s\n%s' % (' '.join(words), done.stdout))
+        os.replace(path + '.new', path)
 
     if 'openmpi' in wanted and shutil.which('mpicc.openmpi') and shutil.which('mpirun.openmpi'):
         made['Open MPI'] = os.path.join(folder, 'compare-openmpi')

@@ -54,7 +54,7 @@ static struct options {
 	uint64_t source, job, seed, steps, count, error_feedback, timeout_ms, join_ms, again,
 		newcomer;
 	uint64_t pause_us, slow_ppm, slow_least_us, slow_most_us, plant_step;
-	uint64_t flood, bytes, root;
+	uint64_t flood, bytes, root, levels, switches;
 } options = {.type = "int32",
 	.op = "sum",
 	.partial = "as-is",
@@ -75,6 +75,10 @@ static const struct option_row rows[] = {
 	{"type", 0, OPTION_TEXT, &options.type, 0, 0, "NAME", "of the elements"},
 	{"op", 0, OPTION_TEXT, &options.op, 0, 0, "NAME", "of reductions"},
 	{"root", 0, OPTION_UINT, &options.root, 0, SOURCES - 1, NULL, "of collectives with a root"},
+	{"levels", 0, OPTION_UINT, &options.levels, 0, 8, NULL,
+		"of a tree whose switches each round narrow floating point"},
+	{"switches", 0, OPTION_UINT, &options.switches, 0, SOURCES, NULL,
+		"of this tree, that one block passes"},
 	{"count", 0, OPTION_UINT, &options.count, 1, 1 << 24, NULL,
 		"elements, of one slice where there are slices"},
 	{"partial", 0, OPTION_CHOICE, &options.partial, 0, 0, "as-is|fail", "partial results"},
@@ -361,6 +365,8 @@ prepare(void)
 		.rank = (unsigned int)options.source,
 		.root = (unsigned int)options.root,
 		.count = options.count,
+		.levels = (unsigned int)options.levels,
+		.switches = (unsigned int)options.switches,
 	};
 	if (collective_name(&me.what, options.collective, options.type, options.op) < 0)
 		return -EINVAL;

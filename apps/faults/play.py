@@ -42,6 +42,9 @@ class Host:
             'timeout_ms': job['op_timeout_ms'], 'join_ms': job['join_timeout_ms'],
             'again': job['rejoin'], 'newcomer': int(newcomer), 'pause_us': job['pause_us'],
         }
+        if job['options'].get('narrow'):
+            passed = play.stage.places.passed(job)
+            made.update(levels=len(passed), switches=sum(passed))
         if job['authenticate']:
             made['key'] = play.stage.key_file(self.job)
         slow = job['stragglers']
@@ -270,10 +273,10 @@ class Play:
         if len(self.hung) == 1:
             for name, switch in self.stage.switches.items():
                 try:
-                    stuck = subprocess.run([switch.program(('ctl', 'weirctl')), '-s', 'unix:' + switch.socket,
-                                            'blocks', '--stuck'], text=True, timeout=10,
-                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-                    self.hung[0] += '\n%s: %s' % (name, stuck.stdout.strip())
+                    # In its namespace, from where the other switches of a tree can be reached.
+                    stuck = switch.call('sw', [switch.program(('ctl', 'weirctl')), '-s', 'unix:' + switch.socket,
+                                               'blocks', '--stuck'], 10)
+                    self.hung[0] += '\n%s: %s' % (name, stuck.strip())
                 except (subprocess.TimeoutExpired, RackError) as error:
                     self.hung[0] += '\n%s: %s' % (name, error)
 

@@ -288,6 +288,12 @@ class Places:
             return [self.spines[self.leaves.index(switch) * len(self.spines) // len(self.leaves)]]
         return self.spines if switch in self.leaves else self.tops if switch in self.spines else []
 
+    def passed(self, job):
+        """How many switches of each level a block of a job passes."""
+        leaves = {self.leaf(host) for host in job['hosts']}
+        spines = [len({self.parents(leaf)[0] for leaf in leaves})] if self.tops else []
+        return [len(leaves)] + spines + [1] * bool(self.spines)
+
     def leaf(self, host):
         return self.leaves[host // self.per_leaf]
 

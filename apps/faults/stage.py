@@ -3,10 +3,12 @@
 import contextlib
 import hmac
 import os
+import re
 import shutil
+import subprocess
 
 from rack import Api, Rack, RackError, job
-from scenario import Places, rules
+from scenario import Places, ScenarioError, rules
 from tree import Switch, Tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -41,6 +43,15 @@ class FaultSwitch:
         if not os.path.exists(path):
             raise RackError('%s is not built' % path)
         return path
+
+    def check_config(self, name, file):
+        """Raises ScenarioError with the switch's reason, if weir-switch refuses the configuration."""
+        path = self.write_config()
+        run = subprocess.run([self.program(('switch', 'weir-switch')), '-c', path, '--check'], text=True, timeout=60,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        if run.returncode != 0:
+            raise ScenarioError('%s: %s refuses its configuration: %s' % (
+                file, name, re.sub(re.escape(path) + r'[:\d]*: ', '', run.stderr.strip())))
 
     def ask(self, method, target, body=None):
         with contextlib.closing(Api(self.socket)) as api:
@@ -138,12 +149,28 @@ class Stage(contextlib.ExitStack):
     def __enter__(self):
         try:
             self.enter_context(self.tree or self.switches['switch'])
-            for number, one in enumerate(self.scenario['jobs'], 1):
-                self.add_job(number, one)
+            self.add_jobs()
         except BaseException:
             self.close()
             raise
         return self
+
+    def check(self):
+        """Instead of entering: raises ScenarioError for what a switch would refuse, at the start or of later faults."""
+        with contextlib.ExitStack() as folders:
+            for switch in self.switches.values():
+                os.mkdir(switch.folder)
+                folders.callback(shutil.rmtree, switch.folder, ignore_errors=True)
+            self.add_jobs()
+            made = [self.sections(faults, 0) for faults in
+                    [self.scenario['faults']] + [action['faults'] for action in self.scenario['actions']]]
+            for name, switch in self.switches.items():
+                sections = [one.get(name, (None, []))[0] for one in made]
+                for i, section in enumerate(sections):
+                    if section not in sections[:i]:
+                        switch.changes.pop('faults', None)
+                        switch.changes.update({'faults': section} if section else {})
+                        switch.check_config('the switch' if self.tree is None else name, self.scenario['file'])
 
     @property
     def folder(self):
@@ -165,6 +192,10 @@ class Stage(contextlib.ExitStack):
         return upper.namespace('sw'), 'down%d' % upper.children.index(lower)
 
     # -- jobs
+
+    def add_jobs(self):
+        for number, one in enumerate(self.scenario['jobs'], 1):
+            self.add_job(number, one)
 
     def add_job(self, number, one):
         if self.tree:
@@ -247,14 +278,18 @@ class Stage(contextlib.ExitStack):
             for switch, _ in jobs:
                 switch.ask('POST', '/v1/reload')
 
-    def set_faults(self, faults, seed):
+    def sections(self, faults, seed):
+        """The section `faults` of the switches that have one, and the numbers of its rules in the scenario."""
         if self.tree:
             made = rules(self.scenario, faults or {}, lambda name, link: self.place(name, link)[1])
         else:
             made = {'switch': (faults, range(len((faults or {}).get('rules', []))))}
+        return {name: (section and dict(section, seed=seed), numbers) for name, (section, numbers) in made.items()}
+
+    def set_faults(self, faults, seed):
+        made = self.sections(faults, seed)
         for name, switch in self.switches.items():
-            section, numbers = made.get(name, (None, []))
-            switch.set_faults(section and dict(section, seed=seed), numbers)
+            switch.set_faults(*made.get(name, (None, [])))
 
     def counts(self):
         """Of all switches, and in a tree also of each."""

@@ -46,6 +46,9 @@ struct perf_reference {
 	unsigned int rank, root; /* of the receiver; root: of collectives that have one */
 	size_t count; /* as in the call: elements, or elements of a slice */
 	uint64_t iteration;
+	/* Of a tree's `narrow` job, whose switches each round; otherwise 0. */
+	unsigned int levels;
+	unsigned int switches; /* that one block passes, of all levels; 0: unknown */
 };
 
 /* Does the collective reduce? */
@@ -89,7 +92,8 @@ size_t perf_reference_received(const struct perf_reference *reference);
  * more for an average, and for fp16, bf16 and fp8 the one of the result. It is Higham, Accuracy and
  * Stability of Numerical Algorithms, 2nd ed., eq. 4.4 for sums and eq. 3.4 for products, for every
  * order of the ranks; 1 + 2^-10 covers the terms of second order up to 256 ranks and the
- * reference's own error, and a step of the type's denormal numbers what is rounded there.
+ * reference's own error, and a step of the type's denormal numbers what is rounded there. In a tree's
+ * `narrow` job fp16, bf16 and fp8 are rounded once on each level of a sum, and at each switch of a product.
  */
 size_t perf_reference_wrong(const struct perf_reference *reference, const uint8_t *present,
 	size_t first, size_t count, const void *got);

@@ -105,6 +105,8 @@ perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 			.root = s->root,
 			.count = count,
 			.iteration = run->iteration * run->options->inflight + i,
+			.levels = (unsigned int)run->options->levels,
+			.switches = (unsigned int)run->options->switches,
 		};
 		slot->in_place = in_place;
 		place(slot);

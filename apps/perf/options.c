@@ -96,6 +96,11 @@ static const struct option_row job[] = {
 		"ranks that the job must have; 0: as many as the switch, or with a URL the "
 		"launcher or WEIR_SIZE says"},
 	{"job", 0, OPTION_UINT, &job_id, 0, WEIR_JOBS_MAX - 1, "N", "number of the job"},
+	{"levels", 0, OPTION_UINT, &options.levels, 0, 8, "N",
+		"of a tree's narrow job: how many levels of switches round a result"},
+	{"switches", 0, OPTION_UINT, &options.switches, 0, WEIR_SOURCES_MAX, "N",
+		"with --levels: how many switches of all levels have a part in one block; 0: "
+		"unknown"},
 	{"port-base", 0, OPTION_UINT, &port_base, 1, 65535, "PORT",
 		"UDP port of the switch, base form"},
 	{"port-ext", 0, OPTION_UINT, &port_ext, 1, 65535, "PORT", "the same, extended form"},
@@ -299,6 +304,10 @@ contradiction(const struct perf_options *o)
 	if (w->settings != NULL && !w->create)
 		return "--authenticate and --deterministic need --create: they say what job is "
 		       "created";
+	if (o->switches != 0 && o->switches < o->levels)
+		return "--switches is less than --levels";
+	if (o->switches != 0 && o->levels == 0)
+		return "--switches needs --levels";
 	if (source_key && w->key == NULL)
 		return "--source-key needs --key-file";
 	if (!addressed && w->source >= 0 && w->sources == 0)

@@ -53,6 +53,7 @@ struct perf_options {
 	uint64_t iterations, warmup;
 	uint64_t inflight; /* operations at a time, [1, PERF_INFLIGHT_MAX]; 1: blocking calls */
 	uint64_t check; /* 0 or 1 */
+	uint64_t levels, switches; /* of a tree's `narrow` job, as in perf_reference */
 	bool latency;
 	bool spoil; /* change an element of each own result before it is checked */
 	double link_rate; /* bit/s; 0: unknown */

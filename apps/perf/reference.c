@@ -11,7 +11,7 @@ struct work {
 	_Alignas(8) uint8_t raw[CHUNK * 8];
 	uint64_t whole[CHUNK]; /* integers, sign-extended where they have one */
 	long double real[CHUNK]; /* sums, products or extremes; fp64 is no reference for itself */
-	double sizes[CHUNK]; /* sums of |x| */
+	double sizes[CHUNK]; /* sums of |x|; of products, products of max(|x|, 1) */
 	unsigned int in; /* contributions so far */
 };
 
@@ -143,7 +143,10 @@ add_reals(const struct perf_data *d, struct work *w, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		double value = real_at(d->dtype, w->raw, i);
 
-		w->sizes[i] = (w->in != 0 ? w->sizes[i] : 0) + fabs(value);
+		if (d->op == WEIR_OP_PROD)
+			w->sizes[i] = (w->in != 0 ? w->sizes[i] : 1) * fmax(fabs(value), 1);
+		else
+			w->sizes[i] = (w->in != 0 ? w->sizes[i] : 0) + fabs(value);
 		if (w->in == 0)
 			w->real[i] = (long double)value;
 		else if (is_extreme(d->op))
@@ -193,29 +196,54 @@ wrong_extremes(const struct perf_data *d, const struct work *w, size_t count, co
 }
 
 struct bound {
-	double steps, round; /* relative: of the accumulation, and of the result */
+	double steps, round; /* relative: of what is rounded last, and of that rounding */
 	double least; /* absolute: of denormal numbers */
+	double factor; /* the same, of a factor of a product */
 };
 
-static struct bound
-bound_of(const struct perf_data *d, unsigned int in)
+/*
+ * How often a switch below the root may have rounded what a narrow result is made of. The sums of a level are together at
+ * most sum|x|, so a sum is rounded once for each level; every rounded factor counts in a product.
+ */
+static unsigned int
+early_roundings(const struct perf_reference *r, unsigned int in)
 {
-	const struct weir_float f = weir_dtype_float(d->dtype);
-	double slack = 1 + 0x1p-10;
-	unsigned int steps = in - 1 + (d->op == WEIR_OP_AVG ? 2 : 0);
+	unsigned int switches = in - 1; /* that have two factors or more */
 
-	if (weir_dtype_bytes(d->dtype) <= 2)
-		return (struct bound){steps * 0x1p-24 * slack, ldexp(1, -(int)f.fraction_bits - 1),
-			ldexp(1, 2 - (1 << (f.exponent_bits - 1)) - (int)f.fraction_bits)};
-	if (d->dtype == WEIR_DTYPE_FP64)
-		return (struct bound){steps * 0x1p-53 * slack, 0, steps * 0x1p-1074};
-	return (struct bound){steps * 0x1p-24 * slack, 0, steps * 0x1p-149};
+	if (r->levels < 2 || in < 2)
+		return 0;
+	if (r->data.op != WEIR_OP_PROD)
+		return r->levels - 1;
+	if (r->switches != 0 && r->switches < switches)
+		switches = r->switches;
+	return switches - 1;
+}
+
+static struct bound
+bound_of(const struct perf_reference *r, unsigned int in)
+{
+	const enum weir_dtype dtype = r->data.dtype;
+	const struct weir_float f = weir_dtype_float(dtype);
+	double slack = 1 + 0x1p-10, unit, grown, least;
+	unsigned int steps = in - 1 + (r->data.op == WEIR_OP_AVG ? 2 : 0), early;
+
+	if (dtype == WEIR_DTYPE_FP64)
+		return (struct bound){steps * 0x1p-53 * slack, 0, steps * 0x1p-1074, 0};
+	if (dtype == WEIR_DTYPE_FP32)
+		return (struct bound){steps * 0x1p-24 * slack, 0, steps * 0x1p-149, 0};
+	early = early_roundings(r, in);
+	unit = ldexp(1, -(int)f.fraction_bits - 1);
+	grown = pow(1 + unit, early);
+	least = ldexp(1, 2 - (1 << (f.exponent_bits - 1)) - (int)f.fraction_bits);
+	return (struct bound){(1 + steps * 0x1p-24 * slack) * grown - 1, unit, least,
+		r->data.op == WEIR_OP_PROD ? early * grown * least : 0};
 }
 
 static size_t
-wrong_reals(const struct perf_data *d, const struct work *w, size_t count, const uint8_t *got)
+wrong_reals(const struct perf_reference *r, const struct work *w, size_t count, const uint8_t *got)
 {
-	struct bound b = bound_of(d, w->in);
+	const struct perf_data *d = &r->data;
+	struct bound b = bound_of(r, w->in);
 	double divisor = d->op == WEIR_OP_AVG ? w->in : 1;
 	size_t wrong = 0;
 
@@ -228,7 +256,8 @@ wrong_reals(const struct perf_data *d, const struct work *w, size_t count, const
 		off = fabs((double)((long double)real_at(d->dtype, got, i) - wanted));
 		/* negated, so that a NaN is wrong */
 		wrong += !(off <= b.steps * size +
-				b.round * (fabs((double)wanted) + b.steps * size) + b.least);
+				b.round * (fabs((double)wanted) + b.steps * size) + b.least +
+				b.factor * w->sizes[i]);
 	}
 	return wrong;
 }
@@ -253,7 +282,8 @@ wrong_reduced(const struct perf_reference *r, const uint8_t *present, size_t fir
 		return count; /* no rank is in the result */
 	if (!real)
 		return wrong_integers(d, &w, count, got);
-	return (is_extreme(d->op) ? wrong_extremes : wrong_reals)(d, &w, count, got);
+	return is_extreme(d->op) ? wrong_extremes(d, &w, count, got)
+				 : wrong_reals(r, &w, count, got);
 }
 
 /* Elements [first, first + count) of a rank, as they are; at most CHUNK. */

@@ -53,8 +53,8 @@ def size_text(bytes_):
 
 
 def table(heads, groups, left=()):
-    """The lines of a table. heads: its header lines, groups: [(title or None, rows)], all rows tuples of text;
-    the header is repeated for each group. left: numbers of the columns that are aligned left."""
+    """The lines of a table. heads: its header lines, groups: [(title or None, rows)], all rows tuples of text.
+    left: numbers of the columns that are aligned left."""
     rows = [row for _, group in groups for row in group]
     wide = [max(map(len, column)) for column in zip(*heads, *rows)]
 
@@ -62,10 +62,9 @@ def table(heads, groups, left=()):
         return (mark + '  '.join(cell.ljust(w) if c in left else cell.rjust(w)
                                  for c, (cell, w) in enumerate(zip(row, wide)))).rstrip()
 
-    lines = []
+    lines = [line('# ', row) for row in heads]
     for title, group in groups:
-        lines += ([''] if lines else []) + ([] if title is None else ['# ' + title])
-        lines += [line('# ', row) for row in heads] + [line('  ', row) for row in group]
+        lines += ([] if title is None else ['', '# ' + title]) + [line('  ', row) for row in group]
     return lines
 
 

@@ -129,7 +129,7 @@ def sweep():
 class Api(http.client.HTTPConnection):
     """A connection to the control API on a Unix socket."""
 
-    def __init__(self, path, seconds=10):
+    def __init__(self, path, seconds=60):
         super().__init__('weir', timeout=seconds)
         self.path = path
 
@@ -141,7 +141,22 @@ class Api(http.client.HTTPConnection):
         self.sock.settimeout(self.timeout)
 
     def ask(self, method, target, body=None):
-        """The body of the answer, from JSON or as text; raises RackError unless the answer is a success."""
+        """The body of the answer, from JSON or as text; raises RackError unless the answer is a success. While a worker has
+        no CPU to take a change, asks again."""
+        until = time.monotonic() + BUSY_SECONDS
+        while True:
+            status, content = self._ask(method, target, body)
+            error = content.get('error', {}) if isinstance(content, dict) else {}
+            if status != 503 or 'worker' not in str(error.get('message')) or time.monotonic() > until:
+                break
+            time.sleep(0.05)
+        if status >= 300:
+            raise RackError('%s %s: %d %s' % (method, target, status, ': '.join(
+                filter(None, (error.get('key'), error.get('message'))))))
+        return content
+
+    def _ask(self, method, target, body):
+        """The status of the answer, and its body."""
         try:
             self.request(method, target, body=None if body is None else json.dumps(body),
                          headers={} if body is None else {'Content-Type': 'application/json'})
@@ -151,11 +166,7 @@ class Api(http.client.HTTPConnection):
                 content = json.loads(content)
         except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
             raise RackError('%s %s: %s' % (method, target, error)) from None
-        if answer.status >= 300:
-            error = content.get('error', {}) if isinstance(content, dict) else {}
-            raise RackError('%s %s: %d %s' % (method, target, answer.status, ': '.join(
-                filter(None, (error.get('key'), error.get('message'))))))
-        return content
+        return answer.status, content
 
 
 class Process:
@@ -360,7 +371,7 @@ class Rack:
 
     # -- processes
 
-    def call(self, place, argv, seconds=120):
+    def call(self, place, argv, seconds=BUSY_SECONDS):
         """Run a command to its end. Returns its output."""
         return command(['ip', 'netns', 'exec', self.namespace(place)] + argv, seconds=seconds)
 
@@ -373,12 +384,12 @@ class Rack:
         return process
 
     def ping(self, host, address, count=3, interval=0.2, background=False):
-        """Ping from a host; every reply has to come, within 10 s each."""
-        process = self.spawn(host, ['ping', '-n', '-c', str(count), '-i', str(interval), '-W', '10',
+        """Ping from a host; every reply has to come, within 60 s each."""
+        process = self.spawn(host, ['ping', '-n', '-c', str(count), '-i', str(interval), '-W', '60',
                                     address], 'ping')
         if background:
             return process
-        return process.wait(count * (interval + 10) + 5)
+        return process.wait(count * (interval + 60) + 5)
 
     def limit(self, place, interface, rate):
         """Limit what an interface sends to a rate in Mbit/s. Of a port of the switch: only in a `limited` rack."""
@@ -472,7 +483,7 @@ class Rack:
     def wait_switch(self, seconds=30):
         self.switch.wait_line('weir-switch: ready', seconds)
 
-    def read_stats(self, seconds=60):
+    def read_stats(self, seconds=BUSY_SECONDS):
         """Ask the running switch for its statistics."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.stats_file)
@@ -487,20 +498,22 @@ class Rack:
         raise RackError('%s: no statistics within %g s\n%s' % (self.switch.name, seconds,
                                                                tail(self.switch.log)))
 
-    def stats_at_rest(self, seconds=60):
-        """Statistics when nothing moves: two reads alike, and nothing in flight."""
+    def stats_at_rest(self, seconds=BUSY_SECONDS):
+        """Statistics when nothing moves: two reads alike, nothing in flight, and between them each worker has looked
+        for packets. So the switch has taken all that was sent before the call."""
         until = time.monotonic() + seconds
-        before = None
+        before, turns = None, []
         while True:
             now = self.read_stats()
             counts = {k: now[k] for k in ('received', 'created', 'sent', 'consumed', 'in_flight',
                                           'drops')}
-            if counts == before and now['in_flight'] == 0:
+            if counts != before or now['in_flight'] != 0:
+                before, turns = counts, [worker['turns'] + 2 for worker in now['workers']]
+            elif all(worker['turns'] > turn for worker, turn in zip(now['workers'], turns)):
                 return now
             if time.monotonic() > until:
                 raise RackError('the switch did not come to rest in %g s: %s' % (seconds, counts))
-            before = counts
-            time.sleep(0.05)
+            time.sleep(0.02)
 
     @staticmethod
     def add_up(stats):
@@ -548,7 +561,7 @@ class Rack:
 
     # -- the hosts
 
-    def transfer(self, sender, receiver, size, seconds=60):
+    def transfer(self, sender, receiver, size, seconds=BUSY_SECONDS):
         """Send random bytes over TCP from host to host, by the kernel's stack. Returns both ends' sha256."""
         with self.inside(receiver):
             listener = socket.create_server((self.address(receiver), 0))

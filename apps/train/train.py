@@ -142,19 +142,6 @@ def summary(rows):
     return table(heads, [(None, lines)], left=(1,))
 
 
-def over_time(rows, every):
-    """Loss and accuracy of held-out images, at some marks."""
-    heads = (('', *(cell for way in WAYS for cell in (WAYS[way][0], '', ''))), ('step', *('s', 'loss', '%') * len(WAYS)))
-    groups = []
-    for chance in chances(rows):
-        runs = [pick(rows, way, chance)['marks'] for way in WAYS]
-        groups.append(('%g %% stragglers' % (100 * chance), [
-            ('%d' % marks[0]['step'], *(cell for m in marks for cell in (
-                '%.2f' % m['seconds'], '%.4f' % m['loss'], '%.1f' % (100 * m['accuracy']))))
-            for marks in zip(*runs) if marks[0]['step'] % every == 0 or marks[0] is runs[0][-1]]))
-    return table(heads, groups)
-
-
 def plots(found):
     rows, plan, most = found['rows'], found['plan'], chances(found['rows'])[-1]
 
@@ -236,9 +223,8 @@ def run(chosen):
     about = ('# %d parameters, %d images a host and step, %g ms on the accelerator, timeout %g undisturbed steps, target %g %%, '
              'seed %d\n#\n' % (
         rows[0]['parameters'], plan['batch'], chosen.compute, chosen.timeout, 100 * chosen.target, chosen.seed))
-    tables = {'train.py': about + '\n'.join(summary(rows)), 'train.py over time': '\n'.join(over_time(rows, 5 * chosen.every))}
-    for lines in tables.values():
-        print('#\n%s\n#' % lines, flush=True)
+    tables = {'train.py': about + '\n'.join(summary(rows))}
+    print('#\n%s\n#' % tables['train.py'], flush=True)
     keep(chosen, found, plots, tables, teller)
     return verdict(rows, teller.say)
 

@@ -27,7 +27,7 @@ def module():
 class Ended:
     """A run of weir-faults on files, or on scenarios that are written into files first."""
 
-    def __init__(self, command, *files, options=(), seconds=80):
+    def __init__(self, command, *files, options=(), seconds=850):
         with tempfile.TemporaryDirectory(prefix='weir-scenario-') as folder:
             paths = []
             for number, file in enumerate(files):

@@ -13,7 +13,7 @@ import play
 from tap import case, check, main
 from verdict import Outcome
 
-TINY = {'about': 'planted', 'hosts': 2, 'jobs': [{'steps': 20, 'count': 600, 'op_timeout_ms': 8000}]}
+TINY = {'about': 'planted', 'hosts': 2, 'jobs': [{'steps': 20, 'count': 600, 'op_timeout_ms': 60000}]}
 
 
 def tiny(job=None, **more):
@@ -28,6 +28,16 @@ def fails(run, *patterns):
         check(re.search(pattern, run.output), '"%s" is not in %s', pattern, run)
 
 
+def hangs(at, made):
+    """Run a scenario with a host that hangs at an operation, with the time to come so far, and no timeout before."""
+    made['jobs'][0]['op_timeout_ms'] = 600000
+    for seconds in (2, 20, 200):
+        run = Ended('run', dict(made, seconds=seconds))
+        if re.search(r'hung: host 1 .*: still at operation %d after %d' % (at, seconds), run.output):
+            break
+    return run
+
+
 @case
 def a_wrong_sum_is_counted():
     run = Ended('run', tiny({'plant': {'host': 1, 'what': 'wrong', 'step': 7}}))
@@ -37,8 +47,8 @@ def a_wrong_sum_is_counted():
 
 @case
 def a_host_that_hangs_is_counted_and_named():
-    run = Ended('run', tiny({'plant': {'host': 1, 'what': 'hang', 'step': 5}}, seconds=2))
-    fails(run, r'hung: host 1 \(job 1, source 1\): still at operation 5 after 2', r'\n  hung +2 +0 ',
+    run = hangs(5, tiny({'plant': {'host': 1, 'what': 'hang', 'step': 5}}))
+    fails(run, r'hung: host 1 \(job 1, source 1\): still at operation 5 after ', r'\n  hung +2 +0 ',
           r'job1: .*10\.77\.0\.2')
     check(run.report['hung'] == 2 and run.report['wrong'] == 0, '%s', run.report)
 
@@ -46,13 +56,15 @@ def a_host_that_hangs_is_counted_and_named():
 @case
 def what_is_planted_in_a_tree_is_found_in_each_rack():
     tree = {'leaves': 2, 'spines': 2, 'hosts': 2}
-    made = [dict(tiny({'plant': {'host': 3, 'what': what, 'step': 7}}), tree=tree, seconds=2)
-            for what in ('wrong', 'hang')]
+    made = [dict(tiny({'plant': {'host': 3, 'what': what, 'step': 7}}), tree=tree) for what in ('wrong', 'hang')]
     for one in made:
         one.pop('hosts')
-    wrong, hang = (Ended('run', one) for one in made)
+    wrong, hang = Ended('run', made[0]), hangs(7, made[1])
     fails(wrong, r'host 0 .*: 1 elements of operation 7 are wrong', r'host 3 .*: 1 elements', r'\n  wrong +4 +0 ')
-    fails(hang, r'hung: host 0 .*: still at operation 7 after 2', r'\n  hung +4 +0 ', r'leaf1: .*rank 3 \(10\.77\.1\.2\)')
+    # Whichever switch is asked, it asks the others, and the host that is missing is named.
+    fails(hang, r'hung: host 0 .*: still at operation 7 after ', r'\n  hung +4 +0 ',
+          *[r'%s: .*rank 3 \(10\.77\.1\.2\)' % name for name in ('leaf0', 'leaf1', 'spine0', 'spine1')])
+    check('does not answer' not in hang.output, '%s', hang)
     counts = wrong.report['faults']['counts']
     check(counts['spine0.blocks_complete'] + counts['spine1.blocks_complete'] == counts['complete'] ==
           counts['leaf1.job1.blocks_complete'] == 61, '%s', counts)
@@ -60,7 +72,7 @@ def what_is_planted_in_a_tree_is_found_in_each_rack():
 
 @case
 def a_host_that_leaves_is_noticed():
-    run = Ended('run', tiny({'plant': {'host': 1, 'what': 'leave', 'step': 5}, 'op_timeout_ms': 1500}))
+    run = Ended('run', tiny({'plant': {'host': 1, 'what': 'leave', 'step': 5}, 'op_timeout_ms': 3000}))
     fails(run, r'host 1 .*: failed, not done', r'host 0 .*: failed, not done: failed: -110 ')
 
 
@@ -78,7 +90,7 @@ def expectations_have_to_hold():
 
 @case
 def actions_have_to_find_somebody():
-    late = {'do': 'kill', 'host': 1, 'at_ms': 1000}
+    late = {'do': 'kill', 'host': 1, 'at_ms': 5000}
     run = Ended('all', tiny(actions=[late]), tiny(actions=[{'do': 'start', 'host': 1}]),
                 tiny(actions=[{'do': 'link_down', 'host': 1, 'for_ms': 10}]))
     check(run.status == 1, '%s', run)
@@ -96,12 +108,38 @@ def times_that_nobody_tells_are_not_kept():
 
 
 @case
-def what_the_switch_refuses_is_told():
+def narrow_floats_are_rounded_on_each_level():
+    jobs = [{'type': kind, 'op': op, 'steps': 5, 'count': 600, 'op_timeout_ms': 60000, 'options': {'narrow': True}}
+            for kind, op in (('bf16', 'prod'), ('fp16', 'sum'), ('fp8_e4m3', 'prod'), ('fp8_e5m2', 'sum'))]
+    run = Ended('run', {'about': 'rounded', 'tree': {'leaves': 2, 'hosts': 2}, 'jobs': jobs})
+    check(run.status == 0, '%s', run)
+
+
+@case
+def what_the_switch_refuses_is_refused():
     wrong = {'rules': [{'direction': 'in', 'action': 'drop', 'port': 'p9'}]}
-    run = Ended('run', tiny(faults=wrong))
-    check(run.status == 1 and 'faults.rules[0].port' in run.output, '%s', run)
-    run = Ended('run', tiny({'options': {'windw': 64}}))
-    check(run.status == 1 and 'jobs[0].windw' in run.output, '%s', run)
+    tree = {'about': 'a tree', 'tree': {'leaves': 2, 'hosts': 1}}
+    for made, switch, reason in (
+            (tiny(faults=wrong), 'the switch', 'faults.rules[0].port: no port has the name "p9"'),
+            (tiny(actions=[{'do': 'faults', 'faults': wrong}]), 'the switch', 'faults.rules[0].port: '),
+            (tiny({'options': {'windw': 64}}), 'the switch', 'jobs[0].windw: unknown key'),
+            (tiny(switch={'workers': 7}), 'the switch', 'workers: '), (tiny(port={'mtu': 'x'}), 'the switch', 'ports[0].mtu: '),
+            (dict(tree, jobs=[{'spine_options': {'timeout_ms': -1}}]), 'spine0', 'jobs[0].timeout_ms: ')):
+        for command in ('check', 'run', 'all'):
+            run = Ended(command, made)
+            check(run.status == 2 and 'scenario0.json: %s refuses its configuration: %s' % (switch, reason) in run.output,
+                  '%s: %s', reason, run)
+            check('switch.json' not in run.output, 'it names a file that is gone: %s', run)
+    fine = tiny(actions=[{'do': 'faults', 'faults': {}}, {'do': 'faults', 'faults': {'rules': []}}])
+    run = Ended('check', fine, dict(tree, jobs=[{'authenticate': True}]))
+    check(run.status == 0 and run.output.count(': fine\n') == 2, '%s', run)
+
+
+@case
+def no_deleted_file_is_named():
+    log = os.path.join(tempfile.gettempdir(), 'weir-12-3', 'switch.json')
+    text = module().Broken({'name': 'x', 'about': 'y', 'file': 'x.json'}, 7, '%s: no' % log).table()
+    check('switch.json: no' in text and log not in text, '%s', text)
 
 
 @case

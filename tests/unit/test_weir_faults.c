@@ -422,7 +422,7 @@ Test(weir_faults, who_comes_back_begins_a_generation, .timeout = 90)
 {
 	start(MODEL_WAIT, 100, crash);
 	for (unsigned int h = 0; h < HOSTS; h++)
-		hosts[h].config.op_timeout_ms = 700;
+		hosts[h].config.op_timeout_ms = 3000;
 	run_all();
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		if (h != LATE)

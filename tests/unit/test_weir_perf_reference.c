@@ -180,32 +180,35 @@ Test(weir_perf_reference, rounded_reals, .timeout = 90)
 	}
 }
 
-/* The nearest fp16 or bf16 by trying all, so as to share no code with what is tested. */
+/* A finite number of a narrow type; infinite: none, which is less than e4m3 has. */
+static double
+decoded(enum weir_dtype dtype, unsigned int bits)
+{
+	const int fraction_bits = dtype == WEIR_DTYPE_FP16 ? 10
+		: dtype == WEIR_DTYPE_BF16                 ? 7
+		: dtype == WEIR_DTYPE_FP8_E4M3             ? 3
+							   : 2;
+	const int exponent_bits = (int)weir_dtype_bytes(dtype) * 8 - 1 - fraction_bits;
+	const int top = (1 << exponent_bits) - 1, bias = top / 2, one = 1 << fraction_bits;
+	const int exponent = (int)bits >> fraction_bits & top, fraction = (int)bits & (one - 1);
+	double size = ldexp(fraction + (exponent != 0 ? one : 0),
+		(exponent != 0 ? exponent : 1) - bias - fraction_bits);
+
+	if (exponent == top)
+		size = INFINITY;
+	return bits >> (exponent_bits + fraction_bits) & 1 ? -size : size;
+}
+
+/* The nearest number of a narrow type by trying all, so as to share no code with what is tested. */
 static uint16_t
-nearest(enum weir_dtype dtype, float value)
+nearest(enum weir_dtype dtype, double value)
 {
 	uint16_t least = 0;
 	double off = INFINITY;
 
-	for (unsigned int bits = 0; bits < 0x10000; bits++) {
-		unsigned int exponent =
-			dtype == WEIR_DTYPE_FP16 ? bits >> 10 & 31 : bits >> 7 & 255;
-		double x, d;
+	for (unsigned int bits = 0; bits < 1u << 8 * weir_dtype_bytes(dtype); bits++) {
+		double d = fabs(decoded(dtype, bits) - value);
 
-		if (exponent == (dtype == WEIR_DTYPE_FP16 ? 31 : 255))
-			continue;
-		if (dtype == WEIR_DTYPE_FP16) {
-			x = exponent == 0 ? (bits & 1023) * 0x1p-24
-					  : ldexp(1024 + (bits & 1023), (int)exponent - 25);
-			x = bits >> 15 ? -x : x;
-		} else {
-			uint32_t wide = bits << 16;
-			float f;
-
-			memcpy(&f, &wide, sizeof(f));
-			x = (double)f;
-		}
-		d = fabs(x - (double)value);
 		if (d < off || (d <= off && bits % 2 == 0)) {
 			off = d;
 			least = (uint16_t)bits;
@@ -214,18 +217,11 @@ nearest(enum weir_dtype dtype, float value)
 	return least;
 }
 
-static float
-decoded(enum weir_dtype dtype, uint16_t bits)
+static unsigned int
+narrow_at(enum weir_dtype dtype, const void *raw, unsigned int i)
 {
-	uint32_t wide = (uint32_t)bits << 16;
-	float f;
-
-	if (dtype == WEIR_DTYPE_BF16)
-		memcpy(&f, &wide, sizeof(f));
-	else
-		f = ldexpf((float)(1024 * ((bits >> 10 & 31) != 0) + (bits & 1023)),
-			(bits >> 10 & 31) - 25 + ((bits >> 10 & 31) == 0));
-	return dtype == WEIR_DTYPE_FP16 && bits >> 15 ? -f : f;
+	return weir_dtype_bytes(dtype) == 1 ? ((const uint8_t *)raw)[i]
+					    : ((const uint16_t *)raw)[i];
 }
 
 Test(weir_perf_reference, halves_accumulate_in_fp32_and_round_once, .timeout = 90)
@@ -241,20 +237,112 @@ Test(weir_perf_reference, halves_accumulate_in_fp32_and_round_once, .timeout = 9
 
 		fill(&d);
 		for (unsigned int i = 0; i < 60; i++) {
-			float acc = decoded(d.dtype, ((uint16_t *)buffers[0])[i]);
+			float acc = (float)decoded(d.dtype, ((uint16_t *)buffers[0])[i]);
 
 			for (unsigned int s = 1; s < RANKS; s++) {
-				float x = decoded(d.dtype, ((uint16_t *)buffers[s])[i]);
+				float x = (float)decoded(d.dtype, ((uint16_t *)buffers[s])[i]);
 
 				acc = d.op == WEIR_OP_PROD ? acc * x : acc + x;
 			}
-			to[i] = nearest(d.dtype, d.op == WEIR_OP_AVG ? acc / RANKS : acc);
+			to[i] = nearest(d.dtype, (double)(d.op == WEIR_OP_AVG ? acc / RANKS : acc));
 		}
 		cr_expect_eq(perf_reference_wrong(&r, NULL, FIRST, 60, to), 0u, "%u", k);
 		to[5] ^= 2;
 		to[9] ^= 0x8000;
 		cr_expect_eq(perf_reference_wrong(&r, NULL, FIRST, 60, to), 2u, "%u", k);
 	}
+}
+
+#define TREE_RANKS 32
+
+/* An element of the ranks [first, first + count) as a tree of so many levels gives it, in which a switch has two sources. */
+static double
+rounded_by_tree(const struct perf_data *d, const void *const *sent, unsigned int i,
+	unsigned int levels, unsigned int first, unsigned int count)
+{
+	unsigned int half = count / 2;
+	double value;
+
+	if (levels == 0) {
+		value = decoded(d->dtype, narrow_at(d->dtype, sent[first], i));
+		for (unsigned int r = first + 1; r < first + count; r++) {
+			double x = decoded(d->dtype, narrow_at(d->dtype, sent[r], i));
+
+			value = d->op == WEIR_OP_PROD ? value * x : value + x;
+		}
+		return value;
+	}
+	value = rounded_by_tree(d, sent, i, levels - 1, first, half);
+	if (d->op == WEIR_OP_PROD)
+		value *= rounded_by_tree(d, sent, i, levels - 1, first + half, half);
+	else
+		value += rounded_by_tree(d, sent, i, levels - 1, first + half, half);
+	return decoded(d->dtype, nearest(d->dtype, value));
+}
+
+/* Results of a `narrow` job on a tree of so many levels. Returns how many are wrong: to one switch, to the tree, and to the
+ * tree after an element was changed. */
+static void
+judge_tree(const struct perf_data *d, unsigned int levels, unsigned int count, size_t found[3])
+{
+	static uint64_t raw[TREE_RANKS][COUNT];
+	const void *sent[TREE_RANKS];
+	struct perf_reference r = {
+		.data = *d, .collective = WEIR_COLLECTIVE_ALLREDUCE, .count = count};
+	unsigned int bytes = weir_dtype_bytes(d->dtype), most = 0;
+	double largest = 0;
+
+	for (unsigned int s = 0; s < d->ranks; s++) {
+		perf_data_fill(d, s, 0, 0, count, raw[s]);
+		sent[s] = raw[s];
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		double value = rounded_by_tree(d, sent, i, levels, 0, d->ranks);
+		uint16_t bits = nearest(d->dtype, value);
+
+		memcpy((uint8_t *)result + i * bytes, &bits, bytes);
+		if (fabs(value) > largest) {
+			largest = fabs(value);
+			most = i;
+		}
+	}
+	found[0] = perf_reference_wrong(&r, NULL, 0, count, result);
+	r.levels = levels;
+	r.switches = (1u << levels) - 1;
+	found[1] = perf_reference_wrong(&r, NULL, 0, count, result);
+	((uint8_t *)result)[most * bytes + bytes - 1] ^= 0x80;
+	found[2] = perf_reference_wrong(&r, NULL, 0, count, result);
+}
+
+Test(weir_perf_reference, narrow_floats_are_rounded_on_each_level_of_a_tree, .timeout = 90)
+{
+	static const enum weir_dtype types[] = {
+		WEIR_DTYPE_FP16, WEIR_DTYPE_BF16, WEIR_DTYPE_FP8_E4M3, WEIR_DTYPE_FP8_E5M2};
+	size_t found[3], others = 0;
+
+	for (unsigned int k = 0; k < 4 * 2 * 2; k++) {
+		enum weir_op op = k / 4 % 2 ? WEIR_OP_PROD : WEIR_OP_SUM;
+		struct perf_data d = {8, types[k % 4], op, k / 8 ? 8 : 4};
+		unsigned int levels = 2 + k / 8;
+
+		judge_tree(&d, levels, weir_dtype_bytes(d.dtype) == 1 ? COUNT : 40, found);
+		others += found[0] > 0;
+		cr_expect_eq(found[1], 0u, "type %u, op %u: %zu of right ones", types[k % 4], op,
+			found[1]);
+		cr_expect_eq(found[2], 1u, "type %u, op %u: %zu", types[k % 4], op, found[2]);
+	}
+	cr_expect_gt(others, 8u, "no test: %zu", others);
+}
+
+/* Factors that are denormal have fewer digits. */
+Test(weir_perf_reference, denormal_factors_of_a_tree, .timeout = 90)
+{
+	struct perf_data d = {9, WEIR_DTYPE_FP8_E4M3, WEIR_OP_PROD, TREE_RANKS};
+	size_t found[3];
+
+	judge_tree(&d, 2, COUNT, found);
+	cr_expect_gt(found[0], 0u);
+	cr_expect_eq(found[1], 0u, "%zu", found[1]);
 }
 
 Test(weir_perf_reference, minimum_and_maximum_of_ieee, .timeout = 90)
