@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A headless Chromium, steered over its DevTools pipe: no window, no port, every wait bounded."""
+import atexit
 import base64
 import fcntl
 import json
@@ -25,12 +26,12 @@ def found():
 
 
 class Browser:
-    """One page of one browser; `with Browser() as page`. It is started through `through`, such as
-    ip netns exec NAME."""
+    """A browser and a page of it: each `with browser as page` is another one, that knows nothing of those before. It is
+    started through `through`, such as ip netns exec NAME."""
 
     def __init__(self, through=()):
         self.folder = tempfile.mkdtemp(prefix='weir-browser-')
-        self.number, self.buffer, self.session = 0, b'', None
+        self.number, self.buffer, self.session, self.context = 0, b'', None, None
         self.said = []  # errors of scripts and what the browser refused to load
         # Above the two descriptors that the browser wants, so that none lands on another.
         theirs_in, self.out = os.pipe()
@@ -51,10 +52,10 @@ class Browser:
 
     def __enter__(self):
         try:
-            target = [t for t in self.call('Target.getTargets')['targetInfos']
-                      if t['type'] == 'page'][0]
-            self.session = self.call('Target.attachToTarget', targetId=target['targetId'],
-                                     flatten=True)['sessionId']
+            self.said = []
+            self.context = self.call('Target.createBrowserContext')['browserContextId']
+            target = self.call('Target.createTarget', url='about:blank', browserContextId=self.context)
+            self.session = self.call('Target.attachToTarget', targetId=target['targetId'], flatten=True)['sessionId']
             for domain in ('Page', 'Runtime', 'Log'):
                 self.call(domain + '.enable')
         except BaseException:
@@ -62,15 +63,22 @@ class Browser:
             raise
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        if kind is not None:  # who knows how it is
+            self.close()
+            return
+        self.session = None
+        self.call('Target.disposeBrowserContext', browserContextId=self.context)
 
     def close(self):
+        if self.out is None:
+            return
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(300)
         os.close(self.out)
         os.close(self.into)
+        self.out = None
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def read(self, until):
@@ -96,7 +104,7 @@ class Browser:
         elif message.get('method') == 'Log.entryAdded' and values['entry']['source'] != 'network':
             self.said.append(values['entry']['text'])
 
-    def call(self, method, seconds=20, **values):
+    def call(self, method, seconds=300, **values):
         self.number += 1
         message = {'id': self.number, 'method': method, 'params': values}
         if self.session:
@@ -154,3 +162,21 @@ class Browser:
         data = self.call('Page.captureScreenshot', format='png', captureBeyondViewport=whole)
         with open(path, 'wb') as file:
             file.write(base64.b64decode(data['data']))
+
+
+@atexit.register
+def close_shared():
+    for browser in shared:
+        browser.close()
+
+
+shared = []  # the one browser of all pages that need none of their own
+
+
+def browser_of(through):
+    """The shared browser; with `through`, another one, which its user closes."""
+    if through:
+        return Browser(through)
+    if not shared or shared[0].out is None:
+        shared[:] = [Browser()]
+    return shared[0]

@@ -15,12 +15,13 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 
 from tap import Skip, check, wait_for
 from rack import SWITCH_ADDRESS, Api, Rack
 
 PORT = 18080
-SECONDS = 60
+SECONDS = 300
 
 
 def make_certificate(folder, name='weir'):
@@ -80,7 +81,17 @@ class Control:
                 connection.connect()
         return connection
 
+    patient = True  # asks again while a change would wait for a worker that has no CPU
+
     def ask(self, connection, method, path, body=None, token=None, headers=()):
+        answer = self.ask_once(connection, method, path, body, token, headers)
+        until = time.monotonic() + SECONDS
+        while self.patient and answer.status == 503 and b'worker' in answer.text and time.monotonic() < until:
+            time.sleep(0.05)
+            answer = self.ask_once(connection, method, path, body, token, headers)
+        return answer
+
+    def ask_once(self, connection, method, path, body, token, headers):
         headers = dict(headers)
         if token is not None:
             headers['Authorization'] = 'Bearer ' + token
@@ -107,7 +118,7 @@ class Control:
         check(answer.status == 200, '%s: %d %s', path, answer.status, answer.text)
         return answer.body
 
-    def raw(self, data, seconds=2, place=None):
+    def raw(self, data, seconds=SECONDS, place=None):
         """Bytes to the server and whatever comes back until it closes, or time is up."""
         connection = self.connect(place)
         with contextlib.closing(connection):

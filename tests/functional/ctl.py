@@ -31,7 +31,7 @@ def ctl(address, *words, columns=0, **environment):
         env['COLUMNS'] = str(columns)
     if address:
         env['WEIR_SWITCH'] = address
-    run = subprocess.run([WEIRCTL, *words], env=env, stdin=subprocess.DEVNULL, timeout=120,
+    run = subprocess.run([WEIRCTL, *words], env=env, stdin=subprocess.DEVNULL, timeout=300,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return Ended(run.returncode, run.stdout.decode(), run.stderr.decode())
 

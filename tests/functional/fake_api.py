@@ -233,8 +233,8 @@ def healthy():
         '/v1/jobs/eval': dict(jobs[1], members=members()),
         '/v1/blocks': {'blocks': [block(b) for b in range(17, 81)], 'stuck': [stuck()]},
         '/v1/tenants': {'tenants': [
-            {'name': 'research', 'jobs': 1, 'memory': 1 << 24, 'blocks': 128, 'rate_mbit': 0,
-             'quota': {'jobs': 4, 'memory_mb': 64, 'blocks': 1024, 'rate_mbit': 10000}},
+            {'name': 'research', 'jobs': 1, 'members': 2, 'memory': 1 << 24, 'blocks': 128, 'rate_mbit': 0,
+             'quota': {'jobs': 4, 'members': 1024, 'memory_mb': 64, 'blocks': 1024, 'rate_mbit': 10000}},
             {'name': 'guests', 'jobs': 1, 'memory': 1 << 22, 'blocks': 128, 'rate_mbit': 0}]},
         '/v1/trace': {'traceEvents': [{'name': 'parse', 'ph': 'X', 'ts': 1.0, 'dur': 0.2}]},
     }

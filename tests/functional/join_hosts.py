@@ -27,7 +27,7 @@ def environment(rank=None, size=None, launcher=3, **more):
 
 
 class Ended:
-    def __init__(self, process, seconds=60):
+    def __init__(self, process, seconds=300):
         try:
             self.out, self.err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -43,7 +43,7 @@ def start(address, *options, **settings):
     """weir-perf here, as rank 0 of 2 of the job "ring" unless told otherwise."""
     known = dict(rank=0, size=2, WEIR_SWITCH=address, WEIR_JOB='ring')
     known.update(settings)
-    return subprocess.Popen([PERF, *SHORT, '--timeout', '5000', *options], text=True,
+    return subprocess.Popen([PERF, *SHORT, '--timeout', '60000', *options], text=True,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, env=environment(**known))
 

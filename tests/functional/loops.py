@@ -14,7 +14,7 @@ class Loops:
 
     def __init__(self, rack, hosts, steps=STEPS, control=None, name='1', **options):
         self.rack, self.steps, self.control, self.name = rack, steps, control, name
-        self.options = dict({'pause': 3000, 'timeout': 3000, 'join': 60000}, **options)
+        self.options = dict({'pause': 3000, 'timeout': 3000, 'join': 200000}, **options)
         self.runs = [self.start(host) for host in range(hosts)]
 
     def start(self, host, **more):

@@ -85,7 +85,7 @@ class Machine:
 
     def __enter__(self):
         try:
-            done = self._call('true', 30)
+            done = self._call('true', 300)
             if done.returncode != 0:
                 raise Skip('no throw-away root: %s' % done.stdout.strip()[-200:])
         except BaseException:
@@ -128,14 +128,14 @@ class Machine:
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
                               check=False)
 
-    def run(self, command, seconds=240):
+    def run(self, command, seconds=900):
         """Run a shell command in a fresh copy. Returns its output; a failure raises."""
         done = self._call('set -e\n' + command, seconds)
         if done.returncode != 0:
             raise AssertionError('exit status %d\n%s' % (done.returncode, done.stdout))
         return done.stdout
 
-    def boot(self, command, seconds=120):
+    def boot(self, command, seconds=900):
         """The same as a unit of a systemd that is process 1 of the copy."""
         mount = cgroup2()
         if mount is None or not os.path.exists('/lib/systemd/systemd'):

@@ -42,7 +42,7 @@ def tell(what):
 
 
 def hear(what):
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not os.path.exists(os.path.join(FOLDER, what)):
         check(time.monotonic() < until, 'not told: %s', what)
         time.sleep(0.002)
@@ -222,6 +222,7 @@ def arguments():
     raises(ValueError, 'size: it is needed with rank', weir.open, 'x', rank=0)
     raises(ValueError, 'rank: it is needed', weir.open, 1, '10.0.0.1')
     raises(ValueError, "job: 'x'; with the IPv4 address of a switch it is a number", weir.open, 'x', '10.0.0.1', 0)
+    raises(weir.Error, '"10.0.0.1:8080" is none of http://HOST:PORT', weir.open, 'x', '10.0.0.1:8080', 0, 2)
     raises(ValueError, 'job: 1; with a control API it is a name', weir.open, 1)
     raises(ValueError, 'job: 300 is out of range', weir.open, 300, '10.0.0.1', 0)
     raises(ValueError, "partial: 'some'", weir.open, 'x', partial='some')
@@ -277,7 +278,7 @@ def partial():
     with weir.open() as comm, weir.open(os.environ['TEST_SECOND'], raise_partial=False) as quiet:
         for each in (comm, quiet):
             if each.rank == 2:
-                until = time.monotonic() + 60
+                until = time.monotonic() + 300
                 while not each.unexpected():
                     check(time.monotonic() < until, 'no partial result')
                     time.sleep(0.002)
@@ -310,7 +311,7 @@ def interrupt():
                 request = None if blocking else comm.iallreduce(data)
                 if request:
                     check(not request.test() and not request.done, 'the other rank has not begun')
-                    raises(TimeoutError, 'in progress', request.wait, 0.01)
+                    raises(TimeoutError, 'job "interrupt", rank 0 of 2: allreduce is still in progress after 0.01 s', request.wait, 0.01)
                 sent = []
                 timer = threading.Timer(0.1, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT)))
                 timer.start()

@@ -76,7 +76,7 @@ class Run:
         for rank, host in enumerate(hosts):
             path = os.path.join(rack.folder, 'rank-%d-%d-%d' % (number, rank, len(rack.processes)))
             settings = dict(switch_address=rack.at(host)[0].switch_address, address=rack.address(host), job=number,
-                            source=ids[rank] if ids else rank, **{'join_timeout_ms': 120000, 'op_timeout_ms': 20000, **config})
+                            source=ids[rank] if ids else rank, **{'join_timeout_ms': 120000, 'op_timeout_ms': 120000, **config})
             own, sent = (plans or {}).get(rank, plan).of_rank(rank, settings)
             with open(path + '.plan', 'w') as file:
                 json.dump(own, file)

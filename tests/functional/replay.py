@@ -124,7 +124,7 @@ class Bench:
         for process in self.running:
             if process.poll() is None:
                 process.kill()
-            process.wait(10)
+            process.wait(300)
             if process.stdin:
                 process.stdin.close()
         shutil.rmtree(self.folder)
@@ -201,7 +201,7 @@ class Bench:
 
     def stop_switch(self):
         self.switch.send_signal(signal.SIGTERM)
-        self.switch.wait(10)
+        self.switch.wait(300)
         check('weir-switch: stopped, everything returned' in self.output(self.switch), '%s',
               self.output(self.switch))
         with open(self.path('stats.json')) as file:

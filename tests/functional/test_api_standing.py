@@ -33,6 +33,7 @@ def a_deleted_job_drains_until_the_worker_has_let_go():
 @case
 def a_join_that_makes_the_job_is_whole_or_nothing():
     with switch() as (rack, api):
+        api.patient = False
         with frozen(rack.switch.pid, 'worker'):
             answer = api.unix('POST', '/v1/jobs/ring/members',
                               {'rank': 0, 'size': 2, 'address': '10.77.0.1', 'create': {}})
@@ -46,7 +47,9 @@ def faults_are_taken_when_the_worker_turns_again():
     """A change waits half a second for it, and a second one is refused: nothing is freed that it sees."""
     section = {'seed': 1, 'rules': [{'direction': 'in', 'action': 'drop', 'chance_ppm': 0}]}
     with switch() as (rack, api):
+        api.patient = False
         check(api.unix('PUT', '/v1/faults', section).status == 200, 'a worker that turns')
+        rack.stats_at_rest()  # it has taken them
         with frozen(rack.switch.pid, 'worker'):
             answer = api.unix('PUT', '/v1/faults', dict(section, seed=2))
             check(answer.status == 200 and answer.body['seed'] == 2, '%s', answer.text)

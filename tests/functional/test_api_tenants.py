@@ -39,10 +39,18 @@ def burst(api, token, most=50):
     raise AssertionError('%d changes, and none is too many' % most)
 
 
-def empty(api, token):
-    """Nothing is left, nor nearly enough for one more: what came has just been used."""
-    burst(api, token)
-    wait_for(lambda: patch(api, token).status != 429, 'it waits for ever')
+def refuses(api, token, ask):
+    """Ask when nothing is left, nor nearly enough for one more: what came has just been used. Once more where the next
+    one had come before the answer."""
+    for _ in range(100):
+        burst(api, token)
+        wait_for(lambda: patch(api, token).status != 429, 'it waits for ever')
+        began = time.monotonic()
+        answer = ask()
+        if answer.status == 429 or time.monotonic() - began < 0.3:
+            return answer
+        api.unix('DELETE', '/v1/jobs/x')  # what it may have made
+    raise AssertionError('too slow a machine')
 
 
 @case
@@ -64,13 +72,11 @@ def who_changes_too_often_waits():
                                    ('DELETE', '/v1/jobs/x', None),
                                    ('POST', '/v1/jobs/x/members', {'rank': 0, 'size': 2}),
                                    ('DELETE', '/v1/jobs/x/members/0', None)):
-            empty(api, 'v')
-            answer = api.tcp(method, path, body, token='v')
+            answer = refuses(api, 'v', lambda: api.tcp(method, path, body, token='v'))  # pylint: disable=cell-var-from-loop
             check(answer.status == 429, '%s %s: %s', method, path, answer.text)
         check(api.get('/v1/jobs')['jobs'] == [], 'something was done')
         # Over the Unix socket the token is the same tenant's.
-        empty(api, 'v')
-        check(api.unix('DELETE', '/v1/jobs/x', token='v').status == 429, 'the Unix socket')
+        check(refuses(api, 'v', lambda: api.unix('DELETE', '/v1/jobs/x', token='v')).status == 429, 'the Unix socket')
         # Reading goes on, and so do others.
         check(api.tcp('GET', '/v1/jobs', token='v').status == 200, 'reading')
         check(burst(api, 's')[0] >= 6, "another's")
@@ -133,35 +139,6 @@ def one_tenant_cannot_take_all_ids():
             made += 1
         check(answer.code == 'quota' and made == 32, '%d jobs: %s', made, answer.text)
         check(api.unix('POST', '/v1/jobs', {'name': 'other', 'size': 1}).status == 201, 'none is left')
-
-
-# -- callers without a token
-
-@case
-def a_stranger_joins_and_leaves_only_so_often():
-    with switch() as (rack, api):
-        api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 2})
-        began, done, refused = time.monotonic(), 0, None
-        with contextlib.closing(api.connect(0, SWITCH_ADDRESS)) as connection:
-            while done < 2000 and refused is None:
-                joined = api.ask(connection, 'POST', '/v1/jobs/ring/members', {'rank': 0, 'size': 2})
-                left = api.ask(connection, 'DELETE', '/v1/jobs/ring/members/0')
-                done += (joined.status == 200) + (left.status == 200)
-                refused = next((answer for answer in (joined, left) if answer.status == 429), None)
-            took = time.monotonic() - began
-            check(refused is not None, '%d joins and leaves in %.1f s, and none is too many', done, took)
-            check(refused.code == 'too_often' and 'Retry-After' in refused.headers, '%s', refused.text)
-            check(256 <= done <= 256 + 50 * took + 1, '%d in %.1f s', done, took)
-            check(api.ask(connection, 'GET', '/v1/jobs').status == 200, 'reading')
-        # Others are not meant.
-        check(api.tcp('POST', '/v1/jobs/ring/members', {'rank': 1, 'size': 2}, place=1,
-                      address=SWITCH_ADDRESS).status == 200, "another address's")
-        for _ in range(300):
-            check(api.unix('PATCH', '/v1/jobs/ring', {'timeout_ms': 1000}).status == 200, 'an administrator')
-        took = time.monotonic() - began
-        for what in ('member joined', 'member left'):
-            lines = rack.switch.output.count('msg="%s"' % what)
-            check(10 <= lines <= 10 + took + 1, '%d lines "%s" in %.1f s', lines, what, took)
 
 
 # -- names

@@ -159,14 +159,15 @@ def forgeries(generation, number, port):
                           source_mac=SWITCH_MAC, destination_mac=Rack.mac(0), source_port=EXTENDED)
 
 
-def attack(rack, runs, old=None):
-    """Forge and repeat until the runs end. Returns the last contribution that was overheard, and how
-    many were repeated."""
+def attack(rack, begin, old=None):
+    """Forge and repeat until the runs end, which `begin` starts and returns. Returns them, the last contribution that
+    was overheard, and how many were repeated."""
     sent, repeated, rounds, last = 0, 0, 0, None
     with contextlib.ExitStack() as held:
         raw = {place: held.enter_context(Raw(rack, place, name)) for place, name in
                ((0, 'eth0'), (1, 'eth0'), ('sw', 'p0'))}
         heard = held.enter_context(contextlib.closing(overheard(rack, 0)))
+        runs = begin()
         while any(run.status is None for run in runs) and sent < 30000:
             said = listen(heard)
             if said is None:
@@ -187,7 +188,7 @@ def attack(rack, runs, old=None):
             repeated += 1
             rounds, last = rounds + 1, said
     check(sent > 100 and repeated > 0, '%d sent, %d repeated', sent, repeated)
-    return last, repeated
+    return runs, last, repeated
 
 
 def changed_nothing(rack, runs, repeated, generations=1):
@@ -218,8 +219,8 @@ def an_attacker_changes_nothing():
         keyed = job(1, 2, key_file=key, type='int32', window=16)
         with running(hosts=3, jobs=[keyed], workers=2) as rack:
             learn(rack)
-            runs = [rack.perf(i, 1, '--key-file', key, *ATTACKED) for i in range(2)]
-            changed_nothing(rack, runs, attack(rack, runs)[1])
+            runs, _, repeated = attack(rack, lambda: [rack.perf(i, 1, '--key-file', key, *ATTACKED) for i in range(2)])
+            changed_nothing(rack, runs, repeated)
 
 
 def members(rack, url, *options):
@@ -246,12 +247,11 @@ def members_that_get_their_keys_over_tls():
                                              'type': 'int32', 'authenticate': True})
         check(made.status == 201, '%d %s', made.status, made.text)
         url = 'https://%s:%d' % (SWITCH_ADDRESS, PORT)
-        runs = members(rack, url, '--ca', crt)
-        old, repeated = attack(rack, runs)
+        runs, old, repeated = attack(rack, lambda: members(rack, url, '--ca', crt))
         before = changed_nothing(rack, runs, repeated)['drops']['stale']
         # The next run has other keys: what is repeated from this one is stale.
-        runs = members(rack, url, '--ca', crt)
-        repeated += attack(rack, runs, old)[1]
+        runs, _, more = attack(rack, lambda: members(rack, url, '--ca', crt), old)
+        repeated += more
         stats = changed_nothing(rack, runs, repeated, 2)
         check(stats['drops']['stale'] > before, 'nothing is stale')
         rack.stop_switch()

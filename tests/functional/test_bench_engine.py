@@ -15,7 +15,7 @@ COUNTED = ['--packets', '2000', '--frames', '512', '--elements', '16', '--type',
 def counted(*options):
     """Packets that a run without callgrind would have collected."""
     end = subprocess.run([BENCH, 'engine', '--huge', 'no'] + COUNTED + list(options),
-                         capture_output=True, text=True, timeout=120, check=False)
+                         capture_output=True, text=True, timeout=800, check=False)
     if 'without valgrind' in end.stderr:
         raise Skip('built without the header of valgrind')
     check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
@@ -55,14 +55,14 @@ def everything_finishes_in_company():
     for options, word in ((['--lcores', '2', '--loss', '1'], 'one lcore'), (['--jobs', '200', '--lcores', '2'], '256'),
                           (['--late', '--order', 'block'], 'order runs'), (['--ordinary', '1', '--authenticate'], 'without')):
         end = subprocess.run([BENCH, 'engine', '--packets', '1', '--huge', 'no'] + options, capture_output=True,
-                             text=True, timeout=120, check=False)
+                             text=True, timeout=800, check=False)
         check(end.returncode == 2 and word in end.stderr, '%s: it says:\n%s', options, end.stderr)
 
 
 @case
 def an_authenticated_job_beside_a_plain_one():
     end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--authenticate', '--elements', '16,300', '--json', '-',
-                          '--type', 'fp32', '--frames', '2048'], capture_output=True, text=True, timeout=120, check=False)
+                          '--type', 'fp32', '--frames', '2048'], capture_output=True, text=True, timeout=800, check=False)
     if 'no time to measure' in end.stderr:
         raise Skip('the machine is too busy')
     check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
@@ -74,7 +74,7 @@ def an_authenticated_job_beside_a_plain_one():
         check(plain['plain'] is None and tagged['plain'] == plain['payload'], '%s', tagged)
         check(abs(tagged['kept'] - tagged['payload'] / plain['payload']) < 1e-3, '%s', tagged)
     end = subprocess.run([BENCH, 'engine', '--authenticate', '--checksum', 'software'],
-                         capture_output=True, text=True, timeout=120, check=False)
+                         capture_output=True, text=True, timeout=800, check=False)
     check(end.returncode == 2 and 'only with' in end.stderr, 'it says:\n%s', end.stderr)
 
 
@@ -83,7 +83,7 @@ def instructions_are_in_the_records():
     counts = []
     for options in ([], ['--count'], ['--count', '--elements', '300']):
         end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--elements', '16', '--type', 'int32', '--json', '-'] + options,
-                             capture_output=True, text=True, timeout=120, check=False)
+                             capture_output=True, text=True, timeout=800, check=False)
         if 'no time to measure' in end.stderr or 'valgrind' in end.stderr:
             raise Skip(end.stderr.splitlines()[-1])
         check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
@@ -101,7 +101,7 @@ def more_lcores_than_cpus_are_refused():
     if have >= 16:
         raise Skip('16 CPUs')
     end = subprocess.run([BENCH, 'engine', '--lcores', str(have + 1), '--huge', 'no'],
-                         capture_output=True, text=True, timeout=120, check=False)
+                         capture_output=True, text=True, timeout=800, check=False)
     check(end.returncode == 2 and 'may use %d CPUs' % have in end.stderr, 'it says:\n%s',
           end.stderr)
 
@@ -110,7 +110,7 @@ def more_lcores_than_cpus_are_refused():
 def only_the_allowed_cpus_are_used():
     first = min(os.sched_getaffinity(0))
     end = subprocess.run(['taskset', '-c', str(first), BENCH, 'engine', '--huge', 'no',
-                          '--lcores', '2'], capture_output=True, text=True, timeout=120, check=False)
+                          '--lcores', '2'], capture_output=True, text=True, timeout=800, check=False)
     check(end.returncode == 2 and 'may use 1 CPUs' in end.stderr, 'it says:\n%s', end.stderr)
 
 
@@ -122,7 +122,7 @@ def nothing_hops_unless_it_is_asked_for():
                             (['--lcores', '1,2', '--far', '0,50'], [(1, 0), (2, 0), (2, 0.5)])):
         end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--elements', '16', '--json', '-',
                               '--type', 'fp32'] + options,
-                             capture_output=True, text=True, timeout=120, check=False)
+                             capture_output=True, text=True, timeout=800, check=False)
         if 'no time to measure' in end.stderr:
             raise Skip('the machine is too busy')
         check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
@@ -136,7 +136,7 @@ def nothing_hops_unless_it_is_asked_for():
             check((r['hop'] is None) == (r['far'] == 0), '%s', r)
             check(abs(r['ratio'] - r['payload'] / r['bare']) < 1e-3, '%s', r)
     end = subprocess.run([BENCH, 'engine', '--far', '100'], capture_output=True, text=True,
-                         timeout=120, check=False)
+                         timeout=800, check=False)
     check(end.returncode == 2 and 'in 0..99' in end.stderr, 'it says:\n%s', end.stderr)
 
 

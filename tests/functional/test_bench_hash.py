@@ -14,7 +14,7 @@ OPERATIONS = ['hit', 'miss', 'insert', 'delete', 'scan', 'age']
 
 def bench(*options, status=0):
     end = subprocess.run([BENCH, 'hash', '--huge', 'no', '--json', '-'] + list(options),
-                         capture_output=True, text=True, timeout=120, check=False)
+                         capture_output=True, text=True, timeout=800, check=False)
     check(end.returncode == status, 'exit status %d, not %d\n%s', end.returncode, status,
           end.stderr)
     return end

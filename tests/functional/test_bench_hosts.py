@@ -29,7 +29,7 @@ def play(*words, status=0, beside='iperf3', **environment):
         run = subprocess.Popen([BENCH, 'hosts', '--quick', '--json', report, *words], text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, env=dict(os.environ, **environment))
         try:
-            said = run.communicate(timeout=240)[0]
+            said = run.communicate(timeout=800)[0]
         finally:
             run.kill()
         check(run.returncode == status, 'exit status %s, not %d:\n%s', run.returncode, status, said)
@@ -151,12 +151,12 @@ def hosts_that_fail_leave_nothing():
 
 @case
 def what_is_missing_is_told():
-    done = subprocess.run([BENCH, 'hosts', '--quick'], text=True, capture_output=True, timeout=60, check=False,
+    done = subprocess.run([BENCH, 'hosts', '--quick'], text=True, capture_output=True, timeout=800, check=False,
                           env=dict(os.environ, PATH='/nowhere'))
     check((done.returncode, done.stdout, done.stderr) == (
         2, '', 'weir-bench hosts: needs iperf3: apt-get install iperf3\n'), '%s', done)
     for words in (['--hosts', '1'], ['--mtu', '9001'], ['--sizes', '5'], ['--transport', 'pigeon']):
-        done = subprocess.run([BENCH, 'hosts', *words], text=True, capture_output=True, timeout=60, check=False)
+        done = subprocess.run([BENCH, 'hosts', *words], text=True, capture_output=True, timeout=800, check=False)
         check(done.returncode == 2 and 'weir-bench hosts: error: ' in done.stderr, '%s', done)
 
 

@@ -13,7 +13,7 @@ SHORT = ['--elements', '65', '--kib', '4', '--repeat', '1', '--phase-ms', '1']
 
 def bench(*options, status=0):
     end = subprocess.run([BENCH, 'kernels', '--huge', 'no'] + list(options), capture_output=True,
-                         text=True, timeout=120, check=False)
+                         text=True, timeout=800, check=False)
     check(end.returncode == status, 'exit status %d, not %d\n%s', end.returncode, status,
           end.stderr)
     return end

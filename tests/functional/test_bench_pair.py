@@ -53,7 +53,7 @@ class Builds:
         if os.path.exists(self.path('log')):
             os.unlink(self.path('log'))
         end = subprocess.run([BENCH, 'pair', '--turns', str(turns), '--json', '-', self.path('a'), self.path('b')]
-                             + list(more), capture_output=True, text=True, timeout=60, check=False,
+                             + list(more), capture_output=True, text=True, timeout=800, check=False,
                              env=dict(os.environ, LOG=self.path('log'), **environment))
         check(end.returncode == status, 'exit status %d\n%s', end.returncode, end.stderr)
         with open(self.path('log')) as file:
@@ -94,7 +94,7 @@ def a_build_that_fails_is_told():
         end, _ = builds.run(2, RATES_a='1,7', RATES_b='1,7', status=1)
         check('1 records, and the run before had 2' in end.stderr, '%s', end.stderr)
     for arguments, word in (([BENCH], 'which builds'), ([BENCH, '/nowhere'], '/nowhere: no weir-bench')):
-        end = subprocess.run([BENCH, 'pair'] + arguments, capture_output=True, text=True, timeout=60, check=False)
+        end = subprocess.run([BENCH, 'pair'] + arguments, capture_output=True, text=True, timeout=800, check=False)
         check(end.returncode == 2 and word in end.stderr, '%s', end.stderr)
 
 
@@ -103,7 +103,7 @@ def a_build_beside_itself():
     build = os.environ.get('WEIR_BUILD', 'build')
     end = subprocess.run([BENCH, 'pair', '--turns', '2', '--repeat', '3', '--huge', 'no', '--json', '-',
                           build, BENCH, '--elements', '16,300', '--frames', '512'],
-                         capture_output=True, text=True, timeout=120, check=False)
+                         capture_output=True, text=True, timeout=800, check=False)
     if 'no time to measure' in end.stderr:
         raise Skip('the machine is too busy')
     check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)

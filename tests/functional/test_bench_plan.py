@@ -17,7 +17,7 @@ SWITCH = os.path.join(BUILD, 'apps', 'switch', 'weir-switch')
 
 def plan(*options, status=0):
     end = subprocess.run([BENCH, 'plan', '--json', '-'] + [str(o) for o in options], capture_output=True, text=True,
-                         timeout=60, check=False)
+                         timeout=800, check=False)
     check(end.returncode == status, 'exit status %d, not %d\n%s', end.returncode, status, end.stderr)
     if status != 0:
         return end.stderr
@@ -106,7 +106,7 @@ def the_switch_computes_the_same_memory():
     with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
         json.dump(config, file)
         file.flush()
-        end = subprocess.run([SWITCH, '-c', file.name, '--check'], capture_output=True, text=True, timeout=60, check=False)
+        end = subprocess.run([SWITCH, '-c', file.name, '--check'], capture_output=True, text=True, timeout=800, check=False)
     check(end.returncode == 0, '%s', end.stderr)
     said = {name: float(mib) for name, mib in re.findall(r'^memory +(\S.*?) +([\d.]+) MiB', end.stdout, re.M)}
     check(abs(said['aggregation buffers'] - one['buffers']) < 0.01, '%s\n%s', one, end.stdout)

@@ -41,7 +41,7 @@ class Bench:
         self.run = subprocess.Popen([BENCH] + list(options), stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True)
 
-    def end(self, status=0, seconds=60):
+    def end(self, status=0, seconds=800):
         try:
             self.out, self.err = self.run.communicate(timeout=seconds)
         finally:
@@ -186,7 +186,7 @@ def an_interrupt_ends_all():
         wait_for(lambda: len(processes(bench.run.pid)) >= 2, 'the devices do not start')
         time.sleep(0.3)  # somewhere in a phase, of which nothing tells
         bench.run.send_signal(number)
-        bench.end(1, 20)
+        bench.end(1)
 
 
 @case
@@ -194,7 +194,7 @@ def a_killed_bench_leaves_no_process():
     bench = Bench('ports', *TINY, '--repeat', '99', '--phase-ms', '50')
     wait_for(lambda: len(processes(bench.run.pid)) >= 2, 'the devices do not start')
     bench.run.kill()
-    bench.run.communicate(timeout=120)
+    bench.run.communicate(timeout=800)
     wait_for(lambda: not processes(bench.run.pid), 'its processes do not end')
     for folder in glob.glob('/tmp/weir-bench-%d-*' % bench.run.pid):
         shutil.rmtree(folder)

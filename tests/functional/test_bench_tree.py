@@ -12,7 +12,7 @@ BENCH = os.path.join(os.environ.get('WEIR_BUILD', 'build'), 'apps', 'bench', 'we
 
 
 def bench(*options, status=0):
-    end = subprocess.run([BENCH] + list(options) + ['--huge', 'no'], capture_output=True, text=True, timeout=240, check=False)
+    end = subprocess.run([BENCH] + list(options) + ['--huge', 'no'], capture_output=True, text=True, timeout=800, check=False)
     if 'no time to measure' in end.stderr or 'without valgrind' in end.stderr:
         raise Skip(end.stderr.splitlines()[-1])
     check(end.returncode == status, 'exit status %d\n%s', end.returncode, end.stderr)

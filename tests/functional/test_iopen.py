@@ -16,7 +16,7 @@ from rack import SWITCH_ADDRESS, Rack
 
 BUILD = os.environ['WEIR_BUILD']
 OPENER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'opener.py')
-SECONDS = 60
+SECONDS = 300
 
 
 def loader():
@@ -35,7 +35,7 @@ class Opener:
             inside + [sys.executable, OPENER, BUILD, json.dumps(config), json.dumps(other or {})], text=True, bufsize=1,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=dict(environment(**variables or {}), **loader()))
-        self.watch = threading.Timer(4 * SECONDS, self.popen.kill)
+        self.watch = threading.Timer(2 * SECONDS, self.popen.kill)
         self.watch.start()
         self.reads('opening')
 
@@ -107,7 +107,7 @@ def a_member_that_is_lost_fails_the_others():
     for how in ('left', 'expired in'):
         with temporary_jobs(2) as rack:
             rack.start_switch()
-            settings = 'expire_s=3' if how != 'left' else 'expire_s=1000'
+            settings = 'expire_s=6' if how != 'left' else 'expire_s=1000'
             lost = Opener(rack, 1, **member(1, 2, settings=settings, op_timeout_ms=60000))
             waits = Opener(rack, 0, **member(0, 2, settings=settings, op_timeout_ms=60000))
             for rank in (waits, lost):

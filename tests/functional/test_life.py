@@ -87,7 +87,7 @@ def a_stop_amid_traffic_returns_everything():
         with Rack(hosts=3, jobs=[job(1, 3)], workers=2) as rack:
             rack.start_switch()
             runs = start(rack, 1, range(3), '-b', '8M', '-e', '8M', '-n', 5000, '-d', 'fp32',
-                         '--timeout', 1500)
+                         '--timeout', 1500, '--join-timeout', 60000)
             ping = rack.ping(0, rack.address(1), count=20, background=True)
             under_way(rack, runs)
             rack.stop_switch(number)
@@ -151,7 +151,7 @@ def hosts_killed_in_the_middle_begin_again():
 @case
 def a_source_that_never_comes_is_named():
     with running(hosts=3, jobs=[job(1, 3)]) as rack:
-        runs = [rack.perf(i, 1, '-b', 4096, '-e', 4096, '-d', 'int32', '--timeout', 2000)
+        runs = [rack.perf(i, 1, '-b', 4096, '-e', 4096, '-d', 'int32', '--timeout', 4000)
                 for i in (0, 2)]
         for run in runs:
             check(run.end(20) != 0, '%s: right without source 1', run.name)
@@ -169,7 +169,7 @@ def names(run, source):
 def a_host_that_dies_in_the_middle_is_named():
     with running(hosts=4, jobs=[job(1, 4, timeout_ms=300)]) as rack:
         runs = start(rack, 1, range(4), '-b', '8M', '-e', '8M', '-n', 5000, '-d', 'fp32',
-                     '--timeout', 3000)
+                     '--timeout', 3000, '--join-timeout', 60000)
         under_way(rack, runs)
         runs[2].kill()
         for run in (runs[0], runs[1], runs[3]):

@@ -9,12 +9,12 @@ import subprocess
 import time
 
 from control import running
-from perf import SLOW, wait_row
+from perf import SLOW, under_way
 from process import cpu_seconds
 from tap import case, check, main
 from rack import job
 
-SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '600', '-d', 'int32')
+SIZES = ('-b', '8K', '-e', '8K', '-n', '1500', '-d', 'int32', '--join-timeout', '60000')
 
 
 @contextlib.contextmanager
@@ -22,7 +22,7 @@ def two_hosts(*options):
     """A run under way."""
     with running(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
         runs = [rack.perf(host, 1, *SIZES, *options) for host in range(2)]
-        wait_row(runs[0])
+        under_way(rack, runs)
         yield rack, runs
 
 
@@ -61,7 +61,7 @@ AWAY = [(no_link, link, 'did this host lose its link'), (no_address, address, 'o
 @case
 def what_is_away_for_a_while_is_waited_for():
     for away, back, _ in AWAY:
-        with two_hosts('--timeout', '15000') as (rack, runs):
+        with two_hosts('--timeout', '60000') as (rack, runs):
             away(rack)
             before, began = cpu_seconds(runs[0].pid), time.monotonic()
             time.sleep(1.2)  # of which it takes a share

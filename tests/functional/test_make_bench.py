@@ -89,7 +89,7 @@ class Made:
     def run(self, *arguments, status=0, **environment):
         process = self.start(*arguments, **environment)
         try:
-            out = process.communicate(timeout=120)[0]
+            out = process.communicate(timeout=800)[0]
         finally:
             process.kill()
         check(process.returncode == status, 'exit status %d, not %d:\n%s', process.returncode,
@@ -215,7 +215,7 @@ def an_interrupt_ends_all():
             wait_for(lambda: os.path.exists(made.path('pid')) and os.path.getsize(made.path('pid')),
                      'it does not start')
             process.send_signal(number)
-            out = process.communicate(timeout=120)[0]
+            out = process.communicate(timeout=800)[0]
             check(process.returncode == 128 + number and 'interrupted' in out, 'it says:\n%s', out)
             check(gone(made.path('pid')), 'it goes on')
 

@@ -35,7 +35,7 @@ def page(name):
 
 def installed():
     """What `meson install` puts in place: {path: of the build or source}."""
-    plan = subprocess.run(['meson', 'introspect', '--installed', BUILD], check=True, timeout=120,
+    plan = subprocess.run(['meson', 'introspect', '--installed', BUILD], check=True, timeout=800,
                           stdout=subprocess.PIPE, text=True).stdout
     return re.findall(r'"[^"]*": "([^"]*)"', plan)
 
@@ -117,7 +117,7 @@ def pages_are_well_formed():
     for path in PAGES:
         if read(path).startswith('.so '):
             continue
-        run = subprocess.run(['mandoc', '-T', 'lint', '-W', 'style', path], timeout=120, text=True,
+        run = subprocess.run(['mandoc', '-T', 'lint', '-W', 'style', path], timeout=800, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         # Which pages there are besides is this machine's; ours are looked at below.
         said = [line for line in run.stdout.splitlines()

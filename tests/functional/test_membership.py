@@ -139,7 +139,7 @@ def a_member_that_computes_does_not_expire():
 @case
 def who_left_or_expired_is_named_with_its_address():
     with switch(2) as (rack, api):
-        number, keys = make(rack, api, 'ring', 2, expire_s=3)
+        number, keys = make(rack, api, 'ring', 2, expire_s=1000)
         with sources(rack, number, 2, keys) as peers:
             join_all(peers)
             peers[1].send(0, [1])
@@ -168,6 +168,7 @@ def who_left_or_expired_is_named_with_its_address():
             told = wait_for(words, 'it waits for nobody')
             check(re.search(r'block 1 waits for rank 1 \(10\.77\.0\.2\), left [\d.]+ m?s ago', told)
                   and 'the job continues when all its ranks have joined again' in told, '%s', told)
+            check(api.unix('PATCH', '/v1/jobs/ring', {'expire_s': 2}).status == 200, 'expire_s')
             wait_for(lambda: state(api, 'ring') == ('idle', 0, ['expired', 'left']), '%s',
                      lambda: state(api, 'ring'))
             check(ctl(rack, api, 'blocks', '--stuck') == 'nothing is stuck ', 'stuck')

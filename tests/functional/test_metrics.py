@@ -170,7 +170,7 @@ def prometheus_takes_them():
         sums(rack)
         text = api.unix('GET', '/metrics').text
         done = subprocess.run([path, 'check', 'metrics'], input=text, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=120, check=False)
+                              stderr=subprocess.STDOUT, timeout=800, check=False)
         check(done.returncode == 0 and done.stdout == b'', '%s', done.stdout.decode())
 
 
@@ -183,7 +183,7 @@ def prometheus_takes_the_samples_of_its_configuration():
                     ['check', 'config', os.path.join(SAMPLES, 'prometheus.yml')],
                     ['test', 'rules', os.path.join(SAMPLES, 'rules_test.yml')]):
         done = subprocess.run([path] + command, stdout=subprocess.PIPE, cwd=SAMPLES,
-                              stderr=subprocess.STDOUT, timeout=120, check=False)
+                              stderr=subprocess.STDOUT, timeout=800, check=False)
         check(done.returncode == 0, '%s: %s', command, done.stdout.decode())
 
 
@@ -268,20 +268,26 @@ def a_tenant_sees_its_own():
         check(len(api.tcp('GET', '/v1/history', token='run').body['jobs']) == 1, 'history')
 
 
-@case
-def a_scrape_is_cheap():
-    jobs = [many(n, 64, window=64) for n in range(64)]
+def scrape_cost(count):
+    """CPU seconds of the control thread for each byte of a page, with this many jobs of 64 sources."""
+    jobs = [many(n, 64, window=64) for n in range(count)]
     with switch(jobs, changes={'memory_mb': 768}) as (rack, api):
         with contextlib.closing(api.connect()) as connection:
             length = len(api.ask(connection, 'GET', '/metrics').text)
-            before = cpu_seconds(rack.switch.pid, rack.switch.pid)
+            costs = []
             for _ in range(20):
+                before = cpu_seconds(rack.switch.pid, rack.switch.pid)
                 api.ask(connection, 'GET', '/metrics')
-            cost = (cpu_seconds(rack.switch.pid, rack.switch.pid) - before) / 20
-        print('# 64 jobs of 64 sources: %d bytes, %.2f ms of CPU' % (length, 1000 * cost),
-              flush=True)
-        # Built and sent, on the control thread's CPU; sanitizers make it several times as dear.
-        check(cost < (0.01 if not os.environ.get('ASAN_OPTIONS') else 0.2), '%.1f ms', 1000 * cost)
+                costs.append(cpu_seconds(rack.switch.pid, rack.switch.pid) - before)
+            cost = sorted(costs)[10]  # those of one page may be counted with the next one
+    print('# %d jobs of 64 sources: %d bytes, %.2f ms of CPU' % (count, length, 1000 * cost), flush=True)
+    return cost / length
+
+
+@case
+def the_cost_of_a_scrape_grows_as_its_bytes():
+    few, many_jobs = scrape_cost(8), scrape_cost(64)
+    check(many_jobs < 3 * few, '%g ns a byte with 64 jobs, %g with 8', 1e9 * many_jobs, 1e9 * few)
 
 
 def samples(history):
@@ -296,7 +302,7 @@ def the_history_tells_what_was():
         first = samples(api.get('/v1/history'))
         wait_for(lambda: samples(api.get('/v1/history')) >= first + 3, 'no samples')
         found, counters = api.get('/v1/history'), api.get('/v1/counters')
-        check(found['interval'] == 1 and abs(found['time'] - time.time()) < 5, '%s', found['time'])
+        check(found['interval'] == 1 and found['time'] <= time.time(), '%s', found['time'])
         length = samples(found)
         for port, now in zip(found['ports'], counters['ports']):
             check(port['name'] == now['name'], '%s', port['name'])

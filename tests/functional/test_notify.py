@@ -45,7 +45,7 @@ class Manager:
             self.said.append((time.monotonic(), text))
         return found
 
-    def wait(self, begin, seconds):
+    def wait(self, begin, seconds=300):
         """Take datagrams until one begins like this. Returns it."""
         until = time.monotonic() + seconds
         while True:
@@ -75,13 +75,13 @@ def ready_when_packets_flow_and_stopping_when_told():
         for abstract in (False, True):
             manager = Manager(rack, abstract)
             run = start(rack, manager.environment())
-            manager.wait('READY=1', 30)
+            manager.wait('READY=1')
             check('weir-switch: ready' in run.output, '%s', run.output)
-            manager.wait('STATUS=', 5)
+            manager.wait('STATUS=')
             rack.ping(0, rack.address(1))
             check(not [t for _, t in manager.said if 'WATCHDOG' in t], '%s', manager.said)
             said = end(run)
-            check(manager.wait('STOPPING=1', 5).startswith('STOPPING=1\nSTATUS=stopping'), '')
+            check(manager.wait('STOPPING=1').startswith('STOPPING=1\nSTATUS=stopping'), '')
             check(re.search(r'^time=\S+Z level=notice module=switch msg="stop" uid=0 pid=%d '
                             r'signal=SIGTERM$' % os.getpid(), said, re.M), '%s', said)
             manager.socket.close()
@@ -94,14 +94,18 @@ def the_watchdog_is_fed_only_while_workers_turn():
     with Rack(hosts=2, workers=2) as rack:
         manager = Manager(rack)
         run = start(rack, manager.environment(watchdog_us=2000000))
-        manager.wait('READY=1', 30)
-        fed = [t for t in manager.listen(5) if t == 'WATCHDOG=1']
-        check(3 <= len(fed) <= 6, 'fed %d times in 5 s', len(fed))
+        manager.wait('READY=1')
+        began, fed = time.monotonic(), 4
+        for _ in range(fed):
+            manager.wait('WATCHDOG=1')
+        # Each second; where it was late, the next one comes sooner.
+        check(time.monotonic() - began > fed - 2, 'fed %d times in %.1f s', fed, time.monotonic() - began)
         with frozen(run.pid, 'worker-2'):
             manager.listen(2.5)  # it may take so long until it is noticed
             found = manager.listen(3)
             check(not found, 'a worker stands, and the manager hears %s', found)
-        check('WATCHDOG=1' in manager.listen(3), 'not fed again: %s', manager.said)
+        manager.heard = len(manager.said)
+        manager.wait('WATCHDOG=1')
         said = end(run)
         check(re.search('level=error module=switch msg="a worker is stuck"', said), '%s', said)
         check(re.search('level=notice module=switch msg="all workers run again"', said), '%s', said)
@@ -112,7 +116,7 @@ def a_watchdog_for_another_process_is_not_fed():
     with Rack(hosts=2) as rack:
         manager = Manager(rack)
         run = start(rack, dict(manager.environment(1000000), WATCHDOG_PID='1'))
-        manager.wait('READY=1', 30)
+        manager.wait('READY=1')
         check('WATCHDOG=1' not in manager.listen(3), '%s', manager.said)
         end(run)
 
@@ -122,13 +126,13 @@ def a_reload_begins_and_ends():
     with Rack(hosts=2) as rack:
         manager = Manager(rack)
         run = start(rack, manager.environment())
-        manager.wait('READY=1', 30)
+        manager.wait('READY=1')
         manager.listen(0.5)
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         run.signal(signal.SIGHUP)
-        found = re.fullmatch(r'RELOADING=1\nMONOTONIC_USEC=(\d+)', manager.wait('RELOADING', 5))
-        check(found and before <= int(found.group(1)) <= before + 5000000, '%s', manager.said)
-        manager.wait('READY=1', 5)
+        found = re.fullmatch(r'RELOADING=1\nMONOTONIC_USEC=(\d+)', manager.wait('RELOADING'))
+        check(found and before <= int(found.group(1)) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000, '%s', manager.said)
+        manager.wait('READY=1')
         said = end(run)
         check(re.search(r'level=notice module=ctrl msg="[^"]*" uid=0 pid=%d' % os.getpid(), said),
               '%s', said)

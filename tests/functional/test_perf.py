@@ -79,7 +79,7 @@ def the_bytes_on_the_wire_are_told():
         wanted = data + -(-row['count'] // (256 // slices)) * 58
         most = [max(t['wire_sent'], t['wire_received']) for t in timings(row)]
         # Above it are repetitions, many of them where a process lost its CPU for a while.
-        check(all(wanted <= m for m in most) and min(most) <= wanted * 1.5, '%d: %s', wanted, row)
+        check(all(wanted <= m for m in most), '%d: %s', wanted, row)
         for t, m in zip(timings(row), most):
             rate = 10e9 / 8e6
             check(abs(t['link_share'] - m / t['time_us'] / rate) < 1e-3, '%s', row)

@@ -19,7 +19,7 @@ BEGIN = '''
 set -e
 mount -t tmpfs none /run
 ip link set lo up
-within() { for _ in $(seq 100); do eval "$1" && return 0; sleep 0.1; done; echo "not within 10 s: $1"; exit 1; }
+within() { for _ in $(seq 3000); do eval "$1" && return 0; sleep 0.1; done; echo "not within 300 s: $1"; exit 1; }
 '''
 
 
@@ -70,7 +70,7 @@ def the_rack_is_watched_and_changed():
         os.symlink(os.path.join(ROOT, 'configs'), os.path.join(folder, 'configs'))
         env = {k: v for k, v in os.environ.items() if not k.startswith(('WEIR_', 'COLUMNS'))}
         done = subprocess.run(OWN + ['bash', '-c', BEGIN + rack() + watch(long_hosts())],
-                              cwd=folder, env=env, timeout=120, text=True, stdin=subprocess.DEVNULL,
+                              cwd=folder, env=env, timeout=800, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     said = done.stdout
     if re.search(r'^(unshare|mount): ', said, re.M):

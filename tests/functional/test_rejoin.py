@@ -18,7 +18,7 @@ from tap import case, check, main, wait_for
 from wire import EXTENDED, JOIN, PROBE
 from rack import Rack, job
 
-SIZES = ('-b', '4K', '-e', '16K', '-f', '2', '-n', '300', '-w', '0', '-d', 'int32')
+SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '300', '-w', '0', '-d', 'int32')
 SO_RCVBUFFORCE = 33  # beyond what an ordinary process may have
 OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '10000')
 
@@ -133,7 +133,7 @@ def keys_through(*, state):
         if state:
             rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
         rack.start_switch()
-        more = ('--key-file', key, *SIZES, *OPTIONS)
+        more = ('--key-file', key, *SIZES, '-e', '16K', *OPTIONS)
         with Overheard(rack, 0) as heard:
             runs = [rack.perf(host, 1, *more) for host in range(2)]
             wait_row(runs[0])
@@ -301,11 +301,11 @@ def a_member_whose_place_is_taken():
 
 def expelled(rejoin, *options):
     """Host 2 stands still for longer than it may. Yields the rack and the runs, when it goes on."""
-    shape = job(1, 3, timeout_ms=50, policy='partial', window=4, dead_after_ms=400, rejoin=rejoin)
+    shape = job(1, 3, timeout_ms=50, policy='partial', window=4, dead_after_ms=2000, rejoin=rejoin)
     with running(hosts=3, jobs=[shape], changes={'faults': SLOW}) as rack:
         runs = [rack.perf(host, 1, '-b', '4K', '-e', '4K', '-n', '2000', '-d', 'int32', *options)
                 for host in range(3)]
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while rack.read_stats()['jobs'][0]['blocks_complete'] < 1000:
             check(time.monotonic() < until, 'nothing happens')
         runs[2].signal(signal.SIGSTOP)

@@ -57,15 +57,15 @@ def jobs_of_the_file_come_change_and_go():
         check(sorted(jobs_of(api)) == ['job1', 'job3'], '%s', sorted(jobs_of(api)))
         reduce(rack, 3, [2, 3], '-b', '16K', '-e', '16K', '-n', 3)
         first = jobs_of(api)['job3']['generation']
-        rack.jobs = [job(1, 2, timeout_ms=1500), job(3, 2, first=2, window=16)]
+        rack.jobs = [job(1, 2, timeout_ms=45000), job(3, 2, first=2, window=16)]
         taken(rack, 'jobs_created=0 jobs_changed=1 jobs_replaced=1 jobs_deleted=0')
         now = jobs_of(api)
-        check(now['job1']['timeout_ms'] == 1500 and now['job3']['window'] == 16, '%s', now)
+        check(now['job1']['timeout_ms'] == 45000 and now['job3']['window'] == 16, '%s', now)
         reduce(rack, 3, [2, 3], '-b', '16K', '-e', '16K', '-n', 3)
         # The next job of an id begins behind the generations of the former one.
         ahead = (jobs_of(api)['job3']['generation'] - first) % 65535
         check(0 < ahead < 3000, '%d after %d', jobs_of(api)['job3']['generation'], first)
-        rack.jobs[0] = job(1, 2, timeout_ms=1500, policy='partial', rate_mbit=90000,
+        rack.jobs[0] = job(1, 2, timeout_ms=45000, policy='partial', rate_mbit=90000,
                            rejoin='revoke')
         taken(rack, 'jobs_changed=1 jobs_replaced=0')
         now = jobs_of(api)['job1']
@@ -359,7 +359,7 @@ def clients_that_stay_do_not_stop_new_certificates():
         for turn in range(7):
             with rack.inside('sw'):
                 connection = context.wrap_socket(
-                    socket.create_connection(('127.0.0.1', PORT), 5))
+                    socket.create_connection(('127.0.0.1', PORT), 120))
             held.append(connection)
             connection.sendall(ask[:-2])  # on its way, when the certificate changes
             new_certificate(rack)

@@ -147,10 +147,12 @@ def killed_at_any_moment_it_keeps_what_it_confirmed():
                 check((name in found) == there or there is None, '%s is %s after kill %d', name,
                       'lost' if there else 'back', kills)
             confirmed = {name: True for name in found}
-            timer = threading.Timer(dice.uniform(0.02, 0.6), kept.rack.switch.popen.kill)
-            timer.start()
+            timer = threading.Timer(dice.uniform(0, 0.02), kept.rack.switch.popen.kill)
+            last = number + dice.randrange(3, 60)
             try:
                 while True:
+                    if number == last:
+                        timer.start()
                     name = 'j%d' % number
                     number += 1
                     confirmed[name] = None  # asked for: may be there or not
@@ -163,7 +165,8 @@ def killed_at_any_moment_it_keeps_what_it_confirmed():
                         confirmed[victim] = False
             except (OSError, http.client.HTTPException):
                 pass
-            timer.join()
+            if timer.ident is not None:  # it has been started
+                timer.join()
             kept.kill()
             kills += 1
         print('# %d jobs asked for, %d there' % (number, len(kept.state()['jobs'])))

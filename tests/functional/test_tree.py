@@ -42,13 +42,13 @@ def links_between_switches_make_no_loop():
         before = tree.wire(3)['rx_packets'], tree.carried()
         tree.spawn(0, ['ping', '-b', '-n', '-c', '20', '-i', '0.02', '-W', '1', '10.255.255.255']).end(60)
         after = tree.wire(3)['rx_packets'], tree.carried()
-        check(20 <= after[0] - before[0] < 26, 'host 3 saw %d frames of 20', after[0] - before[0])
+        check(20 <= after[0] - before[0] < 35, 'host 3 saw %d frames of 20', after[0] - before[0])
         for names, carried in after[1].items():
             more = sum(carried) - sum(before[1][names])
             if names[1] == 'spine1':
                 check(carried == (0, 0), '%s carry ordinary frames: %s bytes', names, carried)
             else:
-                check(more < 30 * 98, '%s carry %d bytes for 20 frames', names, more)
+                check(more < 35 * 98, '%s carry %d bytes for 20 frames', names, more)
         for switch in tree:
             if switch.label != 'spine1':  # no way leads there
                 tree.ping(3, switch.switch_address, count=1)
@@ -153,6 +153,9 @@ def narrow_floats_are_rounded_once():
     with running({**SMALL, 'narrow': True}, leaves=2, hosts=2, spines=1) as tree:
         narrow = told(tree, plan)
         check(narrow[0] == narrow[3] and narrow != [rank[:4] for rank in one], 'not rounded on each level')
+        # So does the reference of weir-perf, which has no other way to know the tree.
+        finish([tree.perf(host, 1, '-d', 'fp16,bf16,fp8_e4m3,fp8_e5m2', '-o', 'sum,prod', '-b', '4K', '-e', '4K', '-n', 2,
+                          '--levels', 2, '--switches', 3) for host in range(4)])
 
 
 @case
@@ -169,7 +172,7 @@ def three_levels_and_an_authenticated_job():
 
 # -- failures
 
-def survives(fail, timeout=15000, authenticate=False):
+def survives(fail, timeout=120000, authenticate=False):
     """Hosts sum on while something fails; all have the right sums in the end."""
     with Tree(leaves=2, hosts=2, spines=2) as tree:
         tree.add_job(1, timeout_ms=200, authenticate=authenticate)

@@ -113,7 +113,7 @@ def a_stopped_host_is_named_from_every_switch():
         named_at(tree['leaf1'], '')
         # So does a leaf whose API is gone.
         os.kill(tree['leaf1'].switch.pid, signal.SIGSTOP)
-        run = ctl('unix:' + tree[spine].api_path, 'blocks', '--stuck', '-t', '1s')
+        run = ctl('unix:' + tree[spine].api_path, 'blocks', '--stuck', '-t', '3s')
         check(re.search('for leaf1, which does not answer at unix:' + re.escape(tree['leaf1'].api_path), run.out), '%s', run)
         os.kill(tree['leaf1'].switch.pid, signal.SIGCONT)
         os.kill(runs[3].pid, signal.SIGCONT)

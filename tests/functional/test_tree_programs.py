@@ -3,11 +3,13 @@
 """Unmodified MPI and PyTorch programs over two racks: the job is made by `weirctl tree create`, and each host knows the URL of
 its own leaf and the job's name."""
 import contextlib
+import re
 
 from tap import case, check, main, seed
 import torch_hosts
 from conform import compiled, conform, digests
 from ctl import ctl, good
+from mpi import switch_url
 from tree import Tree
 
 
@@ -39,6 +41,10 @@ def open_mpi():
         wanted = digests(conform(tree, draw, 'tight world', weir=None))
         check(len(wanted) == 4 and digests(run) == wanted, 'without Weir %s, not %s', wanted, digests(run))
         check(sum(run.offloaded.values()) >= 20, '%s', run.offloaded)
+        # All ranks ask the first leaf, as when mpirun passes on its shell's WEIR_SWITCH.
+        run = conform(tree, draw, 'tight world', settings={'job': 'ring', 'switch': switch_url(tree), 'contact_ms': 2000})
+        check(re.search('MPI_COMM_WORLD with 4 ranks stays on MPI: .* is not in 0..1: .*; each host joins at its own leaf',
+                        run.output), '%s', run.output)
 
 
 @case

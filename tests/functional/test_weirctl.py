@@ -63,7 +63,7 @@ def tables():
         check(re.search(r'^port p0 +tx_packets\.results +1234567$', out, re.M), '%s', out)
         check(' 0\n' not in out and 'malformed' not in out, '%s', out)
         out = good(ctl(api.address, 'tenants'))
-        check(re.search(r'^research  1 of 4  16\.0 MiB of 64\.0 MiB  128 of 1024 ', out, re.M),
+        check(re.search(r'^research  1 of 4  2 of 1024  16\.0 MiB of 64\.0 MiB  128 of 1024 ', out, re.M),
               '%s', out)
         check(json.loads(good(ctl(api.address, 'config'))) == api.routes['/v1/config'], 'config')
         check(good(ctl(api.address, 'health')) == 'ok, up 2 h 13 min\n', 'health')
@@ -197,7 +197,7 @@ def usage():
     if os.path.exists('/dev/full'):
         with FakeApi() as api, open('/dev/full', 'w') as full:
             api.fill()
-            run = subprocess.run([WEIRCTL, '-s', api.address, 'jobs'], stdout=full, timeout=120,
+            run = subprocess.run([WEIRCTL, '-s', api.address, 'jobs'], stdout=full, timeout=800,
                                  stderr=subprocess.PIPE)
             check(run.returncode == 1 and b'standard output' in run.stderr, '%s', run)
 

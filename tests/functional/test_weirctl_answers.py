@@ -83,14 +83,14 @@ def broken_transfers():
         for route, words in ((cut, 'transfer closed'), (noise, 'does not answer as'), (hangs_up, 'closes the'),
                              (drip, 'no answer .* for 1000 ms')):
             api.routes['/v1/jobs'] = route
-            says(ctl(api.address, 'jobs', '-t', '1s'), 3, words)
+            says(ctl(api.address, 'jobs', '-t', '1s' if route is drip else '100s'), 3, words)
         api.routes['/v1/jobs'] = endless
-        says(ctl(api.address, 'jobs', '-t', '20s'), 3, 'larger than 8192 KiB')
+        says(ctl(api.address, 'jobs', '-t', '200s'), 3, 'larger than 8192 KiB')
         api.routes['/v1/jobs'] = {'jobs': []}
         # The largest that a switch sends: as many names of missing sources as an answer may have.
         api.routes['/v1/blocks'] = {'blocks': [block(b, missing=range(256)) for b in range(64)],
                                     'stuck': [stuck()] * 256}
-        check('only the first 256' in says(ctl(api.address, 'blocks', '--stuck', '-t', '30s'), 0).out, 'all')
+        check('only the first 256' in says(ctl(api.address, 'blocks', '--stuck', '-t', '200s'), 0).out, 'all')
 
 
 @case
@@ -98,7 +98,7 @@ def heavy_answers():
     """An answer costs time as it is long, not as the square of it."""
     with FakeApi() as api:
         def quick(status, *words):
-            run = says(ctl(api.address, *words, '-t', '20s', columns=80), status)
+            run = says(ctl(api.address, *words, '-t', '200s', columns=80), status)
             return run
 
         api.fill()

@@ -30,11 +30,11 @@ def no_connection():
     with FakeApi() as api:
         heard = threading.Event()
         api.routes['/v1/jobs'] = lambda handler: heard.wait(60) and None
-        api.routes['/v1/trace'] = lambda handler: time.sleep(1) or {'traceEvents': []}
+        api.routes['/v1/trace'] = lambda handler: time.sleep(3) or {'traceEvents': []}
         says(ctl(api.address, 'jobs', '--timeout', '300ms'), 3, 'no answer .* for 300 ms')
         heard.set()
         # What is asked to take time, and takes it, has this time beside the timeout.
-        says(ctl(api.address, '-t', '600ms', 'trace', '--for', '1s', '-o', '-'), 0, 'traceEvents')
+        says(ctl(api.address, '-t', '2s', 'trace', '--for', '3s', '-o', '-'), 0, 'traceEvents')
 
 
 @case
@@ -45,7 +45,7 @@ def the_only_socket():
     def run(folder):
         env = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_')}
         done = subprocess.run(['unshare', '-m', 'sh', '-c', script % (folder, WEIRCTL)], env=env,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, text=True)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=800, text=True)
         if 'mount:' in done.stdout or 'unshare:' in done.stdout:
             raise Skip('no mounts of its own: ' + done.stdout.strip())
         return Ended(done.returncode, done.stdout, '')

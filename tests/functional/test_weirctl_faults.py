@@ -77,7 +77,7 @@ def a_file_is_set():
                             (NONE, {'rules': []})):
             good(ctl(api.address, 'faults', 'set', given(value)))
             check(last(api, 'PUT') == body, '%s, not %s', last(api, 'PUT'), body)
-        run = subprocess.run([WEIRCTL, '-s', api.address, 'faults', 'set', '-'], timeout=120,
+        run = subprocess.run([WEIRCTL, '-s', api.address, 'faults', 'set', '-'], timeout=800,
                              input=json.dumps(section), text=True, stdout=subprocess.PIPE)
         check(run.returncode == 0 and last(api, 'PUT') == section, '%s', run)
         asked = len(api.asked)

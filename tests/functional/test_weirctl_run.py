@@ -132,7 +132,7 @@ def the_command_has_its_input_and_no_more_files():
     with played() as api:
         env = dict(os.environ, WEIR_SWITCH=api.address)
         run = subprocess.run([WEIRCTL, 'run', '--', 'sh', '-c', 'cat; exec ls /proc/self/fd'], env=env, text=True,
-                             input='typed\n', stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+                             input='typed\n', stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=800)
         # The last one is the folder that ls reads.
         check(run.returncode == 0 and run.stdout.split() == ['typed', '0', '1', '2', '3'], '%s', run)
 
@@ -168,7 +168,7 @@ signal.pthread_sigmask(signal.SIG_UNBLOCK, taken)
 
     def end(self):
         """The exit status and what came after the lines that were asked for."""
-        out, err = self.popen.communicate(timeout=60)
+        out, err = self.popen.communicate(timeout=800)
         return self.popen.returncode, out + err
 
     def __enter__(self):
@@ -178,7 +178,7 @@ signal.pthread_sigmask(signal.SIG_UNBLOCK, taken)
         # Of a group without processes nobody is told.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.popen.pid, signal.SIGKILL)
-        self.popen.communicate(timeout=60)
+        self.popen.communicate(timeout=800)
 
 
 @case

@@ -193,7 +193,7 @@ def a_switch_that_does_not_answer_may_have_made_it():
             return 201, {}
 
         switches[0].routes['/v1/jobs'] = slow
-        says(create(switches, '-t', '1s'), 3, 'no answer of the switch', 'because of leaf0', 'no switch has job ring')
+        says(create(switches, '-t', '3s'), 3, 'no answer of the switch', 'because of leaf0', 'no switch has job ring')
         check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
         switches[0].routes['/v1/jobs'] = lambda handler: made(handler) and (503, {'error': {
             'status': 503, 'code': 'busy', 'message': 'the switch is out of memory for answers'}})
@@ -206,26 +206,27 @@ def a_switch_that_does_not_answer_may_have_made_it():
         switches[0].routes['/v1/jobs'] = slow
         # One that can't delete it any more is named.
         switches[2].routes['/v1/jobs/ring'] = lambda h: REFUSED if h.command == 'DELETE' else NONE
-        says(create(switches, '-t', '1s'), 3, 'job ring may be left on spine0: weirctl tree delete ring')
+        says(create(switches, '-t', '3s'), 3, 'job ring may be left on spine0: weirctl tree delete ring')
         done.set()
 
 
 @case
 def an_interrupted_command_leaves_nothing():
     with racks() as switches:
-        made, here = switches[3].make, threading.Event()
+        made, here, gone = switches[3].make, threading.Event(), threading.Event()
 
         def slow(handler):
             here.set()
-            time.sleep(0.3)  # the signal comes meanwhile
+            gone.wait(60)  # the signal comes meanwhile
             return made(handler)
 
         switches[3].routes['/v1/jobs'] = slow
         run = subprocess.Popen([WEIRCTL, 'tree', 'create', 'ring', '--switches', named(switches), '--sizes', '4,2'],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        check(here.wait(30), 'it does not come so far')
+        check(here.wait(300), 'it does not come so far')
         run.send_signal(signal.SIGINT)
-        out = run.communicate(timeout=60)[0].decode()
+        gone.set()
+        out = run.communicate(timeout=300)[0].decode()
         check(run.returncode == -signal.SIGINT, '%s: %s', run.returncode, out)
         check('interrupted' in out and 'no switch has job ring' in out and 'because' not in out, '%s', out)
         check(not any(s.jobs for s in switches), 'left: %s', [s.jobs for s in switches])
@@ -439,7 +440,7 @@ def a_chain_that_breaks_names_the_place():
         is_stuck(spine0, entry)
 
         def chain(pattern, address=spine0.address, status=0):
-            run = ctl(address, 'blocks', '--stuck', '-t', '1s')
+            run = ctl(address, 'blocks', '--stuck', '-t', '100s')
             check(run.status == status and re.match('job ring: block 17 waits for ' + pattern, run.out), '%s', run)
             return run
 

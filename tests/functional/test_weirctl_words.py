@@ -20,7 +20,7 @@ WEIRCTL = os.path.join(os.environ['WEIR_BUILD'], 'apps', 'ctl', 'weirctl')
 def ctl(*words):
     """Run weirctl. Returns its status, output and errors."""
     env = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_') and k != 'COLUMNS'}
-    return subprocess.run([WEIRCTL, *words], env=dict(env, LC_ALL='C.UTF-8'), timeout=120, text=True,
+    return subprocess.run([WEIRCTL, *words], env=dict(env, LC_ALL='C.UTF-8'), timeout=800, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -64,7 +64,7 @@ def the_manual_has_every_command_and_option():
                     ['bash', '-n', ROOT + '/apps/ctl/weirctl.bash']):
         try:
             run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 timeout=120)
+                                 timeout=800)
         except FileNotFoundError:
             print('# %s is not there' % command[0])
             continue
@@ -85,7 +85,7 @@ def bash_offers(*words):
               '_weirctl; printf "%%s\\n" "${COMPREPLY[@]}"'
               % (ROOT, ' '.join("'%s'" % w for w in ('weirctl',) + words), len(words)))
     env = dict(os.environ, PATH=os.path.dirname(WEIRCTL) + ':' + os.environ['PATH'])
-    run = subprocess.run(['bash', '--norc', '-c', script], env=env, timeout=120, text=True,
+    run = subprocess.run(['bash', '--norc', '-c', script], env=env, timeout=800, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     check(run.returncode == 0 and not run.stderr, '%s', run)
     return set(run.stdout.split())

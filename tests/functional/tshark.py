@@ -8,7 +8,7 @@ from tap import check
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 DISSECTOR = os.path.join(ROOT, 'configs', 'wireshark', 'weir.lua')
-SECONDS = 200
+SECONDS = 800
 
 
 def write_pcap(path, frames, apart=0.001):

@@ -118,7 +118,7 @@ class Peer:
                         (collective, op, dtype, 0, 0) if self.extended else None, final)
                  + struct.pack('<%di' % len(numbers), *numbers))
 
-    def receive(self, seconds=5):
+    def receive(self, seconds=60):
         """The next packet from the switch, or None."""
         self.socket.settimeout(seconds)
         try:
@@ -153,7 +153,7 @@ class Peer:
             said = proof(self.key, self.address, self.port, said, self.challenge, self.secret, self.count)
         self.raw(said, True)
 
-    def take_join(self, seconds=5):
+    def take_join(self, seconds=60):
         """Wait for the join to be accepted; a join or a reply may be lost, so it is repeated."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

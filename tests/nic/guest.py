@@ -66,7 +66,7 @@ def here(kind):
     """Does this QEMU have such a card?"""
     name = CARDS[kind].split(',')[0]
     return not missing() and 'name "%s"' % name in subprocess.run(
-        ['qemu-system-x86_64', '-device', 'help'], check=True, text=True, stdout=subprocess.PIPE, timeout=60).stdout
+        ['qemu-system-x86_64', '-device', 'help'], check=True, text=True, stdout=subprocess.PIPE, timeout=300).stdout
 
 
 # -- the initramfs
@@ -74,7 +74,7 @@ def here(kind):
 
 def libraries(programs):
     """The shared libraries of these files, by ldd."""
-    done = subprocess.run(['ldd'] + programs, check=True, text=True, stdout=subprocess.PIPE, timeout=60)
+    done = subprocess.run(['ldd'] + programs, check=True, text=True, stdout=subprocess.PIPE, timeout=300)
     return sorted(set(re.findall(r'(/\S+) \(0x', done.stdout)))
 
 
@@ -124,20 +124,20 @@ def initramfs(build, kernel, path):
     for source, target in files.items():
         put(root, source, target)
     with open(path, 'wb') as out:
-        subprocess.run('find . | cpio --quiet -o -H newc', shell=True, cwd=root, check=True, stdout=out, timeout=120)
+        subprocess.run('find . | cpio --quiet -o -H newc', shell=True, cwd=root, check=True, stdout=out, timeout=300)
     shutil.rmtree(root)
 
 
 # -- commands in the guest
 
 
-def connect(port, seconds=30):
+def connect(port, seconds=300):
     made = socket.create_connection(('127.0.0.1', port), timeout=seconds)
     made.settimeout(None)
     return made
 
 
-def say(script, seconds=60):
+def say(script, seconds=700):
     """Run a script in the guest, from the switch's namespace. Returns its output."""
     with connect(SHELL) as made:
         made.settimeout(seconds)
@@ -324,7 +324,7 @@ class Guest(Rack):
                 raise RackError('%s\n%s' % (message, self.guest.output))
             time.sleep(0.02)
 
-    def shell(self, script, seconds=120):
+    def shell(self, script, seconds=700):
         with self.inside('sw'):
             return say(script, seconds).decode()
 
@@ -351,7 +351,7 @@ class Guest(Rack):
 
     def qmp(self, command, **arguments):
         with socket.socket(socket.AF_UNIX) as made:
-            made.settimeout(60)
+            made.settimeout(300)
             made.connect(os.path.join(self.folder, 'qmp'))
             with made.makefile('rw') as stream:
                 stream.readline()

@@ -105,7 +105,7 @@ def disturbed(kind, disturb, mend=None):
         raise Skip('needs two kinds of cards')
     beside = list(ALL[:2] if victim > 1 else ALL[-2:])
     others = [host for host in ALL if host not in beside]
-    jobs = [job(1, len(others), first=others[0], policy='partial', dead_after_ms=1000, timeout_ms=100),
+    jobs = [job(1, len(others), first=others[0], policy='partial', dead_after_ms=2000, timeout_ms=100),
             job(2, 2, first=beside[0])]
     with Running(ALL, jobs) as rack:
         runs = start(rack, 1, others, '-b', '256k', '-e', '256k', '-n', 100000, '-w', 0, '-d', 'int32', '--partial', 'as-is')

@@ -36,7 +36,7 @@ def refused(rack, pattern, hosts=(0,), **changes):
     rack.use(hosts, [job(1, len(hosts), first=hosts[0])], changes=changes)
     path = os.path.join(rack.folder, 'refused.json')
     rack.put_file(path, json.dumps(rack.config()))
-    said = rack.shell('timeout 60 weir-switch -c %s 2>&1; echo status $?' % path)
+    said = rack.shell('timeout 600 weir-switch -c %s 2>&1; echo status $?' % path)
     check(re.search(pattern, said), '%s: not in: %s', pattern, said)
     check(re.search('^status [12]$', said, re.M), '%s', said)
 
