@@ -198,6 +198,9 @@ struct weir {
 	bool told; /* it is readable */
 	uint64_t hot_until; /* ns: callers drive; until then the progress thread stays away */
 	uint64_t drove_at; /* ns: the last pass over the sockets */
+	uint64_t due_at; /* ns: when the next one was due */
+	uint64_t
+		resumed_at; /* ns: the last pass that came late, because the process or machine was stopped */
 	uint64_t tested_at; /* ns: the last that a test made */
 	bool left_alone; /* the last nonblocking call was not soon followed by a wait or a test */
 	bool closing, rejoining;

@@ -85,12 +85,15 @@ query_due(struct weir *weir)
 
 /* ---- driving ---- */
 
-/* When the switch has answered last, while an operation is under way. */
+#define STOPPED_NS (1000 * WEIR_NS_PER_MS)
+
+/* When the switch has answered last, while an operation is under way. A stopped process has not asked it. */
 static uint64_t
 silent_since(const struct weir *weir)
 {
 	uint64_t since = weir->progressed;
 
+	since = weir->resumed_at > since ? weir->resumed_at : since;
 	since = weir->h.heard_at > since ? weir->h.heard_at : since;
 	return weir->h.join_heard_at > since ? weir->h.join_heard_at : since;
 }
@@ -111,7 +114,7 @@ too_late(struct weir *weir, uint64_t now)
 	return true;
 }
 
-/* The next deadline; UINT64_MAX: none. */
+/* The next deadline, which is noted; UINT64_MAX: none. */
 static uint64_t
 next_due(struct weir *weir)
 {
@@ -130,13 +133,28 @@ next_due(struct weir *weir)
 		at = query_due(weir);
 		due = at < due ? at : due;
 	}
+	weir->due_at = due;
 	return due;
+}
+
+/* A pass that comes so late: the process, or its machine, was stopped. That time counts in no timeout. */
+static void
+skip_stop(struct weir *weir, uint64_t now)
+{
+	uint64_t since = weir->due_at > weir->drove_at ? weir->due_at : weir->drove_at;
+
+	since = weir->progressed > since ? weir->progressed : since; /* a call after a pause */
+	if (since >= now || now - since < STOPPED_NS)
+		return;
+	weir->resumed_at = now;
+	weir->progressed += now - since;
 }
 
 /* Handle timeouts and repetitions. */
 static void
 take_time(struct weir *weir, uint64_t now)
 {
+	skip_stop(weir, now);
 	weir->drove_at = now;
 	weir_keepalive(weir, now);
 	if (weir_unexpected_due(weir) != UINT64_MAX) {

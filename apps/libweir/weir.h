@@ -130,7 +130,7 @@ struct weir_config {
 	unsigned int join_timeout_ms; /* 0: 30000 */
 	unsigned int contact_timeout_ms; /* of the first answer of the control API, within
 					join_timeout_ms; 0: join_timeout_ms */
-	unsigned int op_timeout_ms; /* without a completed block; 0: 30000 */
+	unsigned int op_timeout_ms; /* running, without a completed block; 0: 30000 */
 	unsigned int
 		silence_timeout_ms; /* of an operation, without any answer of the switch, not even that it
 					waits for other sources; 0: op_timeout_ms */

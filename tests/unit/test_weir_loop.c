@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -333,6 +334,59 @@ Test(weir_loop, silence_is_no_answer_at_all, .timeout = 90)
 	cr_expect_eq(weir_wait(&requests[0]), -ETIMEDOUT);
 	cr_expect_not_null(strstr(weir_last_error(handles[0]), "has not answered source 0"), "%s",
 		weir_last_error(handles[0]));
+	weir_close(handles[0]);
+	weir_close(handles[1]);
+	fake_switch_stop(fakes[0], NULL);
+}
+
+/* Stop this process for some seconds, with the fake switch in it. */
+static void
+pause_process(unsigned int seconds)
+{
+	pid_t parent = getpid(), child = fork();
+	int status;
+
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		kill(parent, SIGSTOP);
+		sleep(seconds);
+		_exit(kill(parent, SIGCONT) != 0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+}
+
+/* As on a machine that was suspended. */
+Test(weir_loop, a_stopped_process_takes_nobody_for_dead, .timeout = 90)
+{
+	struct weir_config c;
+	bool done = false;
+	int32_t one = 1, sum[2];
+
+	start_switch(0, 2, 200);
+	for (unsigned int source = 0; source < 2; source++) {
+		c = config(0, source);
+		c.silence_timeout_ms = 2500;
+		c.op_timeout_ms = 7000;
+		cr_assert_eq(weir_iopen(&c, &handles[source]), 0);
+	}
+	await_open(handles[0]);
+	await_open(handles[1]);
+	cr_assert_eq(weir_iallreduce(handles[0], &one, &sum[0], 1, WEIR_DTYPE_INT32, WEIR_OP_SUM,
+			     &requests[0]),
+		0);
+	cr_assert_eq(weir_wait_for(&requests[0], 1500, &done), 0);
+	pause_process(8);
+	cr_expect_eq(
+		weir_wait_for(&requests[0], 1500, &done), 0, "%s", weir_last_error(handles[0]));
+	cr_expect_not(done);
+	cr_assert_eq(weir_iallreduce(handles[1], &one, &sum[1], 1, WEIR_DTYPE_INT32, WEIR_OP_SUM,
+			     &requests[1]),
+		0);
+	cr_expect_eq(weir_wait(&requests[0]), 0, "%s", weir_last_error(handles[0]));
+	cr_expect_eq(weir_wait(&requests[1]), 0, "%s", weir_last_error(handles[1]));
+	cr_expect_eq(sum[0], 2);
+	cr_expect_eq(sum[1], 2);
 	weir_close(handles[0]);
 	weir_close(handles[1]);
 	fake_switch_stop(fakes[0], NULL);
