@@ -367,47 +367,45 @@ interface_of(struct in_addr address, char name[IF_NAMESIZE])
 	freeifaddrs(all);
 }
 
-/*
- * Warn if this host's MTU towards the switch is larger than the switch's, which drops frames that are longer, or too
- * small for a block, which then fails with -EMSGSIZE.
- */
-static void
+/* 0; or -EMSGSIZE: this host's MTU towards the switch, which is noted, is too small for the job's blocks. Warn if it is larger
+ * than the switch's, which drops longer frames. */
+static int
 check_mtu(struct weir_handle *h, const struct weir_member *member)
 {
 	int fd, code, mtu = 0;
 	socklen_t size = sizeof(mtu);
 	char text[TEXT_MAX], name[IF_NAMESIZE];
 
+	h->mtu = 0;
 	/* Others do not use the kernel's interfaces. */
 	if (weir_transport_find(&code, text, sizeof(text)) != &weir_transport_udp)
-		return;
+		return 0;
 	fd = connect_udp(h->own.sin_addr, member->address);
 	if (fd < 0)
-		return;
+		return 0;
 	if (getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &size) < 0)
 		mtu = 0;
 	close(fd);
 	if (mtu <= 0)
-		return;
-	if (mtu >= member->datagram_bytes && (member->mtu == 0 || mtu <= member->mtu))
-		return;
+		return 0;
+	h->mtu = (unsigned int)mtu;
 	interface_of(h->own.sin_addr, name);
-	if (mtu < member->datagram_bytes) {
-		snprintf(text, sizeof(text),
+	if (h->mtu < member->datagram_bytes)
+		return weir_error_set(h, -EMSGSIZE,
 			"%s: its blocks make datagrams of %u bytes, and this host's interface %s "
-			"has MTU %d: ip link set dev %s mtu %u",
-			h->job_text, member->datagram_bytes, name, mtu, name,
+			"has MTU %u: ip link set dev %s mtu %u, or lower the job's `elements`",
+			h->job_text, member->datagram_bytes, name, h->mtu, name,
 			member->mtu > member->datagram_bytes ? member->mtu
 							     : member->datagram_bytes);
-		weir_warn(h, text);
-	} else {
+	if (member->mtu != 0 && h->mtu > member->mtu) {
 		snprintf(text, sizeof(text),
-			"this host's interface %s has MTU %d, and the switch's links have MTU %u: "
+			"this host's interface %s has MTU %u, and the switch's links have MTU %u: "
 			"the switch drops larger packets; ip link set dev %s mtu %u, or raise the "
 			"switch's MTU",
-			name, mtu, member->mtu, name, member->mtu);
+			name, h->mtu, member->mtu, name, member->mtu);
 		weir_warn(h, text);
 	}
+	return 0;
 }
 
 /* Apply the answer to the join. */
@@ -456,7 +454,7 @@ say_join(struct weir_handle *h, struct weir_connection *connection, uint64_t dea
 	else
 		code = become(h, &member);
 	if (code == 0)
-		check_mtu(h, &member);
+		code = check_mtu(h, &member);
 	OPENSSL_cleanse(&member, sizeof(member));
 	return code;
 }

@@ -56,6 +56,7 @@ struct weir_handle {
 	pid_t process; /* that opened it */
 	struct sockaddr_in switch_base, switch_ext, own;
 	uint8_t job, source;
+	unsigned int mtu; /* of the interface towards the switch; 0: unknown */
 	char job_text[96]; /* for people: `job 2`, or `job "ring" (2)` where its name is known */
 	const char *noun; /* for people: what `source` is to them, "source" or "rank" */
 	bool base_form;

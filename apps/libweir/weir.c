@@ -552,3 +552,9 @@ weir_elements(const struct weir *weir, enum weir_dtype dtype)
 
 	return elements == 0 ? weir->h.elements : elements;
 }
+
+unsigned int
+weir_mtu(const struct weir *weir)
+{
+	return weir->h.mtu;
+}

@@ -219,6 +219,7 @@ struct weir;
  *   -ENOENT      there is no such job, and create is not set
  *   -ECONNABORTED  another member left the job before it began; the text names its rank
  *   -EADDRINUSE  another living host has this rank
+ *   -EMSGSIZE    the job's blocks do not fit the MTU of this host's interface
  *   -ENOSPC      the switch has no memory for the job; -EDQUOT: the tenant's quota is used up
  *   -EBUSY       the switch is too busy, or the tenant asks too often, until the end of join_timeout_ms
  *   -EPROTO      also: the address is not a control API, or TLS does not trust it; or the job has another
@@ -554,6 +555,9 @@ WEIR_API enum weir_op weir_job_op(const struct weir *weir);
  * it (at least 1), because the switch sizes its buffers for 4 bytes an element.
  */
 WEIR_API unsigned int weir_elements(const struct weir *weir, enum weir_dtype dtype);
+
+/* MTU of this host's interface towards the switch, at the join; 0: unknown, as without control or over dpdk. */
+WEIR_API unsigned int weir_mtu(const struct weir *weir);
 
 #ifdef __cplusplus
 }

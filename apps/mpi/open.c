@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <limits.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -73,7 +71,6 @@ struct opening {
 	struct offload_comm *offered; /* what this rank keeps */
 	struct weir_request *trial;
 	int64_t offer[OFFERS], offers[OFFERS];
-	int mtu; /* towards the switch; 0: not known */
 	int created; /* of comm->local */
 	uint64_t local_since, local_seen; /* seconds */
 	bool has_warned; /* of local_since */
@@ -224,36 +221,6 @@ warn(void *context, const char *text)
 	say(atomic_exchange(&warned, true) ? 1 : 0, "%s", text);
 }
 
-/* Of this host's interface towards the switch; 0: not known, or the transport is not the kernel's. */
-static int
-mtu_to(const char *url)
-{
-	const char *transport = secure_getenv("WEIR_TRANSPORT"), *host = strstr(url, "://");
-	/* A name would have to be looked up, and no call may wait for that. */
-	const struct addrinfo hints = {
-		.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST};
-	struct addrinfo *found = NULL;
-	char name[256];
-	int fd, mtu = 0;
-	socklen_t size = sizeof(mtu);
-
-	if (host == NULL || (transport != NULL && strcmp(transport, "udp") != 0))
-		return 0;
-	host += 3;
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(host, ":/"), host);
-	if (getaddrinfo(name, "9", &hints, &found) != 0)
-		return 0;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 &&
-		(connect(fd, found->ai_addr, found->ai_addrlen) < 0 ||
-			getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &size) < 0))
-		mtu = 0;
-	if (fd >= 0)
-		close(fd);
-	freeaddrinfo(found);
-	return mtu;
-}
-
 /* One host has a smaller MTU than others, which makes the packets of all of them smaller: it says so, once. */
 static void
 say_mtu(const struct opening *opening)
@@ -306,7 +273,6 @@ join(struct opening *opening)
 	if (invitation->exists)
 		config.control = settings.switch_address; /* adopted, if it had none */
 	pthread_mutex_unlock(&adopting);
-	opening->mtu = mtu_to(config.control);
 	opening->join_until = now_s() + config.join_timeout_ms / 1000;
 	return weir_iopen(&config, &comm->weir);
 }
@@ -326,11 +292,12 @@ vote(struct opening *opening, int code)
 	struct offload_comm *comm = opening->comm;
 
 	if (code == 0) {
+		int mtu = (int)weir_mtu(comm->weir);
+
 		opening->vote[VOTE_ELEMENTS] = (int)weir_elements(comm->weir, WEIR_DTYPE_UINT32);
-		if (opening->mtu > 0) {
-			opening->vote[VOTE_MTU] =
-				opening->mtu * WEIR_SOURCES_MAX + comm->layout.host;
-			opening->vote[VOTE_MTU_NEGATIVE] = -opening->mtu;
+		if (mtu > 0) {
+			opening->vote[VOTE_MTU] = mtu * WEIR_SOURCES_MAX + comm->layout.host;
+			opening->vote[VOTE_MTU_NEGATIVE] = -mtu;
 		}
 		return;
 	}

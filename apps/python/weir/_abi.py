@@ -226,4 +226,5 @@ FUNCTIONS = {
     'weir_job_dtype': (c_int, [c_void_p]),
     'weir_job_op': (c_int, [c_void_p]),
     'weir_elements': (c_uint, [c_void_p, c_int]),
+    'weir_mtu': (c_uint, [c_void_p]),
 }
