@@ -3,9 +3,11 @@
 """The test runner sees every way in which a test can fail, also the quiet ones."""
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAP = "printf 'ok 1 - a\\nok 2 - b\\n1..2\\n'"
@@ -36,6 +38,8 @@ TRIES = [
     ('a TAP file without cases, status 0', 'echo 1..0 >$TAP', 'args: @TAP@', r'0 passed, 1 failed$'),
     ('a sanitizer report after the TAP file', TAP + '>$TAP; exit 1', 'args: @TAP@',
      r'2 passed, 1 failed$'),
+    ('a test that can wait', TAP + '; cd "$(dirname $0)"; [ ! -e wait ] || { touch waits; exec sleep 300; }',
+     "protocol: 'tap', is_parallel: false, priority: -1", r'2 passed, 0 failed$'),
 ]
 
 
@@ -55,6 +59,18 @@ def build_project(root):
         file.write(project)
     subprocess.run(['meson', 'setup', build, root], check=True, stdout=subprocess.DEVNULL)
     return build
+
+
+def interrupt(build, root):
+    """What it prints when it is interrupted in the last of TRIES, after the first."""
+    with open(os.path.join(root, 'wait'), 'w'):
+        pass
+    process = subprocess.Popen([os.path.join(HERE, '..', 'run'), build, 's1', 's%d' % len(TRIES)], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    while not os.path.exists(os.path.join(root, 'waits')):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    return process.communicate()[0].splitlines(), process.returncode
 
 
 def run(build, *suites):
@@ -93,6 +109,9 @@ def main():
         lines, status = run(build, 's1', 's2')
         tell('without failures the exit status is 0', status == 0 and lines[-1] == '3 passed, 0 failed', lines)
         tell('nothing is skipped', '== skipped' not in lines, lines)
+        lines, status = interrupt(build, root)
+        tell('what has ended when it is interrupted is told', status == 1 and lines[-1] == '4 passed, 1 failed'
+             and lines[lines.index('== summary') - 1].startswith('== interrupted'), lines)
         os.unlink(os.path.join(root, 't1'))
         lines, status = run(build, 's1')
         tell('a missing program', status == 1 and lines[-1] == '0 passed, 1 failed', lines)
