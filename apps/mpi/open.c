@@ -226,15 +226,15 @@ static void
 say_mtu(const struct opening *opening)
 {
 	const struct offload_comm *comm = opening->comm;
-	int least = opening->votes[VOTE_MTU] / WEIR_SOURCES_MAX,
-	    most = -opening->votes[VOTE_MTU_NEGATIVE];
+	int smallest = opening->votes[VOTE_MTU] / WEIR_SOURCES_MAX,
+	    largest = -opening->votes[VOTE_MTU_NEGATIVE];
 	int bytes = 4 * (int)comm->elements;
 	static _Atomic bool said;
 	char name[MPI_MAX_PROCESSOR_NAME + 1] = "";
 	int length;
 
-	if (opening->vote[VOTE_MTU] != opening->votes[VOTE_MTU] || least >= most || bytes > least ||
-		bytes + MTU_SLACK < least || atomic_exchange(&said, true))
+	if (opening->vote[VOTE_MTU] != opening->votes[VOTE_MTU] || smallest >= largest ||
+		bytes > smallest || bytes + MTU_SLACK < smallest || atomic_exchange(&said, true))
 		return;
 	PMPI_Get_processor_name(name, &length);
 	say(0,
@@ -242,7 +242,8 @@ say_mtu(const struct opening *opening)
 		"have up to "
 		"%d. So the packets of job %s carry %d bytes, on all hosts: raise the MTU of this "
 		"host's interface, and of its link at the switch, to %d",
-		comm->name, comm->size, name, comm->rank, least, most, comm->job, bytes, most);
+		comm->name, comm->size, name, comm->rank, smallest, largest, comm->job, bytes,
+		largest);
 }
 
 /* Start to open the handle. Returns what weir_iopen does. */

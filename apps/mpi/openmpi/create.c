@@ -19,11 +19,9 @@
 	X(ompi_comm_nextcid_nb)                                                                    \
 	X(ompi_comm_set)                                                                           \
 	X(opal_uses_threads)
-#pragma weak mca_pml
-#pragma weak ompi_comm_activate_nb
-#pragma weak ompi_comm_nextcid_nb
-#pragma weak ompi_comm_set
-#pragma weak opal_uses_threads
+#define X(name) extern __typeof__(name) name __attribute__((weak));
+INTERNALS(X)
+#undef X
 
 const char *
 coll_weir_missing(void)
