@@ -193,7 +193,7 @@ class Play:
     def to_link(self, what, link):
         """The upper end: below the interface keeps its address, and sees no carrier."""
         namespace, interface = self.stage.place(self.stage.places.links[link][1], link)
-        subprocess.run(['ip', '-n', namespace, 'link', 'set', interface, what[len('link_'):]], check=True, timeout=10)
+        subprocess.run(['ip', '-n', namespace, 'link', 'set', interface, what[len('link_'):]], check=True, timeout=60)
 
     def to_host(self, what, host):
         """Returns whether it found a process."""

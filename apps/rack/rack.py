@@ -69,7 +69,7 @@ def tail(path, lines=25):
         return '    (%s)' % error
 
 
-def command(argv, given='', seconds=30):
+def command(argv, given='', seconds=BUSY_SECONDS):
     """Run a command to its end; given: its input. Returns its output; raises RackError if it fails."""
     done = subprocess.run(argv, input=given, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False, timeout=seconds)
@@ -116,7 +116,7 @@ def sweep():
             if not abandoned(name):
                 continue
             if folder == NETNS:
-                subprocess.run(['ip', 'netns', 'del', name], check=False, timeout=30,
+                subprocess.run(['ip', 'netns', 'del', name], check=False, timeout=BUSY_SECONDS,
                                stderr=subprocess.DEVNULL)
             elif folder == SOCKETS:
                 remove(os.path.join(folder, name))
@@ -629,7 +629,7 @@ class Rack:
             for process in self.processes:
                 with contextlib.suppress(RackError):
                     process.kill()
-            subprocess.run(['ip', '-force', '-batch', '-'], text=True, check=False, timeout=30,
+            subprocess.run(['ip', '-force', '-batch', '-'], text=True, check=False, timeout=BUSY_SECONDS,
                            input=''.join('netns del %s\n' % self.namespace(p)
                                          for p in self.places()
                                          if os.path.exists(os.path.join(NETNS,

@@ -57,7 +57,7 @@ ctrl_running_create(
 	r->config = config;
 	r->ppe = ppe;
 	r->engine = &ctrl_engine_ppe;
-	r->started = ctrl_monotonic();
+	r->started = r->ticked = ctrl_monotonic();
 	r->started_at = ctrl_unix_time();
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {
 		struct ctrl_job *job = ctrl_job_new(&config->job[i]);

@@ -100,6 +100,8 @@ struct ctrl_running {
 	struct ppe *ppe; /* not owned */
 	double started; /* CLOCK_MONOTONIC, s */
 	double started_at; /* Unix time, s */
+	double ticked; /* the last tick, of which one is due each second */
+	double resumed; /* the last that came late: the switch or its machine was stopped */
 	bool ready; /* packets flow; set by the owner of the loop */
 	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
 	struct ctrl_job *leaving; /* deleted jobs whose last results are on their way: "draining" */

@@ -447,7 +447,7 @@ def mistakes():
         weir._library.library.cache_clear()
         weir._torch_job._switch.clear()
         told = raises(variables, lambda: dist.init_process_group('weir', store=dist.PrefixStore('%d' % number, store), rank=rank,
-                                                                 world_size=size, timeout=timedelta(seconds=30)), weir.torch.Failure)
+                                                                 world_size=size, timeout=timedelta(seconds=120)), weir.torch.Failure)
         check(text in told and not dist.is_initialized(), '%s: %s', variables, told)
         os.environ.clear()
         os.environ.update(before)
@@ -656,7 +656,7 @@ def raises(what, call, kind=(RuntimeError, ValueError)):
 def killed():
     """A rank dies: every form of waiting gets an error with libweir's text."""
     rank, size = init()
-    group = dist.new_group(timeout=timedelta(seconds=5))
+    group = dist.new_group(timeout=timedelta(seconds=15))
     averaged = DistributedDataParallel(torch.nn.Linear(3, 3), process_group=group)
     dist.all_reduce(data(rank), group=group)
     if rank == 3:

@@ -28,7 +28,7 @@ def cables(count):
             ip('link show %s' % switch, 'link show %s' % host)  # they are back
     finally:
         for switch, _ in names:
-            subprocess.run(['ip', 'link', 'del', switch], check=False, stderr=subprocess.DEVNULL, timeout=30)
+            subprocess.run(['ip', 'link', 'del', switch], check=False, stderr=subprocess.DEVNULL, timeout=300)
 
 
 def run(*arguments, status=0):

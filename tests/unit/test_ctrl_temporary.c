@@ -158,6 +158,27 @@ Test(ctrl_temporary, ends_when_its_members_expire)
 	expect_in_step();
 }
 
+/* As on a machine that was suspended. */
+Test(ctrl_temporary, a_switch_that_was_stopped_expires_no_member)
+{
+	struct ctrl_job_spec spec = temporary("t"), empty = temporary("empty");
+	struct ctrl_job *job;
+
+	spec.member_address = HOST;
+	job = make(&spec);
+	make(&empty)->began -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	job->member[0].seen -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	running->ticked -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	ctrl_jobs_tick(running);
+	ctrl_jobs_tick(running);
+	cr_assert_eq(job->member[0].state, CTRL_MEMBER_JOINED);
+	cr_assert_not_null(ctrl_running_find_job(running, "empty"));
+	running->resumed -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	ctrl_jobs_tick(running);
+	cr_assert_null(ctrl_running_find_job(running, "t"));
+	expect_in_step();
+}
+
 Test(ctrl_temporary, nobody_comes)
 {
 	struct ctrl_job_spec spec = temporary("t"), stays = temporary("stays");

@@ -21,7 +21,7 @@ def read(name):
 
 def output(*argv):
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=20, check=False)
+                          timeout=300, check=False)
     assert done.returncode == 0, (argv, done.stdout)
     return done.stdout
 

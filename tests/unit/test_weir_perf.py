@@ -27,7 +27,7 @@ def switch(*options):
         yield words[1:3]
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=300)
 
 
 def start(ports, folder, rank, *options):
@@ -46,7 +46,7 @@ def run(ports, ranks, *options, each=None, status=0):
     with tempfile.TemporaryDirectory(prefix='weir-perf-') as folder:
         runs = [start(ports, folder, r, *options, *(each[r] if each else ())) for r in range(ranks)]
         try:
-            ends = [r.communicate(timeout=60) for r in runs]
+            ends = [r.communicate(timeout=300) for r in runs]
         finally:
             for r in runs:
                 if r.poll() is None:
@@ -176,7 +176,7 @@ def a_straggler_is_told():
             with tempfile.TemporaryDirectory() as folder:
                 runs = [start(ports, folder, 0, '-C', 'barrier', '-n', 5, '-w', 0),
                         start(ports, folder, 1, '-C', 'barrier', '-n', 6, '-w', 0, '--partial', how)]
-                ends = [r.communicate(timeout=30) for r in runs]
+                ends = [r.communicate(timeout=300) for r in runs]
         assert runs[0].returncode == 0 and runs[1].returncode == status, ends
         assert 'partial' in ends[1][1], ends
 
@@ -193,7 +193,7 @@ def failures():
                     ['--deterministic'], ['--source-key']):
         end = subprocess.run([PERF, '--switch', '127.0.0.1', '--address', '127.0.0.1', '--source', '0']
                              + options if options else [PERF], capture_output=True, text=True,
-                             timeout=10, check=False)
+                             timeout=300, check=False)
         assert end.returncode == 2 and end.stderr.startswith('weir-perf: '), (options, end)
     with tempfile.TemporaryDirectory(prefix='weir-perf-') as folder:
         name = os.path.join(folder, 'key')
@@ -203,14 +203,14 @@ def failures():
             if text is not None:
                 with open(name, 'w') as file:
                     file.write(text)
-            end = subprocess.run([PERF, '--key-file', name], capture_output=True, text=True, timeout=10,
+            end = subprocess.run([PERF, '--key-file', name], capture_output=True, text=True, timeout=300,
                                  check=False)
             assert end.returncode == 2 and name in end.stderr and wanted in end.stderr, end
             assert 'abab' not in end.stderr, end
-        end = subprocess.run([PERF, '--key-file', folder], capture_output=True, text=True, timeout=10,
+        end = subprocess.run([PERF, '--key-file', folder], capture_output=True, text=True, timeout=300,
                              check=False)
         assert end.returncode == 2 and 'Is a directory' in end.stderr, end
-    assert '--shapes' in subprocess.run([PERF, '--help'], capture_output=True, text=True, timeout=10,
+    assert '--shapes' in subprocess.run([PERF, '--help'], capture_output=True, text=True, timeout=300,
                                         check=True).stdout
 
 
