@@ -212,7 +212,7 @@ run_batch(struct ppe_worker *worker)
 		if (!finish_threads(worker))
 			return;
 		left = worker->batched(
-			worker, worker->state[worker->recogniser], packets, n, &followers);
+			worker, worker->state[worker->recognizer], packets, n, &followers);
 		worker->count.worker.batched += n - left - (worker->count.worker.hops_out - hops);
 		worker->backlog_tail = (uint16_t)(worker->backlog_head + left);
 		if (followers == 0 || (pass > 0 && left == n) ||

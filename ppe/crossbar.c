@@ -165,7 +165,7 @@ take(struct ppe_worker *worker, void *entry, bool *raw)
 		worker->count.worker.hops_in++;
 		*raw = true;
 		if (unlikely(!worker->hopped(
-			    worker->state[worker->recogniser], packet, packet->hash.usr))) {
+			    worker->state[worker->recognizer], packet, packet->hash.usr))) {
 			worker->count.drops[PPE_DROP_UNKNOWN_JOB]++;
 			rte_pktmbuf_free(packet);
 			return true;

@@ -110,9 +110,9 @@ static inline bool
 dispatch_start(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_mbuf *packet)
 {
 	thread->ordered = 0;
-	if (likely(worker->recognise != NULL &&
-		    worker->recognise(worker, worker->state[worker->recogniser], thread, packet)))
-		thread->program = worker->recogniser;
+	if (likely(worker->recognize != NULL &&
+		    worker->recognize(worker, worker->state[worker->recognizer], thread, packet)))
+		thread->program = worker->recognizer;
 	else if (!dispatch_match(worker, thread, packet))
 		return false;
 	worker->count.worker.threads_started++;

@@ -9,7 +9,6 @@
 #include "ppe/guard_fast.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/program_fast.h"
-#include "ppe/programs/programs.h"
 
 /* A bound address. */
 struct binding {
@@ -192,6 +191,18 @@ guard_unbind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint)
 	remove_user(worker->guard, IP_KEY | endpoint->ip);
 }
 
+static bool
+seen_elsewhere(const struct ppe_worker *worker, const uint8_t *mac, uint64_t ports)
+{
+	const struct ppe *ppe = worker->ppe;
+
+	for (unsigned int p = 0; p < ppe->nb_programs; p++)
+		if (ppe->program[p]->seen_elsewhere != NULL &&
+			ppe->program[p]->seen_elsewhere(worker->state[p], mac, ports, worker->now))
+			return true;
+	return false;
+}
+
 bool
 guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *former,
 	const struct pktbuf_endpoint *endpoint, uint8_t job)
@@ -207,8 +218,8 @@ guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *former,
 	/* What is bound stays so: a host that moves keeps its address, and hosts that share one go on. */
 	mac_ports = binding != NULL && (is_own || binding->ports == ANY_PORT)
 		? (binding->ports == ANY_PORT ? ANY_PORT : ports)
-		: forward_seen_elsewhere(worker, endpoint->mac, ports) ? ANY_PORT
-								       : ports;
+		: seen_elsewhere(worker, endpoint->mac, ports) ? ANY_PORT
+							       : ports;
 	if (former != NULL)
 		guard_unbind(worker, former);
 	if (add_user(worker, mac, endpoint->ip, mac_ports, job)) {
@@ -323,7 +334,7 @@ holds(struct ppe_worker *worker, uint8_t program, struct binding *binding)
 		return false;
 	if (binding->asked != 0 && worker->now - binding->asked < rte_get_tsc_hz())
 		return true;
-	if (binding->asks == GUARD_ASKS && collective_heard(worker, binding->ip, GUARD_ASKS))
+	if (binding->asks == GUARD_ASKS && ppe_source_heard(worker, binding->ip, GUARD_ASKS))
 		binding->asks = 0;
 	binding->asks++;
 	binding->asked = worker->now;

@@ -14,7 +14,6 @@
 #include <rte_malloc.h>
 
 #include "ppe/ppe_priv.h"
-#include "ppe/programs/programs.h"
 
 #define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
 
@@ -52,7 +51,7 @@ destroy_shards(struct ppe *ppe, struct ppe_job_shards *shards, struct ppe_progra
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
 			if (shards->of[w][p] != NULL)
-				ppe->program[p]->job_destroy(shards->of[w][p], leaks);
+				ppe->program[p]->jobs->destroy(shards->of[w][p], leaks);
 	forget(shards, sizeof(*shards));
 }
 
@@ -69,8 +68,8 @@ create_shards(struct ppe *ppe, const struct ppe_job *job, struct ppe_job_shards 
 
 		setup.serial = serial;
 		for (unsigned int p = 0; rc == 0 && p < ppe->nb_programs; p++)
-			if (ppe->program[p]->job_create != NULL)
-				rc = ppe->program[p]->job_create(
+			if (ppe->program[p]->jobs != NULL)
+				rc = ppe->program[p]->jobs->create(
 					&setup, ppe->worker[w]->state[p], job, &shards->of[w][p]);
 	}
 	if (rc == 0) {
@@ -164,8 +163,8 @@ tell_programs(struct ppe_worker *worker, const struct ppe_job_table *old,
 		const struct ppe_job_shards *after = table == NULL ? NULL : table->shards[id];
 
 		for (unsigned int p = 0; before != after && p < ppe->nb_programs; p++)
-			if (ppe->program[p]->job_take != NULL)
-				ppe->program[p]->job_take(worker->state[p], (uint8_t)id,
+			if (ppe->program[p]->jobs != NULL)
+				ppe->program[p]->jobs->take(worker->state[p], (uint8_t)id,
 					after == NULL ? NULL : after->of[worker->id][p]);
 	}
 }
@@ -179,8 +178,8 @@ ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 	worker->table = table;
 	worker->jobs = &table->jobs;
 	for (unsigned int p = 0; p < ppe->nb_programs; p++)
-		if (ppe->program[p]->jobs_taken != NULL)
-			ppe->program[p]->jobs_taken(worker->state[p]);
+		if (ppe->program[p]->jobs != NULL)
+			ppe->program[p]->jobs->taken(worker->state[p]);
 	/* Release: the worker is done with the former table. */
 	__atomic_store_n(&worker->taken, table, __ATOMIC_RELEASE);
 }
@@ -241,9 +240,9 @@ note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 		for (unsigned int p = 0; p < ppe->nb_programs; p++) {
 			struct ppe_job_stats stats = {0};
 
-			if (shards->of[w][p] == NULL || ppe->program[p]->job_stats == NULL)
+			if (shards->of[w][p] == NULL || ppe->program[p]->jobs->stats == NULL)
 				continue;
-			ppe->program[p]->job_stats(shards->of[w][p], &stats);
+			ppe->program[p]->jobs->stats(shards->of[w][p], &stats);
 			if (stats.generation != 0 &&
 				(*last == 0 || (int16_t)(stats.generation - *last) > 0))
 				*last = stats.generation;
@@ -342,7 +341,7 @@ idle(const struct ppe *ppe, const struct ppe_job_shards *shards)
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
 			if (shards->of[w][p] != NULL &&
-				!ppe->program[p]->job_idle(shards->of[w][p]))
+				!ppe->program[p]->jobs->idle(shards->of[w][p]))
 				return false;
 	return true;
 }
@@ -429,11 +428,15 @@ ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks)
 }
 
 void
-ppe_job_memory(const struct ppe_job *job, unsigned int workers, struct ppe_memory *memory)
+ppe_job_memory(
+	const struct ppe_config *config, const struct ppe_job *job, struct ppe_memory *memory)
 {
 	memset(memory, 0, sizeof(*memory));
-	for (unsigned int w = 0; w < workers; w++)
-		collective_job_memory(job, w, workers, memory);
+	for (const struct ppe_program *const *p = config->programs; *p != NULL; p++)
+		for (unsigned int w = 0;
+			w < config->workers && (*p)->jobs != NULL && (*p)->jobs->memory != NULL;
+			w++)
+			(*p)->jobs->memory(job, w, config->workers, memory);
 	memory->block_tables += sizeof(struct ppe_job_shards) + sizeof(struct ppe_job);
 	memory->total = memory->data_memory + memory->block_tables;
 }
@@ -443,20 +446,57 @@ ppe_job_room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *
 {
 	struct ppe_memory memory;
 
-	ppe_job_memory(job, ppe->config.workers, &memory);
+	ppe_job_memory(&ppe->config, job, &memory);
 	*room = (struct ppe_room){.memory_needed = memory.total, .records_free = UINT32_MAX};
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
-		uint32_t records = 2 * ppe_job_residues(job, w, ppe->config.workers);
 		struct rte_malloc_socket_stats heap;
 
-		room->records_needed = RTE_MAX(room->records_needed, records);
+		for (unsigned int p = 0; p < ppe->nb_programs; p++)
+			if (ppe->program[p]->jobs != NULL && ppe->program[p]->jobs->room != NULL)
+				ppe->program[p]->jobs->room(ppe->worker[w]->state[p], job, w,
+					ppe->config.workers, room);
 		if (rte_malloc_get_socket_stats(
 			    (int)rte_lcore_to_socket_id(ppe->lcore[w]), &heap) != 0)
 			continue;
 		room->memory_free = RTE_MAX(room->memory_free, (uint64_t)heap.greatest_free_size);
 		room->memory_left = RTE_MAX(room->memory_left, (uint64_t)heap.heap_freesz_bytes);
 	}
-	collective_room(ppe, room);
+}
+
+static bool
+source_heard(const struct ppe_worker *worker, const struct ppe_job_shards *shards, uint8_t source,
+	uint32_t seconds)
+{
+	const struct ppe *ppe = worker->ppe;
+
+	for (unsigned int w = 0; w < worker->workers; w++)
+		for (unsigned int p = 0; p < ppe->nb_programs; p++)
+			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->heard != NULL &&
+				ppe->program[p]->jobs->heard(
+					shards->of[w][p], source, worker->now, seconds))
+				return true;
+	return false;
+}
+
+bool
+ppe_source_heard(const struct ppe_worker *worker, uint32_t address, uint32_t seconds)
+{
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		const struct ppe_job_shards *shards = worker->table->shards[id];
+		const struct ppe_job *job = worker->jobs->by_id[id];
+
+		if (job == NULL || shards == NULL)
+			continue;
+		/* Where a parent is, the configuration says. */
+		for (unsigned int p = 0; p < job->nb_parents; p++)
+			if (job->parent[p].address == address)
+				return true;
+		for (unsigned int s = 0; s < ppe_job_source_end(job); s++)
+			if (ppe_job_has(job, (uint8_t)s) && job->address[s] == address &&
+				source_heard(worker, shards, (uint8_t)s, seconds))
+				return true;
+	}
+	return false;
 }
 
 int
@@ -469,8 +509,8 @@ ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *sta
 		return -ENOENT;
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL && ppe->program[p]->job_stats != NULL)
-				ppe->program[p]->job_stats(shards->of[w][p], stats);
+			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->stats != NULL)
+				ppe->program[p]->jobs->stats(shards->of[w][p], stats);
 	return 0;
 }
 
@@ -486,8 +526,8 @@ ppe_source_stats_read(
 		return -ENOENT;
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL && ppe->program[p]->job_source != NULL)
-				ppe->program[p]->job_source(shards->of[w][p], source, stats);
+			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->source != NULL)
+				ppe->program[p]->jobs->source(shards->of[w][p], source, stats);
 	/* A process that joins again contributes no more; allow for packets in flight. */
 	stats->contested |= stats->joining && stats->heard &&
 		stats->silent_us + CONTESTED_US < stats->joining_us;
@@ -506,8 +546,8 @@ ppe_parent_stats_read(
 		return -ENOENT;
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL && ppe->program[p]->job_parent != NULL)
-				ppe->program[p]->job_parent(shards->of[w][p], parent, stats);
+			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->parent != NULL)
+				ppe->program[p]->jobs->parent(shards->of[w][p], parent, stats);
 	return 0;
 }
 
@@ -546,8 +586,8 @@ ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle_us,
 		return -ENOENT;
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL && ppe->program[p]->job_blocks != NULL)
-				n += ppe->program[p]->job_blocks(shards->of[w][p], open, idle_us,
+			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->blocks != NULL)
+				n += ppe->program[p]->jobs->blocks(shards->of[w][p], open, idle_us,
 					n < max ? &blocks[n] : NULL, n < max ? max - n : 0);
 	return (int)n;
 }

@@ -70,6 +70,9 @@ struct ppe_program;
 
 /* Filled and validated by ctrl; ppe_create checks the numbers again and returns -EINVAL. */
 struct ppe_config {
+	/* NULL-terminated, in order of precedence: the first that matches a packet gets it. ppe/programs/programs.h has
+	 * the built-in ones. */
+	const struct ppe_program *const *programs;
 	uint16_t workers; /* [1, 16] worker lcores: the first `workers` EAL worker lcores */
 	uint16_t threads; /* [1, 64] contexts per worker */
 	uint16_t burst; /* [1, 256] packets per poll of a port queue */
@@ -122,7 +125,8 @@ struct ppe; /* a running switch */
  * Compute what a job of this shape takes on a switch with so many workers, while it exists: its buffers
  * (data_memory), and its tables, keys and places (block_tables). The others are 0. No side effects, no EAL.
  */
-void ppe_job_memory(const struct ppe_job *job, unsigned int workers, struct ppe_memory *memory);
+void ppe_job_memory(
+	const struct ppe_config *config, const struct ppe_job *job, struct ppe_memory *memory);
 
 /* Compute what ppe_create will allocate for this configuration. No side effects, no EAL. */
 void ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
@@ -130,16 +134,11 @@ void ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 
 /*
  * Build the whole switch: pools, ports, crossbar, engines, program state. After EAL init. ports: nb_ports
- * entries, [1, 64], copied. jobs: the first jobs, copied. programs: NULL-terminated, in order of
- * precedence; the first match takes a packet; NULL: the built-in ones. Returns NULL with rte_errno after
+ * entries, [1, 64], copied. jobs: the first jobs, copied. Returns NULL with rte_errno after
  * one log line that says what failed. Nothing stays allocated on error.
  */
 struct ppe *ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *ports,
-	unsigned int nb_ports, const struct ppe_jobs *jobs,
-	const struct ppe_program *const *programs);
-
-/* The built-in programs, NULL-terminated: collective, exception, forward. */
-const struct ppe_program *const *ppe_programs(void);
+	unsigned int nb_ports, const struct ppe_jobs *jobs);
 
 /* Print the topology (ports, queues, owners, rings, pools, programs), a line each, to `out`. */
 void ppe_print(const struct ppe *ppe, FILE *out);

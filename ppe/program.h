@@ -32,8 +32,11 @@
 struct ppe;
 struct ppe_config;
 struct ppe_block_info;
+struct ppe_gauges;
 struct ppe_job_stats;
+struct ppe_memory;
 struct ppe_parent_stats;
+struct ppe_room;
 struct ppe_source_stats;
 struct ppe_stats;
 struct ppe_worker;
@@ -119,14 +122,14 @@ struct ppe_timer {
 struct ppe_setup {
 	struct ppe *ppe;
 	const struct ppe_config *config;
-	const struct ppe_jobs *jobs; /* the first table; NULL in job_create */
+	const struct ppe_jobs *jobs; /* the first table; NULL in jobs->create */
 	struct ppe_worker *worker; /* the worker that the state is for */
 	unsigned int worker_id; /* [0, workers) */
 	unsigned int workers;
 	unsigned int nb_ports;
 	int socket; /* NUMA node for the memory */
 	uint32_t
-		serial; /* job_create: the same for all shards of a job, different for other jobs */
+		serial; /* jobs->create: the same for all shards of a job, different for other jobs */
 };
 
 /* Leaks that a program reports when its state is destroyed; see struct ppe_leaks. */
@@ -142,7 +145,47 @@ struct ppe_segment_name {
 
 #define PPE_SEGMENT_LISTS 5
 
-/* A program. All functions but `first` may be NULL. */
+/*
+ * What a program that has jobs does for them. Jobs come and go while the switch runs. A program's state of a job on one
+ * worker is its shard. It is made before a job table names the job, and destroyed when no table does any more.
+ *
+ * A thread from another worker may belong to a job that this worker no longer has, or does not have yet; segments that are
+ * hopped to compare serials. Threads must end after finitely many segments, because a worker waits for them before it takes
+ * a table. Functions from `memory` on may be NULL.
+ */
+struct ppe_jobs_ops {
+	/* Control thread: make the shard. 0; -ENOMEM, or -ENOSPC when a table of fixed size has no room. Leaves nothing
+	 * behind on error. */
+	int (*create)(const struct ppe_setup *setup, void *state, const struct ppe_job *job,
+		void **shard);
+	/* The worker, between threads, so that no thread sees two: use this shard for job `id` from now on; NULL: the job is
+	 * gone. */
+	void (*take)(void *state, uint8_t id, void *shard);
+	/* The worker, after all take() of a table: some job has changed. */
+	void (*taken)(void *state);
+	/* Control thread, after the worker gave the shard up: does no packet need its memory any more? */
+	bool (*idle)(const void *shard);
+	/* Control thread: free the shard, and report leaks. */
+	void (*destroy)(void *shard, struct ppe_program_leaks *leaks);
+	/* Add what create() allocates for shard [0, shards) to `memory`. No side effects, no EAL. */
+	void (*memory)(const struct ppe_job *job, unsigned int shard, unsigned int shards,
+		struct ppe_memory *memory);
+	/* Control thread: raise room->records_needed to the job's records on this worker, and lower room->records_free to the
+	 * free ones. */
+	void (*room)(const void *state, const struct ppe_job *job, unsigned int shard,
+		unsigned int shards, struct ppe_room *room);
+	/* Has the shard heard the source in the last seconds? now: TSC. Any worker. */
+	bool (*heard)(const void *shard, uint8_t source, uint64_t now, uint32_t seconds);
+	/* Control thread, any time: add up the counters of the job, of a source, and of a parent [0, nb_parents). */
+	void (*stats)(const void *shard, struct ppe_job_stats *stats);
+	void (*source)(const void *shard, uint8_t source, struct ppe_source_stats *stats);
+	void (*parent)(const void *shard, unsigned int parent, struct ppe_parent_stats *stats);
+	/* Control thread, any time: list blocks, as ppe_blocks_read does. */
+	unsigned int (*blocks)(const void *shard, bool open, uint64_t idle_us,
+		struct ppe_block_info *blocks, unsigned int max);
+};
+
+/* A program. All members but `name` and `first` may be NULL. */
 struct ppe_program {
 	const char *name;
 	ppe_segment first;
@@ -153,7 +196,7 @@ struct ppe_program {
 	 * nothing and return false. It must give the same result as matching and `first`. Only the
 	 * first program of the list may have one, and only if it is not ordered.
 	 */
-	bool (*recognise)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
+	bool (*recognize)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
 		struct rte_mbuf *packet);
 	/*
 	 * Batch segments: take the usual packets of a turn's backlog through one step after the other, without threads.
@@ -171,46 +214,21 @@ struct ppe_program {
 	int (*create)(const struct ppe_setup *setup, void **state);
 	/* Free it: control thread, workers stopped. */
 	void (*destroy)(void *state, struct ppe_program_leaks *leaks);
+	/* Add what create() allocates on all workers together to `memory`. No side effects, no EAL. */
+	void (*memory)(const struct ppe_config *config, const struct ppe_jobs *jobs,
+		struct ppe_memory *memory);
 	/* Add up the state's gauges: control thread, any time. */
 	void (*stats)(const void *state, struct ppe_stats *stats);
+	void (*gauges)(const void *state, struct ppe_gauges *gauges);
+	/* Has a port other than these (bit p: port p) carried frames of the station lately? Of a program that learns
+	 * addresses. The worker. */
+	bool (*seen_elsewhere)(const void *state, const uint8_t *mac, uint64_t ports, uint64_t now);
 	/* Names of the segments for traces (ppe/trace/trace.h), a list per file; NULL: no more. */
 	const struct ppe_segment_name *segments[PPE_SEGMENT_LISTS];
 	/* While a trace runs: the block and source of the packet that the thread has started with, as
 	 * ppe_trace_id; 0: none. */
 	uint64_t (*identify)(const struct ppe_worker *worker, const struct ppe_thread *thread);
-	/*
-	 * Jobs come and go while the switch runs. A program's state of a job on one worker is its shard. It
-	 * is made before a job table names the job, and destroyed when none does any more:
-	 *
-	 *   job_create  control thread: make the shard. 0; -ENOMEM, or -ENOSPC when a table of fixed
-	 *               size has no room. Leaves nothing behind on error
-	 *   job_take    the worker, between threads, so that no thread sees two: use this shard for job
-	 *               `id` from now on; NULL: the job is gone
-	 *   jobs_taken  the worker, after all job_take of a table: some job has changed
-	 *   job_idle    control thread, after the worker gave it up: returns whether no packet needs the
-	 *               shard's memory any more
-	 *   job_destroy control thread: free it, and report leaks
-	 *   job_stats   control thread, any time: add up its counters
-	 *   job_source  likewise, those of a source
-	 *   job_parent  likewise, those of a parent: [0, nb_parents)
-	 *   job_blocks  likewise, list blocks as ppe_blocks_read does
-	 *
-	 * A program has job_create, job_idle and job_destroy, or none of them. A thread from another worker
-	 * may belong to a job that this worker no longer has, or does not have yet; segments that are
-	 * hopped to compare serials. Threads must end after finitely many segments, because a worker waits
-	 * for them before it takes a table.
-	 */
-	int (*job_create)(const struct ppe_setup *setup, void *state, const struct ppe_job *job,
-		void **shard);
-	void (*job_take)(void *state, uint8_t id, void *shard);
-	void (*jobs_taken)(void *state);
-	bool (*job_idle)(const void *shard);
-	void (*job_destroy)(void *shard, struct ppe_program_leaks *leaks);
-	void (*job_stats)(const void *shard, struct ppe_job_stats *stats);
-	void (*job_source)(const void *shard, uint8_t source, struct ppe_source_stats *stats);
-	void (*job_parent)(const void *shard, unsigned int parent, struct ppe_parent_stats *stats);
-	unsigned int (*job_blocks)(const void *shard, bool open, uint64_t idle_us,
-		struct ppe_block_info *blocks, unsigned int max);
+	const struct ppe_jobs_ops *jobs; /* NULL: the program has no jobs */
 };
 
 /* The id of a packet in traces; without the source, of a block. generation 0: not of a block. */

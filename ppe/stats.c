@@ -9,7 +9,6 @@
 
 #include "pktbuf/outq_fast.h"
 #include "ppe/ppe_priv.h"
-#include "ppe/programs/programs.h"
 
 /* Workers write while this reads: each counter is one aligned 64-bit word that only grows. */
 static void
@@ -108,10 +107,13 @@ ppe_gauges_read(const struct ppe *ppe, struct ppe_gauges *gauges)
 	gauges->packets = read_pool(ppe->pools.packets);
 	gauges->headers = read_pool(ppe->pools.headers);
 	gauges->attaches = read_pool(ppe->pools.attaches);
-	collective_records(ppe, &gauges->records.size, &gauges->records.free);
-	for (unsigned int w = 0; w < ppe->config.workers; w++)
+	for (unsigned int w = 0; w < ppe->config.workers; w++) {
+		for (unsigned int p = 0; p < ppe->nb_programs; p++)
+			if (ppe->program[p]->gauges != NULL)
+				ppe->program[p]->gauges(ppe->worker[w]->state[p], gauges);
 		gauges->threads_live[w] =
 			__atomic_load_n(&ppe->worker[w]->live_count, __ATOMIC_RELAXED);
+	}
 }
 
 static const char *const keys[] = {

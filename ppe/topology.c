@@ -17,7 +17,6 @@
 #include "ppe/faults/faults_priv.h"
 #include "ppe/guard.h"
 #include "ppe/ppe_priv.h"
-#include "ppe/programs/programs.h"
 #include "ppe/trace/trace.h"
 #include "rmw/rmw.h"
 
@@ -36,23 +35,14 @@ pool_cache(const struct ppe *ppe, unsigned int n)
 	return RTE_MIN(fair, (unsigned int)POOL_CACHE_MOST);
 }
 
-const struct ppe_program *const *
-ppe_programs(void)
-{
-	static const struct ppe_program *const programs[] = {
-		&collective_program, &exception_program, &forward_program, NULL};
-
-	return programs;
-}
-
 static int
 check_config(const struct ppe_config *config, unsigned int nb_ports)
 {
-	bool good = config->workers >= 1 && config->workers <= PPE_WORKERS_MAX &&
-		config->threads >= 1 && config->threads <= PPE_THREADS_MAX && config->burst >= 1 &&
-		config->burst <= 256 && config->batch >= 1 && config->batch <= 256 &&
-		nb_ports >= 1 && nb_ports <= PPE_PORTS_MAX &&
-		config->exception_port < (int)nb_ports &&
+	bool good = config->programs != NULL && config->workers >= 1 &&
+		config->workers <= PPE_WORKERS_MAX && config->threads >= 1 &&
+		config->threads <= PPE_THREADS_MAX && config->burst >= 1 && config->burst <= 256 &&
+		config->batch >= 1 && config->batch <= 256 && nb_ports >= 1 &&
+		nb_ports <= PPE_PORTS_MAX && config->exception_port < (int)nb_ports &&
 		rte_is_power_of_2(config->crossbar_depth) &&
 		rte_is_power_of_2(config->queue_depth) && config->queue_wait_ms >= 1 &&
 		config->queue_wait_ms <= 10000 && config->first_generation != 0 &&
@@ -220,9 +210,10 @@ assign_tx(struct ppe *ppe)
 }
 
 static int
-create_programs(
-	struct ppe *ppe, const struct ppe_jobs *jobs, const struct ppe_program *const *programs)
+create_programs(struct ppe *ppe, const struct ppe_jobs *jobs)
 {
+	const struct ppe_program *const *programs = ppe->config.programs;
+
 	for (; programs[ppe->nb_programs] != NULL; ppe->nb_programs++) {
 		if (ppe->nb_programs == PPE_PROGRAMS_MAX)
 			return -ENOSPC;
@@ -247,9 +238,9 @@ create_programs(
 			w->first[p] = ppe->program[p]->first;
 			w->ordered[p] = ppe->program[p]->ordered;
 			/* Only the first program: a shortcut must not bypass an earlier one. */
-			if (p == 0 && !w->ordered[p] && ppe->program[p]->recognise != NULL) {
-				w->recognise = ppe->program[p]->recognise;
-				w->recogniser = (uint8_t)p;
+			if (p == 0 && !w->ordered[p] && ppe->program[p]->recognize != NULL) {
+				w->recognize = ppe->program[p]->recognize;
+				w->recognizer = (uint8_t)p;
 				w->hopped = ppe->program[p]->hopped;
 				if (w->batch > 1)
 					w->batched = ppe->program[p]->batch;
@@ -325,8 +316,7 @@ create_qsbr(struct ppe *ppe)
 }
 
 static int
-build(struct ppe *ppe, const struct pktbuf_port_config *ports, const struct ppe_jobs *jobs,
-	const struct ppe_program *const *programs)
+build(struct ppe *ppe, const struct pktbuf_port_config *ports, const struct ppe_jobs *jobs)
 {
 	int rc = choose_lcores(ppe);
 
@@ -346,7 +336,7 @@ build(struct ppe *ppe, const struct pktbuf_port_config *ports, const struct ppe_
 	if (rc == 0)
 		rc = assign_tx(ppe);
 	if (rc == 0)
-		rc = create_programs(ppe, jobs, programs != NULL ? programs : ppe_programs());
+		rc = create_programs(ppe, jobs);
 	if (rc == 0)
 		rc = ppe_first_jobs(ppe, jobs);
 	return rc;
@@ -363,8 +353,7 @@ select_vectors(enum rmw_isa limit)
 
 struct ppe *
 ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *ports,
-	unsigned int nb_ports, const struct ppe_jobs *jobs,
-	const struct ppe_program *const *programs)
+	unsigned int nb_ports, const struct ppe_jobs *jobs)
 {
 	struct ppe *ppe = NULL;
 	int rc = check_config(config, nb_ports);
@@ -377,7 +366,7 @@ ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *por
 		ppe->config = *config;
 		select_vectors((enum rmw_isa)config->isa);
 		ppe->nb_ports = nb_ports;
-		rc = build(ppe, ports, jobs, programs);
+		rc = build(ppe, ports, jobs);
 	}
 	if (rc == 0)
 		return ppe;
@@ -485,8 +474,9 @@ ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 		pktbuf_attach_pool_bytes(config->headers);
 	memory->rings = crossbar_bytes(config->workers, config->crossbar_depth, config->headers) +
 		(uint64_t)nb_ports * config->workers * pktbuf_outq_bytes(config->queue_depth);
-	collective_memory(config, jobs, memory);
-	forward_memory(config, memory);
+	for (const struct ppe_program *const *p = config->programs; *p != NULL; p++)
+		if ((*p)->memory != NULL)
+			(*p)->memory(config, jobs, memory);
 	memory->fdb += config->workers * guard_bytes(nb_ports);
 	memory->total = memory->packet_pools + memory->data_memory + memory->block_tables +
 		memory->fdb + memory->rings;

@@ -101,12 +101,12 @@ struct ppe_worker {
 	uint32_t share; /* packets that may wait in this worker's output queues together */
 	int16_t exception_port;
 	uint8_t nb_programs;
-	uint8_t recogniser; /* the program with a shortcut, when recognise is not NULL */
-	bool (*recognise)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
+	uint8_t recognizer; /* the program with a shortcut, when recognize is not NULL */
+	bool (*recognize)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
 		struct rte_mbuf *packet);
 	uint16_t batch; /* packets that go through a step of `batched` at once; 1: only threads */
 	unsigned int (*batched)(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
-		unsigned int n, unsigned int *followers); /* NULL: the recogniser has no batches */
+		unsigned int n, unsigned int *followers); /* NULL: the recognizer has no batches */
 	bool (*hopped)(const void *state, const struct rte_mbuf *packet, uint32_t job);
 	struct ppe_match match[PPE_MATCHES_MAX];
 	ppe_segment first[PPE_PROGRAMS_MAX];

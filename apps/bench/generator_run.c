@@ -11,6 +11,7 @@
 #include <rte_malloc.h>
 
 #include "apps/bench/generator_priv.h"
+#include "ppe/programs/programs.h"
 #include "rmw/kernels.h"
 
 #define RING             16384 /* results between two polls: a burst may finish so many */
@@ -47,6 +48,7 @@ configure(struct bench_switch *s)
 	const struct generator_work *w = s->work;
 
 	s->config = (struct ppe_config){
+		.programs = ppe_programs(),
 		.workers = (uint16_t)w->workers,
 		.threads = (uint16_t)w->threads,
 		.burst = (uint16_t)w->burst,
@@ -365,7 +367,7 @@ build(struct bench_switch *s)
 	if (leaf)
 		s->answers =
 			rte_eth_add_rx_callback(s->up_port, 0, generator_answer, &s->generator[0]);
-	s->ppe = ppe_create(&s->config, s->port, s->nb_ports, &s->jobs, NULL);
+	s->ppe = ppe_create(&s->config, s->port, s->nb_ports, &s->jobs);
 	return s->ppe == NULL ? -1 : ppe_start(s->ppe);
 }
 

@@ -18,6 +18,7 @@
 #include "apps/bench/bench.h"
 #include "pktbuf/wire/wire.h"
 #include "ppe/ppe.h"
+#include "ppe/programs/programs.h"
 #include "rmw/kernels.h"
 
 #define HEADERS      58 /* Ethernet, IPv4, UDP, header of the extended form */
@@ -219,7 +220,8 @@ count_memory(const struct plan *plan, const struct level *level, struct ppe_conf
 	for (unsigned int s = 0; s < level->sources; s++)
 		job.members[s / 64] |= UINT64_C(1) << (s % 64);
 	jobs.by_id[0] = &job;
-	*config = (struct ppe_config){.workers = (uint16_t)workers,
+	*config = (struct ppe_config){.programs = ppe_programs(),
+		.workers = (uint16_t)workers,
 		.burst = 32,
 		.crossbar_depth = 1024,
 		.queue_depth = 1024,

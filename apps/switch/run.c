@@ -586,8 +586,7 @@ run_switch(
 	if (start_eal(config) == 0) {
 		ctrl_log_apply(&config->log);
 		ctrl_state_begin(state, config);
-		run.ppe = ppe_create(
-			&config->ppe, config->port, config->nb_ports, &config->jobs, NULL);
+		run.ppe = ppe_create(&config->ppe, config->port, config->nb_ports, &config->jobs);
 		if (run.ppe != NULL)
 			status = live(&run);
 		else

@@ -64,7 +64,7 @@ data_memory(const struct ctrl_config *config, const struct ppe_job *job)
 {
 	struct ppe_memory memory;
 
-	ppe_job_memory(job, config->ppe.workers, &memory);
+	ppe_job_memory(&config->ppe, job, &memory);
 	return memory.data_memory;
 }
 

@@ -12,6 +12,7 @@
 
 #include "ctrl/config/config_priv.h"
 #include "ctrl/config/files.h"
+#include "ppe/programs/programs.h"
 #include "rmw/kernels.h"
 
 static_assert(RMW_ISA_AUTO == 0 && RMW_ISA_SCALAR == 1 && RMW_ISA_AVX2 == 2 && RMW_ISA_AVX512 == 3,
@@ -41,6 +42,7 @@ read_switch(struct ctrl_reading *reading)
 	const json_t *object = json_object_get(reading->root, "switch");
 	struct pktbuf_identity *identity = &config->ppe.identity;
 
+	config->ppe.programs = ppe_programs();
 	ctrl_parse_subnet(ctrl_string(object, "switch.address"), &identity->ip, &config->prefix);
 	ctrl_parse_mac(ctrl_string(object, "switch.mac"), identity->mac);
 	if (identity->port_base == identity->port_ext)

@@ -275,7 +275,7 @@ sum_returning(const struct ctrl_running *running, struct ppe_room *room)
 
 		if (job == NULL || running->by_id[id] != NULL || id_is_leaving(running, id))
 			continue;
-		ppe_job_memory(job, workers, &memory);
+		ppe_job_memory(&running->config->ppe, job, &memory);
 		room->memory_needed += memory.total;
 		room->records_needed += 2 * ((job->window + workers - 1) / workers);
 		returning = job;

@@ -20,7 +20,7 @@ add(const struct ctrl_running *running, struct ctrl_use *use, const struct ppe_j
 {
 	struct ppe_memory memory;
 
-	ppe_job_memory(job, running->config->ppe.workers, &memory);
+	ppe_job_memory(&running->config->ppe, job, &memory);
 	use->jobs++;
 	use->members += job->nb_sources;
 	use->memory += memory.total;

@@ -388,24 +388,33 @@ static const struct ppe_segment_name segments[] = {
 	{NULL, NULL},
 };
 
+static const struct ppe_jobs_ops jobs = {
+	.create = collective_job_create,
+	.take = collective_job_take,
+	.taken = collective_jobs_taken,
+	.idle = collective_job_idle,
+	.destroy = collective_job_destroy,
+	.memory = collective_job_memory,
+	.room = collective_job_room,
+	.heard = collective_job_heard,
+	.stats = collective_job_stats,
+	.source = collective_job_source,
+	.parent = collective_job_parent,
+	.blocks = collective_job_blocks,
+};
+
 const struct ppe_program collective_program = {
 	.name = "collective",
 	.first = parse,
-	.recognise = flow_cache_lookup,
+	.recognize = flow_cache_lookup,
 	.batch = collective_batch,
 	.hopped = collective_hopped,
 	.create = create,
 	.destroy = collective_state_destroy,
+	.memory = collective_memory,
 	.stats = collective_stats,
+	.gauges = collective_gauges,
 	.segments = {segments, timeout_segments, join_segments, announce_segments, up_segments},
 	.identify = identify,
-	.job_create = collective_job_create,
-	.job_take = collective_job_take,
-	.jobs_taken = collective_jobs_taken,
-	.job_idle = collective_job_idle,
-	.job_destroy = collective_job_destroy,
-	.job_stats = collective_job_stats,
-	.job_source = collective_job_source,
-	.job_parent = collective_job_parent,
-	.job_blocks = collective_job_blocks,
+	.jobs = &jobs,
 };

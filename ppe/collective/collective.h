@@ -21,7 +21,7 @@ struct ppe_next not_opened(struct ppe_worker *worker, struct ppe_thread *thread,
 struct ppe_next await_verification(
 	struct collective *state, struct job_shard *job, struct ppe_thread *thread);
 
-/* flow_cache.c: flow_cache_create sets which bits are compared; flow_cache_lookup is struct ppe_program's `recognise`;
+/* flow_cache.c: flow_cache_create sets which bits are compared; flow_cache_lookup is struct ppe_program's `recognize`;
  * flow_cache_learn stores a parsed packet's headers; flow_cache_admit notes, in the same call of the segment, that the
  * packet was admitted. Worker. */
 void flow_cache_create(struct collective *state, const struct pktbuf_identity *identity);
@@ -489,13 +489,21 @@ void parent_keys_begin(struct parent_keys *keys, const struct parent_join *join)
 /* jobs.c and statistics.c: the hooks of struct ppe_program. ppe/program.h names their threads. */
 int collective_state_create(const struct ppe_setup *setup, void **state);
 void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);
+void collective_memory(
+	const struct ppe_config *config, const struct ppe_jobs *jobs, struct ppe_memory *memory);
 void collective_stats(const void *state, struct ppe_stats *stats);
+void collective_gauges(const void *state, struct ppe_gauges *gauges);
 int collective_job_create(
 	const struct ppe_setup *setup, void *state, const struct ppe_job *job, void **shard);
 void collective_job_take(void *state, uint8_t id, void *shard);
 void collective_jobs_taken(void *state);
 bool collective_job_idle(const void *shard);
 void collective_job_destroy(void *shard, struct ppe_program_leaks *leaks);
+void collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned int shards,
+	struct ppe_memory *memory);
+void collective_job_room(const void *state, const struct ppe_job *job, unsigned int shard,
+	unsigned int shards, struct ppe_room *room);
+bool collective_job_heard(const void *shard, uint8_t source, uint64_t now, uint32_t seconds);
 void collective_job_stats(const void *shard, struct ppe_job_stats *stats);
 void collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats *stats);
 void collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_stats *stats);

@@ -139,68 +139,34 @@ collective_stats(const void *arg, struct ppe_stats *stats)
 }
 
 void
-collective_room(const struct ppe *ppe, struct ppe_room *room)
+collective_gauges(const void *arg, struct ppe_gauges *gauges)
 {
-	const struct collective *state;
+	const struct collective *state = arg;
 
-	for (unsigned int w = 0; (state = ppe_program_state(ppe, &collective_program, w)) != NULL;
-		w++)
-		room->records_free = RTE_MIN(
-			room->records_free, state->budget->capacity - state->budget->reserved);
+	gauges->records.size += state->budget->capacity;
+	gauges->records.free += state->budget->capacity - state->budget->reserved;
 }
 
 void
-collective_records(const struct ppe *ppe, uint32_t *size, uint32_t *free)
+collective_job_room(const void *arg, const struct ppe_job *job, unsigned int shard,
+	unsigned int shards, struct ppe_room *room)
 {
-	const struct collective *state;
+	const struct collective *state = arg;
 
-	*size = *free = 0;
-	for (unsigned int w = 0; (state = ppe_program_state(ppe, &collective_program, w)) != NULL;
-		w++) {
-		*size += state->budget->capacity;
-		*free += state->budget->capacity - state->budget->reserved;
-	}
-}
-
-static bool
-source_heard(const struct ppe_worker *worker, uint8_t job, uint8_t source, uint32_t seconds)
-{
-	const struct ppe_job_shards *shards = worker->table->shards[job];
-	const struct ppe *ppe = worker->ppe;
-	uint32_t now = heard_now(worker->now);
-	unsigned int p = 0;
-
-	while (p < ppe->nb_programs && ppe->program[p] != &collective_program)
-		p++;
-	for (unsigned int w = 0; shards != NULL && p < ppe->nb_programs && w < worker->workers;
-		w++) {
-		const struct job_shard *js = shards->of[w][p];
-		uint32_t heard =
-			js == NULL ? 0 : __atomic_load_n(&js->flow[source].heard, __ATOMIC_RELAXED);
-
-		if (heard != 0 &&
-			ticks_since(heard, now) < seconds * rte_get_tsc_hz() >> HEARD_SHIFT)
-			return true;
-	}
-	return false;
+	room->records_needed =
+		RTE_MAX(room->records_needed, 2 * ppe_job_residues(job, shard, shards));
+	room->records_free =
+		RTE_MIN(room->records_free, state->budget->capacity - state->budget->reserved);
 }
 
 bool
-collective_heard(const struct ppe_worker *worker, uint32_t address, uint32_t seconds)
+collective_job_heard(const void *shard, uint8_t source, uint64_t now, uint32_t seconds)
 {
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		const struct ppe_job *job = worker->jobs->by_id[id];
+	const struct job_shard *js = shard;
+	uint32_t heard = __atomic_load_n(&js->flow[source].heard, __ATOMIC_RELAXED);
 
-		/* Where a parent is, the configuration says. */
-		for (unsigned int p = 0; job != NULL && p < job->nb_parents; p++)
-			if (job->parent[p].address == address)
-				return true;
-		for (unsigned int s = 0; job != NULL && s < ppe_job_source_end(job); s++)
-			if (ppe_job_has(job, (uint8_t)s) && job->address[s] == address &&
-				source_heard(worker, (uint8_t)id, (uint8_t)s, seconds))
-				return true;
-	}
-	return false;
+	return heard != 0 &&
+		ticks_since(heard, heard_now(now)) < seconds * rte_get_tsc_hz() >> HEARD_SHIFT;
 }
 
 /*

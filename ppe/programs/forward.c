@@ -259,21 +259,19 @@ addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(learn);
 }
 
-bool
-forward_seen_elsewhere(const struct ppe_worker *worker, const uint8_t *mac, uint64_t ports)
+static bool
+seen_elsewhere(const void *arg, const uint8_t *mac, uint64_t ports, uint64_t now)
 {
-	const struct forward *state = ppe_program_state(worker->ppe, &forward_program, worker->id);
+	const struct forward *state = arg;
 	const struct station *station;
 	struct hash_probe probe;
 
-	if (state == NULL)
-		return false;
 	hash_begin(state->fdb, mac_key(mac), &probe);
 	if (!hash_find(state->fdb, &probe))
 		return false;
 	station = (const struct station *)(const void *)hash_peek(state->fdb, &probe);
 	return (ports >> station->port & 1) == 0 ||
-		(station->moved != 0 && worker->now - station->moved < state->memory);
+		(station->moved != 0 && now - station->moved < state->memory);
 }
 
 /* Forget an owned station that has sent nothing since the last visit. */
@@ -304,9 +302,11 @@ age(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_END;
 }
 
-void
-forward_memory(const struct ppe_config *config, struct ppe_memory *memory)
+static void
+forward_memory(
+	const struct ppe_config *config, const struct ppe_jobs *jobs, struct ppe_memory *memory)
 {
+	(void)jobs;
 	memory->fdb += config->workers *
 		(hash_records_bytes(config->fdb_entries, sizeof(struct station)) +
 			hash_table_bytes(config->fdb_entries));
@@ -387,6 +387,8 @@ const struct ppe_program forward_program = {
 	.ordered = true,
 	.create = create,
 	.destroy = destroy,
+	.memory = forward_memory,
 	.stats = stats,
+	.seen_elsewhere = seen_elsewhere,
 	.segments = {segments},
 };

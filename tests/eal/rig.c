@@ -14,6 +14,7 @@
 #include <rte_ring.h>
 
 #include "ppe/ppe_priv.h"
+#include "ppe/programs/programs.h"
 #include "tests/random.h"
 #include "tests/thread/handover.h"
 
@@ -165,6 +166,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 	for (unsigned int j = 0; j < config->jobs; j++)
 		rig->jobs.by_id[rig->job[j].id] = &rig->job[j];
 	rig->config = (struct ppe_config){
+		.programs = config->programs != NULL ? config->programs : ppe_programs(),
 		.workers = (uint16_t)config->workers,
 		.threads = (uint16_t)config->threads,
 		.burst = 32,
@@ -200,7 +202,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		? rte_mempool_lookup("rig")
 		: rte_pktmbuf_pool_create_by_ops("rig", 8191, 64, PKTBUF_PRIV_BYTES,
 			  RIG_FRAME_MAX + 128, 0, "ring_mt_rts");
-	rig->ppe = ppe_create(&rig->config, ports, rig->ports, &rig->jobs, config->programs);
+	rig->ppe = ppe_create(&rig->config, ports, rig->ports, &rig->jobs);
 	if (rig->pool == NULL || rig->ppe == NULL)
 		FAIL("the switch can't be built");
 	for (unsigned int p = 0; p < rig->ports; p++)

@@ -13,6 +13,7 @@
 #include <rte_malloc.h>
 
 #include "ppe/ppe.h"
+#include "ppe/programs/programs.h"
 #include "rmw/kernels.h"
 #include "tests/eal/rig.h"
 
@@ -70,7 +71,8 @@ measure(const struct shape *shape)
 		.tx_queues = 1,
 		.rx_descriptors = 512,
 		.tx_descriptors = 512};
-	const struct ppe_config config = {.workers = 1,
+	const struct ppe_config config = {.programs = ppe_programs(),
+		.workers = 1,
 		.threads = 20,
 		.burst = 32,
 		.batch = 256,
@@ -108,7 +110,7 @@ measure(const struct shape *shape)
 	before = heap_used();
 	cr_assert_eq(rte_eal_hotplug_add("vdev", DEVICE, ""), 0);
 	heap = heap_used();
-	ppe = ppe_create(&config, &port, 1, &jobs, NULL);
+	ppe = ppe_create(&config, &port, 1, &jobs);
 	cr_assert_not_null(ppe);
 	use.taken = heap_used() - heap;
 	ppe_destroy(ppe, &leaks);

@@ -25,6 +25,7 @@ MAY_INCLUDE = {
 }
 # Within rooms: (files, what they may include of the project, why not more).
 WITHIN = [
+    (r'^ppe/(?!collective/|programs/)', r'^(?!ppe/(collective|programs)/)', 'the engine knows no program'),
     (r'^apps/libweir/', r'^(apps/libweir|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
     (r'^apps/perf/', r'^(apps/perf|apps/libweir|apps/report|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
     (r'^apps/libweir/(?!(weir|request|generation|window|outbox|unexpected|progress|loop)\.c$)', r'^(?!apps/libweir/engine\.h$)',

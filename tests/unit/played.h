@@ -11,6 +11,7 @@
 
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/tenants.h"
+#include "ppe/programs/programs.h"
 
 #define SWITCH 0x0a4d00fe /* 10.77.0.254 */
 #define HOST   0x0a4d0001
@@ -139,6 +140,7 @@ setup(void)
 	played.records = 9;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		played.silent[s] = -1;
+	config.ppe.programs = ppe_programs();
 	config.ppe.workers = 1;
 	config.ppe.identity.ip = SWITCH;
 	config.ppe.packet_bytes = 2048;

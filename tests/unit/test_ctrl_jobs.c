@@ -266,7 +266,7 @@ Test(ctrl_jobs, what_deleted_jobs_of_the_file_need_stays_free)
 	struct ppe_memory memory;
 	struct ctrl_job *job;
 
-	ppe_job_memory(&of_file, 1, &memory);
+	ppe_job_memory(&config.ppe, &of_file, &memory);
 	played.leaving[1] = true;
 	cr_assert(delete (running->by_id[1]));
 	create("while_it_leaves");
@@ -357,7 +357,7 @@ Test(ctrl_jobs, quotas)
 	cr_assert_eq(use.jobs, 1);
 	cr_assert_eq(use.blocks, 256);
 	cr_assert_eq(use.rate_mbit, 60);
-	ppe_job_memory(job->job, 1, &memory);
+	ppe_job_memory(&config.ppe, job->job, &memory);
 	cr_assert_eq(use.memory, memory.total);
 	cr_assert_geq(memory.data_memory, 256 * (1024 + 64 + 64),
 		"payload and bitmap in lines, and a header");

@@ -15,6 +15,7 @@
 #include "ctrl/config/files.h"
 #include "ctrl/config/tree.h"
 #include "ctrl/jobs/state.h"
+#include "ppe/programs/programs.h"
 
 TestSuite(ctrl_state, .timeout = 90);
 
@@ -131,6 +132,7 @@ start(void)
 	char error[CTRL_ERROR_BYTES];
 
 	cr_assert_eq(ctrl_state_load(path, "weir", &state, error, sizeof(error)), 0, "%s", error);
+	config.ppe.programs = ppe_programs();
 	cr_assert_eq(ctrl_running_create(&config, NULL, &running), 0);
 	running->engine = &engine;
 	cr_assert_eq(ctrl_state_restore(running, state, error, sizeof(error)), 0, "%s", error);

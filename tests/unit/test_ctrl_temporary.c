@@ -268,7 +268,7 @@ Test(ctrl_temporary, open_jobs_leave_half_of_the_memory)
 	played.left = 2 * 64000;
 	played.records = 2 * 128;
 	job = make(&spec);
-	ppe_job_memory(job->job, 1, &memory);
+	ppe_job_memory(&config.ppe, job->job, &memory);
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
 	/* The played engines do not take anything away. */
 	played.left = memory.total + 2 * 64000;
