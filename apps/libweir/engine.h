@@ -219,7 +219,8 @@ struct weir {
 	struct weir_requests over; /* ended, not waited for yet */
 	uint32_t next_block; /* the first that is not called for */
 	uint64_t next_number; /* the same, without wrapping */
-	uint64_t progressed; /* ns: the last completed block, or the first call's time */
+	uint64_t
+		progressed; /* ns: the last completed block, or the first call's time; later by stops */
 	uint64_t asked_at; /* ns: the last query about these operations; 0: none */
 	uint64_t query_at; /* ns: when the control API is asked about a silent switch */
 	uint64_t query_after; /* ns: of silence */

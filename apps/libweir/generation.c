@@ -447,7 +447,7 @@ weir_end(struct weir *weir)
 	weir->h.have_waiting = false;
 	weir->h.network_error = 0;
 	weir->h.sources = 0;
-	weir->hot_until = 0;
+	weir->hot_until = weir->due_at = 0;
 	weir->h.error[0] = '\0';
 }
 

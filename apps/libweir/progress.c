@@ -137,7 +137,8 @@ next_due(struct weir *weir)
 	return due;
 }
 
-/* A pass that comes so late: the process, or its machine, was stopped. That time counts in no timeout. */
+/* A pass that is STOPPED_NS late: the process or its machine was stopped. That time counts towards no timeout of an
+ * operation. */
 static void
 skip_stop(struct weir *weir, uint64_t now)
 {

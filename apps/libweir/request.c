@@ -366,6 +366,7 @@ advance(struct weir *weir)
 	if (now < weir->tested_at + WEIR_HOT_NS) {
 		weir_loop_unwatch(weir, now + WEIR_PARKED_NS);
 		weir->hot_until = now + WEIR_HOT_NS;
+		weir->due_at = weir->hot_until + WEIR_PARKED_NS;
 	}
 	weir->tested_at = now;
 }

@@ -130,10 +130,11 @@ struct weir_config {
 	unsigned int join_timeout_ms; /* 0: 30000 */
 	unsigned int contact_timeout_ms; /* of the first answer of the control API, within
 					join_timeout_ms; 0: join_timeout_ms */
-	unsigned int op_timeout_ms; /* running, without a completed block; 0: 30000 */
 	unsigned int
-		silence_timeout_ms; /* of an operation, without any answer of the switch, not even that it
-					waits for other sources; 0: op_timeout_ms */
+		op_timeout_ms; /* in which the process ran without completing a block; 0: 30000 */
+	unsigned int
+		silence_timeout_ms; /* likewise, without any answer of the switch, not even that it waits
+					for other sources; 0: op_timeout_ms */
 	enum weir_partial partial; /* what to do with partial results */
 	/*
 	 * Error feedback: a contribution that missed its block is added to the contribution of the next call

@@ -287,19 +287,18 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 	return ctrl_jobs_refused(rc, who, "leave", job->job->name, why);
 }
 
-#define STOPPED_S 5 /* between two ticks */
-
-/* Seconds since the member's last sign of life: its join over HTTP, or a packet. A switch that was stopped could hear no
- * member. */
+/* Seconds since the member's last sign of life: its join over HTTP, or a packet; without those in which the switch was
+ * stopped and could hear no member. */
 static double
-quiet_s(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank,
-	double now)
+quiet_s(const struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, double now)
 {
-	double quiet = now - job->member[rank].seen;
+	struct ctrl_member *member = &job->member[rank];
+	double quiet = now - member->seen;
 	double packet = running->engine->silent(running->ppe, job->job->id, (uint8_t)rank);
 
 	quiet = packet >= 0 && packet < quiet ? packet : quiet;
-	return now - running->resumed < quiet ? now - running->resumed : quiet;
+	member->unheard = member->unheard < quiet ? member->unheard : quiet;
+	return quiet - member->unheard;
 }
 
 /* Draft the job without its expired members, if there are any. */
@@ -372,14 +371,14 @@ expire_members(struct ctrl_running *running, double now)
 
 /* Has a temporary job lost all its members, or waited too long for the first one? */
 static bool
-is_over(const struct ctrl_running *running, const struct ctrl_job *job, double now)
+is_over(const struct ctrl_job *job, double now)
 {
 	if (!job->temporary || ctrl_job_joined(job) > 0)
 		return false;
 	for (unsigned int rank = job->job->first_rank; rank < ctrl_job_rank_end(job); rank++)
 		if (job->member[rank].state != CTRL_MEMBER_EXPECTED)
 			return true;
-	return now - job->began > job->expire_s && now - running->resumed > job->expire_s;
+	return now - job->began > job->expire_s;
 }
 
 static void
@@ -391,10 +390,27 @@ delete_temporary(struct ctrl_running *running, double now)
 	unsigned int leaving;
 
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL && is_over(running, running->by_id[i], now))
+		if (running->by_id[i] != NULL && is_over(running->by_id[i], now))
 			ids[i / 64] |= UINT64_C(1) << (i % 64);
 	if (count(ids) > 0)
 		ctrl_jobs_delete(running, ids, &who, &leaving, &why);
+}
+
+#define STOPPED_S 2 /* between two ticks: the switch or its machine was stopped */
+
+static void
+note_stop(struct ctrl_running *running, double seconds)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		struct ctrl_job *job = running->by_id[i];
+
+		if (job == NULL)
+			continue;
+		job->began += seconds;
+		for (unsigned int rank = 0; job->member != NULL && rank < ctrl_job_rank_end(job);
+			rank++)
+			job->member[rank].unheard += seconds;
+	}
 }
 
 void
@@ -403,7 +419,7 @@ ctrl_members_tick(struct ctrl_running *running)
 	double now = ctrl_monotonic();
 
 	if (now - running->ticked > STOPPED_S)
-		running->resumed = now;
+		note_stop(running, now - running->ticked);
 	running->ticked = now;
 	expire_members(running, now);
 	delete_temporary(running, now);

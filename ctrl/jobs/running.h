@@ -33,6 +33,7 @@ struct ctrl_member {
 	uint64_t membership;
 	double joined; /* Unix time, s */
 	double seen; /* its last join; CLOCK_MONOTONIC, s */
+	double unheard; /* s of its silence in which the switch or its machine was stopped */
 	double gone; /* when it left or expired; likewise */
 	double heard; /* its last packet, of one that is gone; likewise. 0: none that is known of */
 };
@@ -100,8 +101,7 @@ struct ctrl_running {
 	struct ppe *ppe; /* not owned */
 	double started; /* CLOCK_MONOTONIC, s */
 	double started_at; /* Unix time, s */
-	double ticked; /* the last tick, of which one is due each second */
-	double resumed; /* the last that came late: the switch or its machine was stopped */
+	double ticked; /* the last tick; one is due each second */
 	bool ready; /* packets flow; set by the owner of the loop */
 	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
 	struct ctrl_job *leaving; /* deleted jobs whose last results are on their way: "draining" */

@@ -166,14 +166,17 @@ Test(ctrl_temporary, a_switch_that_was_stopped_expires_no_member)
 
 	spec.member_address = HOST;
 	job = make(&spec);
-	make(&empty)->began -= CTRL_TEMPORARY_EXPIRE_S + 1;
-	job->member[0].seen -= CTRL_TEMPORARY_EXPIRE_S + 1;
-	running->ticked -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	make(&empty)->began -= CTRL_TEMPORARY_EXPIRE_S + 9;
+	job->member[0].seen -= CTRL_TEMPORARY_EXPIRE_S + 9;
+	running->ticked -= 10;
 	ctrl_jobs_tick(running);
 	ctrl_jobs_tick(running);
 	cr_assert_eq(job->member[0].state, CTRL_MEMBER_JOINED);
 	cr_assert_not_null(ctrl_running_find_job(running, "empty"));
-	running->resumed -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	/* The member speaks, and is then silent: the stop counts no more. */
+	job->member[0].seen = ctrl_monotonic();
+	ctrl_jobs_tick(running);
+	job->member[0].seen -= CTRL_TEMPORARY_EXPIRE_S + 1;
 	ctrl_jobs_tick(running);
 	cr_assert_null(ctrl_running_find_job(running, "t"));
 	expect_in_step();
