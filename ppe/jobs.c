@@ -428,15 +428,22 @@ ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks)
 }
 
 void
-ppe_job_memory(
+ppe_add_job_memory(
 	const struct ppe_config *config, const struct ppe_job *job, struct ppe_memory *memory)
 {
-	memset(memory, 0, sizeof(*memory));
 	for (const struct ppe_program *const *p = config->programs; *p != NULL; p++)
 		for (unsigned int w = 0;
 			w < config->workers && (*p)->jobs != NULL && (*p)->jobs->memory != NULL;
 			w++)
 			(*p)->jobs->memory(job, w, config->workers, memory);
+}
+
+void
+ppe_job_memory(
+	const struct ppe_config *config, const struct ppe_job *job, struct ppe_memory *memory)
+{
+	memset(memory, 0, sizeof(*memory));
+	ppe_add_job_memory(config, job, memory);
 	memory->block_tables += sizeof(struct ppe_job_shards) + sizeof(struct ppe_job);
 	memory->total = memory->data_memory + memory->block_tables;
 }

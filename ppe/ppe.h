@@ -70,8 +70,8 @@ struct ppe_program;
 
 /* Filled and validated by ctrl; ppe_create checks the numbers again and returns -EINVAL. */
 struct ppe_config {
-	/* NULL-terminated, in order of precedence: the first that matches a packet gets it. ppe/programs/programs.h has
-	 * the built-in ones. */
+	/* NULL-terminated, in order of precedence: the first that matches a packet gets it. Not copied, never NULL.
+	 * ppe/programs/programs.h has the built-in ones. */
 	const struct ppe_program *const *programs;
 	uint16_t workers; /* [1, 16] worker lcores: the first `workers` EAL worker lcores */
 	uint16_t threads; /* [1, 64] contexts per worker */
@@ -122,7 +122,7 @@ struct ppe_memory {
 struct ppe; /* a running switch */
 
 /*
- * Compute what a job of this shape takes on a switch with so many workers, while it exists: its buffers
+ * Compute what a job of this shape takes on a switch of this configuration, while it exists: its buffers
  * (data_memory), and its tables, keys and places (block_tables). The others are 0. No side effects, no EAL.
  */
 void ppe_job_memory(

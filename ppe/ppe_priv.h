@@ -112,7 +112,10 @@ int ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 bool ppe_running(const struct ppe *ppe);
 /* This worker goes over to another table; it has no threads. */
 void ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table);
-/* Has any worker heard a source at this address, of any job, in the last seconds? Linear in the sources of all jobs. On a
+/* Add what the programs' shards of the job take to `memory`. */
+void ppe_add_job_memory(
+	const struct ppe_config *config, const struct ppe_job *job, struct ppe_memory *memory);
+/* Has any worker heard a source at this address, of any job, in the last `seconds` s? Linear in the sources of all jobs. On a
  * worker. */
 bool ppe_source_heard(const struct ppe_worker *worker, uint32_t address, uint32_t seconds);
 /* Free all job state after the workers have stopped. */

@@ -174,7 +174,7 @@ struct ppe_jobs_ops {
 	 * free ones. */
 	void (*room)(const void *state, const struct ppe_job *job, unsigned int shard,
 		unsigned int shards, struct ppe_room *room);
-	/* Has the shard heard the source in the last seconds? now: TSC. Any worker. */
+	/* Has the shard heard the source in the last `seconds` s? now: TSC. Any worker. */
 	bool (*heard)(const void *shard, uint8_t source, uint64_t now, uint32_t seconds);
 	/* Control thread, any time: add up the counters of the job, of a source, and of a parent [0, nb_parents). */
 	void (*stats)(const void *shard, struct ppe_job_stats *stats);
@@ -185,7 +185,7 @@ struct ppe_jobs_ops {
 		struct ppe_block_info *blocks, unsigned int max);
 };
 
-/* A program. All members but `name` and `first` may be NULL. */
+/* A program. All members but `name` and `first` may be NULL. state: what create() made; NULL without create(). */
 struct ppe_program {
 	const char *name;
 	ppe_segment first;
@@ -214,7 +214,8 @@ struct ppe_program {
 	int (*create)(const struct ppe_setup *setup, void **state);
 	/* Free it: control thread, workers stopped. */
 	void (*destroy)(void *state, struct ppe_program_leaks *leaks);
-	/* Add what create() allocates on all workers together to `memory`. No side effects, no EAL. */
+	/* Add what create() allocates on all workers together to `memory`; the engine adds the first jobs (jobs->memory).
+	 * No side effects, no EAL. */
 	void (*memory)(const struct ppe_config *config, const struct ppe_jobs *jobs,
 		struct ppe_memory *memory);
 	/* Add up the state's gauges: control thread, any time. */

@@ -477,6 +477,9 @@ ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 	for (const struct ppe_program *const *p = config->programs; *p != NULL; p++)
 		if ((*p)->memory != NULL)
 			(*p)->memory(config, jobs, memory);
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (jobs->by_id[id] != NULL)
+			ppe_add_job_memory(config, jobs->by_id[id], memory);
 	memory->fdb += config->workers * guard_bytes(nb_ports);
 	memory->total = memory->packet_pools + memory->data_memory + memory->block_tables +
 		memory->fdb + memory->rings;

@@ -102,7 +102,7 @@ static const struct table_column link_columns[] = {
 	{.key = "link", .title = "link", .width = 20, .left = true},
 	{.key = "links", .title = "links"},
 	{.key = "packets", .title = "packets", .unit = "1/s", .width = 9},
-	{.key = "up_bytes", .title = "up", .unit = "B/packet"},
+	{.key = "parents_bytes", .title = "up", .unit = "B/packet"},
 	{.key = "down_bytes", .title = "down", .unit = "B/packet"},
 	{.key = "up", .title = "up", .unit = "Gbit/s", .digits = 2},
 	{.key = "down", .title = "down", .unit = "Gbit/s", .digits = 2},

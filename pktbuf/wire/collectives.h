@@ -62,7 +62,7 @@ enum weir_collective {
 
 /* A header about a block, which contributes nothing and may come at any time: an acknowledgement or a probe. */
 static inline bool
-weir_is_note(unsigned int collective)
+weir_is_control(unsigned int collective)
 {
 	return collective == WEIR_COLLECTIVE_ACKNOWLEDGE || collective == WEIR_COLLECTIVE_PROBE;
 }

@@ -88,8 +88,8 @@ stray(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job
 	const struct job_shard *js)
 {
 	if (js->generation != 0)
-		return ppe_hop(
-			worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), strayed);
+		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
+			unbound_at_home);
 	if (j->authenticated)
 		return end_dropped(worker, thread, PPE_DROP_NOT_JOINED);
 	return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
@@ -105,7 +105,7 @@ moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *
 	if (js->pinned)
 		return false;
 	endpoint_of(thread, h->extended, &seen);
-	source_is_at(worker, js, h->src_id, &seen);
+	source_set_endpoint(worker, js, h->src_id, &seen);
 	note_heard(worker, js, h->src_id);
 	return true;
 }
@@ -143,7 +143,7 @@ served(const struct collective *state, const struct job_shard *js, const struct 
 static bool
 served_here(const struct collective *state, const struct job_shard *js, const struct weir_header *h)
 {
-	const bool narrow = (js->children || js->up != NULL) && js->narrow;
+	const bool narrow = (js->children || js->parents != NULL) && js->narrow;
 
 	return served(state, js, h) && !(narrow && h->op == WEIR_OP_AVG && h->grad_cnt > 0);
 }
@@ -203,7 +203,7 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	if (!from && !moved(worker, js, thread, h))
 		return end_dropped(worker, thread, PPE_DROP_ADDRESS);
-	if (!weir_is_note(h->collective) && !served_here(state, js, h))
+	if (!weir_is_control(h->collective) && !served_here(state, js, h))
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
 	if (!(js->children ? child_take_end(state, js, j, thread) : lengths_fit(state, js, j, c)))
 		return end_dropped(worker, thread, PPE_DROP_LENGTH);

@@ -187,8 +187,8 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 		if (unlikely(!job_shard_begin(
 			    state, js, announcement->generation, announcement->home)))
 			announcement->missed = true;
-		if (js->up != NULL)
-			up_begin(js->up, announcement->home->above);
+		if (js->parents != NULL)
+			parents_begin(js->parents, announcement->home->parents);
 	} else {
 		announcement->missed = true;
 	}
@@ -263,8 +263,8 @@ revoke(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (likely(js != NULL) && likely(js->generation == announcement->generation)) {
 		job_shard_revoke(state, js, announcement->over);
-		if (js->up != NULL)
-			up_end(js->up);
+		if (js->parents != NULL)
+			parents_end(js->parents);
 	}
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), revoke);
@@ -305,7 +305,7 @@ follow(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (likely(js != NULL) && js->generation == announcement->generation &&
 		js->endpoint[announcement->source].valid)
-		source_is_at(worker, js, announcement->source, &announcement->endpoint);
+		source_set_endpoint(worker, js, announcement->source, &announcement->endpoint);
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), follow);
 	return ppe_hop_certain(worker, thread, announcement->home_worker, followed);

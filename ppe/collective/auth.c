@@ -401,7 +401,7 @@ prove_join(const struct collective *state, const uint8_t key[WEIR_KEY_BYTES],
 }
 
 bool
-reply_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+parent_reply_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const uint8_t key[WEIR_KEY_BYTES], const uint8_t answered[WEIR_TAG_BYTES])
 {
 	struct contribution *c = &lmem(thread)->c;
@@ -447,8 +447,9 @@ parent_keys_begin(struct parent_keys *keys, const struct parent_join *join)
 }
 
 uint32_t
-up_tag(const struct job_shard *js, const struct parent *parent, const struct weir_header *header,
-	const void *payload, uint32_t bytes, void *end, uint32_t end_bytes)
+parent_tag(const struct job_shard *js, const struct parent *parent,
+	const struct weir_header *header, const void *payload, uint32_t bytes, void *end,
+	uint32_t end_bytes)
 {
 	const struct pktbuf_nonce nonce = {
 		.number = block_number(js, header->block_id),
@@ -457,7 +458,7 @@ up_tag(const struct job_shard *js, const struct parent *parent, const struct wei
 	uint8_t covered[WEIR_EXT_BYTES];
 
 	if (parent->keys == NULL)
-		return js->crc_bytes == 0 ? 0 : crc_up(header, payload, bytes, end, end_bytes);
+		return js->crc_bytes == 0 ? 0 : parent_crc(header, payload, bytes, end, end_bytes);
 	weir_header_write(header, covered);
 	pktbuf_tag_make_pieces(&parent->keys->contributions, nonce, covered,
 		(const struct pktbuf_piece[]){{payload, bytes}, {end, end_bytes}}, 2,
@@ -474,7 +475,7 @@ is_result(const struct weir_header *h)
 
 /* Is the result's tag right? It covers the header without the receiver. */
 static bool
-result_above_holds(
+parent_result_holds(
 	const struct ppe_thread *thread, const struct job_shard *js, const struct parent *parent)
 {
 	struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
@@ -497,7 +498,7 @@ result_above_holds(
 }
 
 bool
-from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+parent_packet_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	struct parent *parent)
 {
 	const struct ppe_job *j = worker->jobs->by_id[js->job];
@@ -505,15 +506,15 @@ from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct jo
 	uint8_t answered[WEIR_TAG_BYTES];
 
 	if (likely(js->keys == NULL && parent->keys == NULL))
-		return likely(js->crc_bytes == 0) || crc_above_holds(worker, thread, js);
+		return likely(js->crc_bytes == 0) || parent_crc_holds(worker, thread, js);
 	if (parent->keys == NULL || parent->generation == 0 ||
 		(c->header.flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < WEIR_TAG_BYTES)
 		return forged(worker, thread, js);
 	if (!is_result(&c->header)) {
-		tag_sent_above(js, parent, &c->header, answered);
-		return reply_above_holds(worker, thread, js, j->parent[c->parent].key, answered);
+		tag_sent_to_parent(js, parent, &c->header, answered);
+		return parent_reply_holds(worker, thread, js, j->parent[c->parent].key, answered);
 	}
-	if (!result_above_holds(thread, js, parent))
+	if (!parent_result_holds(thread, js, parent))
 		return forged(worker, thread, js);
 	c->bytes -= WEIR_TAG_BYTES;
 	return true;

@@ -128,9 +128,9 @@ is_for_another(const struct ppe_worker *worker, const struct rte_mbuf *packet)
 			RTE_ETHER_ADDR_LEN) != 0;
 }
 
-/* Is it for the upward port? Then no source sent it. */
+/* Is it for the port for parents? Then no source sent it. */
 static bool
-is_from_above(const struct rte_mbuf *packet)
+is_from_parent(const struct rte_mbuf *packet)
 {
 	return flow_cache_is_plain(packet) &&
 		weir_get16(rte_pktmbuf_mtod(packet, const uint8_t *) + FLOW_JOB_AT - 6) ==
@@ -158,7 +158,7 @@ may_follow_lane(const struct ppe_worker *worker, const struct collective *state,
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
 	const struct job_shard *js;
 
-	if (!state->lane_left || is_for_another(worker, packet) || is_from_above(packet))
+	if (!state->lane_left || is_for_another(worker, packet) || is_from_parent(packet))
 		return false;
 	if (!flow_cache_is_plain(packet))
 		return true;
@@ -173,7 +173,7 @@ leave_unrecognized(
 {
 	enum fate fate;
 
-	if (is_for_another(worker, packet) || is_from_above(packet))
+	if (is_for_another(worker, packet) || is_from_parent(packet))
 		return state->unknown_left ? FOLLOWER : LEFT;
 	state->unknown_left |= packet->data_len < RTE_ETHER_ADDR_LEN;
 	fate = may_follow(state, packet) ? FOLLOWER : LEFT;

@@ -102,8 +102,8 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 		expel(state, job, slot, now);
 	if (slot->previous != NULL) {
 		job->count.held_back++;
-		if (job->up != NULL)
-			ask_above(state, job, h->block_id, false);
+		if (job->parents != NULL)
+			ask_parent(state, job, h->block_id, false);
 		return PPE_DROP_HELD_BACK;
 	}
 	return PPE_DROP_COUNT;
@@ -221,7 +221,7 @@ finish_sum(const struct block *block)
 		reduction->finish(rmw_buffer_data(block->buffer), block->grad_cnt, block->in_count);
 }
 
-/* Fix the result's payload, bitmap and, if some port needs it, checksum. summed: here, not above. */
+/* Fix the result's payload, bitmap and, if some port needs it, checksum. summed: here, not at a parent. */
 static __rte_always_inline void
 fix_payload(const struct collective *state, const struct job_shard *job, struct block *block,
 	enum weir_status status, const bool summed)
@@ -330,8 +330,8 @@ block_end_special(struct collective *state, struct job_shard *job, struct block 
 {
 	if (job->ordered)
 		order_end(job, block, status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL);
-	if (job->up != NULL) {
-		send_up(state, job, block, status);
+	if (job->parents != NULL) {
+		block_to_parent(state, job, block, status);
 		return false;
 	}
 	block_set_ranks(job, block);
@@ -363,7 +363,7 @@ is_of_former(const struct job_shard *job, const struct block *b, const uint64_t 
 {
 	uint64_t heard = 0;
 
-	if (job->up == NULL && (b->per_receiver || (b->state == BLOCK_OPEN && b->copied)))
+	if (job->parents == NULL && (b->per_receiver || (b->state == BLOCK_OPEN && b->copied)))
 		return true; /* its layout depends on ranks, which are fixed in a tree */
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		heard |= b->heard[i] & left[i];
@@ -427,7 +427,7 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 		bool pending = mask_test(home->pending, (uint8_t)s);
 		bool member = pending && joined->ip == job->address[s];
 
-		source_is_at(state->worker, job, (uint8_t)s, member ? joined : &nowhere);
+		source_set_endpoint(state->worker, job, (uint8_t)s, member ? joined : &nowhere);
 		job->skips_own |= member && joined->skips_own;
 		all = all && member == pending;
 	}
@@ -482,8 +482,8 @@ acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 		return PPE_END;
 	}
 	lost = lost_by(slot, h->block_id, h->src_id);
-	if (js->up != NULL)
-		ask_above(state, js, h->block_id, false);
+	if (js->parents != NULL)
+		ask_parent(state, js, h->block_id, false);
 	if (b != NULL && acknowledge(state, js, slot, b, h->src_id)) {
 		js->count.acknowledged++;
 		reason = PPE_DROP_ACKNOWLEDGED;
@@ -550,7 +550,7 @@ probed(struct ppe_worker *worker, struct ppe_thread *thread)
 	b = slot->current;
 	if (b != NULL && b->block_id == h->block_id && b->state != BLOCK_DONE)
 		return b->state == BLOCK_OPEN ? tell_probing(worker, thread, js, b)
-					      : late_above(worker, thread, b);
+					      : parent_block_pending(worker, thread, b);
 	lost = lost_by(slot, h->block_id, h->src_id);
 	if (lost == NULL)
 		return end_dropped(worker, thread, PPE_DROP_KNOWN);

@@ -21,7 +21,7 @@ may_be_from_child(const struct ppe_job *j, const struct weir_header *h)
 		return false;
 	switch (h->status) {
 	case WEIR_STATUS_OK:
-		return !h->degraded && (!weir_is_note(h->collective) || h->src_cnt == 0);
+		return !h->degraded && (!weir_is_control(h->collective) || h->src_cnt == 0);
 	case WEIR_STATUS_PARTIAL:
 	case WEIR_STATUS_ERROR: return h->degraded && contribution;
 	case WEIR_STATUS_MISMATCH: return !h->degraded && contribution;
@@ -36,7 +36,7 @@ child_fits(const struct collective *state, const struct job_shard *js, const str
 	const struct weir_header *h = &c->header;
 	uint32_t size = state->dtype_bytes[h->dtype];
 
-	if (h->status == WEIR_STATUS_OK && !weir_is_note(h->collective) &&
+	if (h->status == WEIR_STATUS_OK && !weir_is_control(h->collective) &&
 		h->src_cnt != (uint8_t)js->covers[h->src_id])
 		return false;
 	if ((h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH) &&
@@ -144,7 +144,7 @@ child_take_end(const struct collective *state, const struct job_shard *js, const
 
 /* The child's block failed, so this one does. */
 static struct ppe_next
-failed_below(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+child_failed(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
 	const struct contribution *c = &lmem(thread)->c;
 	struct block *b = c->block;
@@ -186,5 +186,5 @@ take_degraded(struct ppe_worker *worker, struct ppe_thread *thread, struct job_s
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		c->block->in[i] |= lmem(thread)->missing[i];
 	return c->header.status == WEIR_STATUS_PARTIAL ? aggregate(worker, thread)
-						       : failed_below(worker, thread, js);
+						       : child_failed(worker, thread, js);
 }

@@ -21,7 +21,7 @@
  * (admit.c) takes acknowledgements, probes and other unusual packets, whose tags it verifies itself.
  *
  * Files: block.c the life of a block; reduce.c payloads; result.c results; timeout.c stragglers; join.c joins; announce.c generations;
- * up.c the way to a parent and back; up_join.c generations there; auth.c keys and tags; integrity.c CRCs; jobs.c jobs in a
+ * parent.c the way to a parent and back; parent_join.c generations there; auth.c keys and tags; integrity.c CRCs; jobs.c jobs in a
  * shard; statistics.c what the control thread reads.
  */
 #include "ppe/collective/collective.h"
@@ -44,7 +44,7 @@ to_extended(const struct ppe_worker *worker, const struct pktbuf_head *head)
 
 /* The forms' own ports may be any: they come first. */
 static inline bool
-is_from_above(const struct ppe_worker *worker, const struct pktbuf_head *head)
+is_from_parent(const struct ppe_worker *worker, const struct pktbuf_head *head)
 {
 	return head->udp_dst == WEIR_PORT_UP && !to_extended(worker, head) &&
 		!pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_base);
@@ -61,8 +61,8 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 		return end_dropped(worker, thread, PPE_DROP_IP_FRAGMENT);
 	if (unlikely((head->flags & PKTBUF_HEAD_OPTIONS) != 0))
 		return end_dropped(worker, thread, PPE_DROP_IP_OPTIONS);
-	if (unlikely(is_from_above(worker, head)))
-		return from_above(worker, thread);
+	if (unlikely(is_from_parent(worker, head)))
+		return from_parent(worker, thread);
 	c->header = (struct weir_header){
 		.extended = to_extended(worker, head),
 	};
@@ -301,7 +301,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	if (unlikely(b->state != BLOCK_OPEN))
 		return b->state == BLOCK_DONE ? answer_late(worker, thread, b)
-					      : late_above(worker, thread, b);
+					      : parent_block_pending(worker, thread, b);
 	if (unlikely(mask_test(b->heard, h->src_id)))
 		return duplicate(worker, thread, b);
 	if (unlikely(b->agreement != agreement_of(h, h->final))) {
@@ -360,8 +360,8 @@ static uint64_t
 identify(const struct ppe_worker *worker, const struct ppe_thread *thread)
 {
 	const struct pktbuf_head *head = &thread->head;
-	bool above = is_from_above(worker, head);
-	struct weir_header h = {.extended = above || to_extended(worker, head)};
+	bool parents = is_from_parent(worker, head);
+	struct weir_header h = {.extended = parents || to_extended(worker, head)};
 	const struct ppe_job *j;
 	uint8_t parent;
 
@@ -369,8 +369,9 @@ identify(const struct ppe_worker *worker, const struct ppe_thread *thread)
 		head->payload_length < weir_header_bytes(h.extended))
 		return 0;
 	weir_header_read(&h, head->bytes + head->payload);
-	j = above ? find_above(worker, thread, &h, &parent) : worker->jobs->by_id[h.job_id];
-	return ppe_trace_id(h.src_id, h.gen_id, above && j != NULL ? j->id : h.job_id,
+	j = parents ? find_sending_parent(worker, thread, &h, &parent)
+		    : worker->jobs->by_id[h.job_id];
+	return ppe_trace_id(h.src_id, h.gen_id, parents && j != NULL ? j->id : h.job_id,
 		j == NULL ? h.block_id : ppe_job_block(j, h.block_id));
 }
 
@@ -414,7 +415,7 @@ const struct ppe_program collective_program = {
 	.memory = collective_memory,
 	.stats = collective_stats,
 	.gauges = collective_gauges,
-	.segments = {segments, timeout_segments, join_segments, announce_segments, up_segments},
+	.segments = {segments, timeout_segments, join_segments, announce_segments, parent_segments},
 	.identify = identify,
 	.jobs = &jobs,
 };

@@ -77,7 +77,7 @@ void block_finish(struct collective *state, struct job_shard *job, struct block 
 bool block_end_special(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
 
-/* The result of an open block has come from above: its payload is in the buffer, in_count and `in` are set. Fix what hosts
+/* The result of an open block has come from the parent: its payload is in the buffer, in_count and `in` are set. Fix what hosts
  * get. */
 void block_done(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
@@ -194,10 +194,10 @@ uint32_t result_end(const struct job_shard *js, const struct weir_header *result
 void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);
 
 /* Set a source's endpoint, and write its header template. The endpoint of a join is bound to its port. */
-void source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
+void source_set_endpoint(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 	const struct pktbuf_endpoint *endpoint);
 
-/* Release what source_is_at() has bound. A source without an endpoint may still be bound. */
+/* Release what source_set_endpoint() has bound. A source without an endpoint may still be bound. */
 void source_unbind(struct ppe_worker *worker, struct job_shard *job, uint8_t source);
 
 /* Send a small packet to an endpoint, counted as created. job: pays for it; NULL: none. payload: at most 80 bytes.
@@ -251,7 +251,7 @@ extern const struct ppe_segment_name join_segments[];
 
 /* The segment for a packet of a source from elsewhere than its endpoint, at the home shard: it is dropped, and if the
  * source's former process sent it, that is told so. */
-struct ppe_next strayed(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next unbound_at_home(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* Have all sources joined, with the same parents? Forgets joins that are too old. Home shard. */
 bool all_have_joined(struct job_shard *job, uint32_t now);
@@ -330,14 +330,14 @@ uint8_t tag_reply(struct collective *state, const struct job_shard *job,
  * latter, the payload then ends before the CRC. */
 bool crc_is_right(const struct ppe_thread *thread); /* of a source's packet, without dropping it */
 bool crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
-bool crc_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+bool parent_crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
 /* Write the CRC of a packet to a source, or to a parent, which is the payload, then end, behind the end; returns its bytes.
  * header: src_id is the receiver's, or the sender's. */
 uint32_t crc_result(const struct weir_header *header, const struct pktbuf_piece part[2], void *end,
 	uint32_t end_bytes);
-uint32_t crc_up(const struct weir_header *header, const void *payload, uint32_t bytes, void *end,
-	uint32_t end_bytes);
+uint32_t parent_crc(const struct weir_header *header, const void *payload, uint32_t bytes,
+	void *end, uint32_t end_bytes);
 
 /* children.c: may this header with a status, source count or the flag `up` be a switch's to its parent? job: NULL: there is
  * no such job. Any worker. */
@@ -363,14 +363,14 @@ uint16_t block_ranks(
 /* The block ends: note them in it. */
 void block_set_ranks(const struct job_shard *job, struct block *block);
 
-/* up.c: the way up of a job with parents, in one shard; NULL: no memory. up_destroy: NULL is fine. Control thread. */
-size_t up_bytes(const struct ppe_job *job);
-struct up *up_create(const struct ppe_setup *setup, const struct ppe_job *job);
-void up_destroy(struct up *up);
+/* parent.c: the parents of a job, in one shard; NULL: no memory. parents_destroy: NULL is fine. Control thread. */
+size_t parents_bytes(const struct ppe_job *job);
+struct parents *parents_create(const struct ppe_setup *setup, const struct ppe_job *job);
+void parents_destroy(struct parents *parents);
 
 /* Bind the parents' addresses to their ports, or release them. */
-void up_bind(struct ppe_worker *worker, struct job_shard *job);
-void up_unbind(struct ppe_worker *worker, struct job_shard *job);
+void parents_bind(struct ppe_worker *worker, struct job_shard *job);
+void parents_unbind(struct ppe_worker *worker, struct job_shard *job);
 
 /* The slot of the block's residue. */
 static inline struct slot *
@@ -380,10 +380,10 @@ slot_of(const struct job_shard *job, uint32_t block)
 }
 
 /* The parent, by index, to which the block goes; PPE_PARENTS_MAX: to none. Any thread. */
-unsigned int up_parent_of(const struct job_shard *job, uint32_t block);
+unsigned int parent_of_block(const struct job_shard *job, uint32_t block);
 
 /* What was collected of an open block goes to the parent, and does not change any more. The buffer keeps it. */
-void send_up(struct collective *state, struct job_shard *job, struct block *block,
+void block_to_parent(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
 
 #define PROBED_MS 20 /* after this silence, a parent gets contributions beside probes */
@@ -392,64 +392,64 @@ void send_up(struct collective *state, struct job_shard *job, struct block *bloc
  * the block is the next of its residue, the acknowledgement, at most once per millisecond and residue. probe: the packet
  * is a probe; this switch then sends a probe instead of the contribution, less often, unless the parent is silent or does
  * not know probes. */
-void ask_above(struct collective *state, struct job_shard *job, uint32_t block, bool probe);
+void ask_parent(struct collective *state, struct job_shard *job, uint32_t block, bool probe);
 /* The contribution again. */
-void repeat_above(struct ppe_worker *worker, struct job_shard *job, struct block *block);
+void repeat_to_parent(struct ppe_worker *worker, struct job_shard *job, struct block *block);
 
 /* The block's parent waits for others. If these cannot reach it, they have left for the other parents, which then answer
  * `stale`; but nothing may be due there. So ask the others in turn, with an acknowledgement of a block that no switch has. */
 void ask_another(struct ppe_worker *worker, struct job_shard *job, uint32_t block);
 
 /* Tell the source that asked last about the block what the parent says. */
-void tell_above(struct ppe_worker *worker, struct collective *state, struct job_shard *job,
+void relay_parent_status(struct ppe_worker *worker, struct collective *state, struct job_shard *job,
 	const struct block *block);
 
 /* A contribution to a block that has been sent to the parent, or a probe of it. Ends the packet. */
-struct ppe_next late_above(
+struct ppe_next parent_block_pending(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
 
-/* The segment for a packet to the upward port, on the worker that received it. */
-struct ppe_next from_above(struct ppe_worker *worker, struct ppe_thread *thread);
-extern const struct ppe_segment_name up_segments[];
+/* The segment for a packet to the port for parents, on the worker that received it. */
+struct ppe_next from_parent(struct ppe_worker *worker, struct ppe_thread *thread);
+extern const struct ppe_segment_name parent_segments[];
 
-/* The job, and its parent, from which this packet to the upward port comes; NULL: from none. Any worker. */
-const struct ppe_job *find_above(const struct ppe_worker *worker, const struct ppe_thread *thread,
-	const struct weir_header *header, uint8_t *parent);
+/* The job, and its parent, from which this packet to the port for parents comes; NULL: from none. Any worker. */
+const struct ppe_job *find_sending_parent(const struct ppe_worker *worker,
+	const struct ppe_thread *thread, const struct weir_header *header, uint8_t *parent);
 
 /* auth.c, for the hop to a parent: write the tag or CRC of a contribution or an acknowledgement, which is payload, then end,
  * behind the end; returns its bytes, 0 if this hop has neither. */
-uint32_t up_tag(const struct job_shard *job, const struct parent *parent,
+uint32_t parent_tag(const struct job_shard *job, const struct parent *parent,
 	const struct weir_header *header, const void *payload, uint32_t bytes, void *end,
 	uint32_t end_bytes);
 
 /* Verify the tag or CRC of a packet from a parent other than the answer to a join; its payload then ends before that. false:
  * the packet has been dropped. */
-bool from_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
-	struct parent *parent);
+bool parent_packet_holds(struct ppe_worker *worker, struct ppe_thread *thread,
+	struct job_shard *job, struct parent *parent);
 
 /* Write the tag of what this reply answers: a probe, or what this switch last sent of the block. */
-void tag_sent_above(const struct job_shard *job, const struct parent *parent,
+void tag_sent_to_parent(const struct job_shard *job, const struct parent *parent,
 	const struct weir_header *reply, uint8_t tag[WEIR_TAG_BYTES]);
 
-/* Is the packet from above of the generation in which this switch takes part? `stale` is if it names another one; `refused`
+/* Is the packet from a parent of the generation in which this switch takes part? `stale` is if it names another one; `refused`
  * names none. */
 bool is_of_parents_generation(
 	const struct job_shard *job, const struct parent *parent, const struct weir_header *header);
 
-/* up_join.c: what the home shard of a job with parents has in addition; NULL: no memory. Control thread. */
-struct up_home *up_home_create(const struct ppe_job *job, int socket);
+/* parent_join.c: what the home shard of a job with parents has in addition; NULL: no memory. Control thread. */
+struct parents_home *parents_home_create(const struct ppe_job *job, int socket);
 
 /* All sources have joined: join at the parents, at most once per millisecond. repeat: the source repeats its join.
  * Returns what it is told. Home shard. */
-enum weir_status join_above(
+enum weir_status parents_join(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job, bool repeat);
 
 /* Add the ranks that have joined at all parents, as these say. */
-void up_joined(const struct up_home *above, uint64_t ranks[MASK_WORDS]);
+void parents_joined(const struct parents_home *parents, uint64_t ranks[MASK_WORDS]);
 
-/* During an announcement, in each shard: the generation begins with these joins above; it ends. */
-void up_begin(struct up *up, const struct up_home *above);
-void up_end(struct up *up);
+/* During an announcement, in each shard: the generation begins with these joins at the parents; it ends. */
+void parents_begin(struct parents *parents, const struct parents_home *home);
+void parents_end(struct parents *parents);
 
 /* The parent is about to be asked. A pause resets the count of questions: the parent need not have answered those before. */
 void parent_is_asked(struct parent *parent, uint32_t now);
@@ -464,10 +464,10 @@ ppe_segment about_silence(struct parent *parent, uint32_t now);
  * is over; for a source's packet when the parent has left too many questions unanswered, for too long; and when it has left
  * an authenticated job's unanswered for a second: after a restart it can verify nothing but a join, which is repeated. They
  * end the packet, and the second and the third the generation. */
-struct ppe_next joined_above(struct ppe_worker *worker, struct ppe_thread *thread);
-struct ppe_next revoked_above(struct ppe_worker *worker, struct ppe_thread *thread);
-struct ppe_next silent_above(struct ppe_worker *worker, struct ppe_thread *thread);
-struct ppe_next prove_above(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next parent_join_reply(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next parent_revoked(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next parent_timeout(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next parent_prove(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* auth.c, for the hop to a parent. key: of this switch as a source there. Write the proof of a join and its tag; returns
  * their bytes. */
@@ -477,7 +477,7 @@ uint8_t prove_join(const struct collective *state, const uint8_t key[WEIR_KEY_BY
 
 /* Verify the tag of a reply to the packet that ended with, or whose nonce was, `answered`; its payload then ends before
  * the tag. false: the packet has been dropped. */
-bool reply_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
+bool parent_reply_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
 	const uint8_t key[WEIR_KEY_BYTES], const uint8_t answered[WEIR_TAG_BYTES]);
 
 /* Derive the keys of the parent's generation from the end of its reply; false: no memory. Expand them in a shard. */

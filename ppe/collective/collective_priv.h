@@ -59,10 +59,10 @@ struct block {
 	uint8_t per_receiver; /* by its row: receivers get different results */
 	uint8_t on_arrival; /* payloads are reduced as they arrive */
 	struct weir_mismatch mismatch;
-	uint8_t above_says; /* up: what hosts that repeat are told, enum weir_status; 0: nothing */
-	uint8_t probed; /* up: by a probe since the contribution was sent last */
-	uint8_t asks; /* up: how often the parent was asked */
-	uint8_t backoff; /* up: doublings of the time to the next question */
+	uint8_t parent_status; /* BLOCK_UP: what hosts that repeat are told, enum weir_status; 0: nothing */
+	uint8_t probed; /* BLOCK_UP: by a probe since the contribution was sent last */
+	uint8_t asks; /* BLOCK_UP: how often the parent was asked */
+	uint8_t backoff; /* BLOCK_UP: doublings of the time to the next question */
 	uint8_t spare[4];
 
 	/* Open: ranks that the children's contributions lack. Up: ranks whose contributions were sent; done: those in
@@ -76,7 +76,7 @@ static_assert(sizeof(struct block) == 192 && offsetof(struct block, buffer) == 6
 	"three cache lines");
 
 /*
- * The way to the parents, in one shard of a job that has parents; up.c and up_join.c, docs/tree.md.
+ * The parents, in one shard of a job that has parents; parent.c and parent_join.c, docs/tree.md.
  */
 struct parent {
 	uint16_t generation; /* of its job, in which this switch takes part; 0: none */
@@ -90,8 +90,8 @@ struct parent {
 	uint32_t asked; /* of the last one */
 	uint32_t questions; /* since then that it should have answered */
 	uint32_t proved; /* heard_now() of then, or of the last join that was repeated since */
-	uint64_t answer; /* TSC cycles from what goes up to its answer, smoothed */
-	uint8_t backoff; /* doublings with which the next block begins: up.c */
+	uint64_t answer; /* TSC cycles from a packet to the parent to its answer, smoothed */
+	uint8_t backoff; /* doublings with which the next block begins: parent.c */
 	bool no_probes; /* it does not know probes */
 	struct parent_keys *keys; /* not NULL when packets on this hop have tags */
 };
@@ -109,8 +109,8 @@ struct asker {
 	uint8_t answered[WEIR_TAG_BYTES]; /* likewise: its tag, or of a join its nonce */
 };
 
-struct up {
-	struct pktbuf_identity self; /* with the upward port in place of the extended one */
+struct parents {
+	struct pktbuf_identity self; /* with the port for parents in place of the extended one */
 	uint8_t nb_parents;
 	uint8_t nb_serving; /* parents to which blocks go; 0: this switch takes part nowhere */
 	uint8_t serving
@@ -216,12 +216,12 @@ struct job_shard {
 	struct rmw_policer sent; /* of results and replies; a debt stops contributions */
 	struct job_home *home; /* not NULL in the job's home shard */
 	struct job_keys *keys; /* not NULL when the job is authenticated: its packets have tags */
-	struct up *up; /* not NULL when the job has parents */
+	struct parents *parents; /* not NULL when the job has parents */
 	uint16_t nb_ranks; /* of the tree: nb_sources in a job without a tree */
 	uint16_t first_rank, own_ranks; /* the sources cover [first_rank, first_rank + own_ranks) */
 	bool children; /* the sources are switches */
 	uint16_t covers[WEIR_SOURCES_MAX]; /* ranks of a source: a host has one */
-	bool narrow; /* narrow types travel upward as they are */
+	bool narrow; /* narrow types travel to the parent as they are */
 	struct order *order; /* not NULL when the job is deterministic and a residue is here */
 	struct ppe_job_stats count; /* gauges unused */
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
@@ -288,8 +288,8 @@ struct parent_join {
 	uint8_t contributions[WEIR_KEY_BYTES], results[WEIR_KEY_BYTES]; /* authenticated: keys */
 };
 
-/* Joins upward. Rights as above. */
-struct up_home {
+/* Joins at the parents. Rights as in struct parent_join. */
+struct parents_home {
 	uint8_t all; /* parents, as sets */
 	uint8_t set; /* with which the attempt is made; 0: there was none yet */
 	uint8_t accepted; /* that have accepted its joins */
@@ -317,7 +317,7 @@ struct job_home {
 	struct claim displaced[WEIR_SOURCES_MAX]; /* the last displaced process of each source */
 	uint64_t tell[MASK_WORDS]; /* sources for which it has not been told */
 	uint32_t former[WEIR_SOURCES_MAX]; /* nonces of the former one; 0: none, or the same */
-	struct up_home *above; /* not NULL when the job has parents */
+	struct parents_home *parents; /* not NULL when the job has parents */
 	/* Of a job whose joins are proved, or that has parents: */
 	struct pktbuf_tag_key
 		challenger; /* makes challenges and nonces; drawn by the control thread */
@@ -379,7 +379,7 @@ struct collective {
 	struct block *records;
 	struct hash_deadlines *deadlines; /* of open blocks */
 	struct job_shard *job[WEIR_JOBS_MAX];
-	uint8_t above
+	uint8_t job_of_parent
 		[WEIR_JOBS_MAX]; /* by the parent's job id: a job here to which a packet of it belonged */
 	const struct rmw_reduction *reduction[16][16]; /* by dtype and op; NULL: not served */
 	struct rmw_reduction wide[16][16]; /* of children's accumulators; zeros: they have none */
@@ -439,7 +439,7 @@ struct contribution {
 	uint64_t epoch; /* whose key verified its tag, and will make that of an answer */
 	bool verified; /* its checksums are right; otherwise not verified yet */
 	bool learned; /* its source's flow cache entry comes from this packet */
-	uint8_t parent; /* from above: which one sent it */
+	uint8_t parent; /* of a packet from a parent: which one */
 };
 
 /* The announcement of a generation, or of a source's new endpoint, to all shards; travels in a hop. */

@@ -97,7 +97,8 @@ worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	return j != NULL && ppe_job_has(j, h->src_id) &&
 		j->address[h->src_id] == thread->head.ip_src &&
 		!(h->extended &&
-			(h->collective == WEIR_COLLECTIVE_JOIN || weir_is_note(h->collective))) &&
+			(h->collective == WEIR_COLLECTIVE_JOIN ||
+				weir_is_control(h->collective))) &&
 		packet->data_len >= FLOW_BYTES && packet->nb_segs == 1 &&
 		thread->head.payload == FLOW_JOB_AT;
 }

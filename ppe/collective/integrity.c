@@ -34,7 +34,7 @@ crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 }
 
 bool
-crc_above_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+parent_crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
 	struct contribution *c = &lmem(thread)->c;
 	struct weir_header h = {.extended = true};
@@ -76,7 +76,7 @@ crc_result(const struct weir_header *header, const struct pktbuf_piece part[2], 
 }
 
 uint32_t
-crc_up(const struct weir_header *header, const void *payload, uint32_t bytes, void *end,
+parent_crc(const struct weir_header *header, const void *payload, uint32_t bytes, void *end,
 	uint32_t end_bytes)
 {
 	uint8_t sent[WEIR_EXT_BYTES];

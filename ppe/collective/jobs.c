@@ -10,7 +10,6 @@
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 #include "ppe/ppe_priv.h"
-#include "ppe/programs/programs.h"
 
 /* Block records that all jobs can need in this shard; at least 1. */
 static uint32_t
@@ -39,10 +38,6 @@ collective_memory(
 
 		memory->block_tables += hash_records_bytes(records, sizeof(struct block)) +
 			hash_table_bytes(records) + hash_deadlines_bytes(records);
-		for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-			if (jobs->by_id[id] != NULL)
-				collective_job_memory(
-					jobs->by_id[id], shard, config->workers, memory);
 	}
 }
 
@@ -196,8 +191,8 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 
 	memory->block_tables += sizeof(struct job_shard) + job->window * sizeof(struct slot) +
 		(home ? sizeof(struct job_home) : 0) +
-		(home && job->nb_parents != 0 ? sizeof(struct up_home) : 0) + job_keys_bytes(job) +
-		up_bytes(job);
+		(home && job->nb_parents != 0 ? sizeof(struct parents_home) : 0) +
+		job_keys_bytes(job) + parents_bytes(job);
 	if (residues > 0)
 		memory->data_memory += rmw_pool_bytes(
 			ppe_job_buffer_bytes(job), PPE_JOB_BUFFERS * residues, DEVICE_PAGE);
@@ -327,15 +322,15 @@ collective_job_create(
 				(uint16_t)(setup->config->joins_s != 0 ? setup->config->joins_s
 								       : JOIN_FORGOTTEN_S);
 		if (rc == 0 && job->nb_parents != 0) {
-			js->home->above = up_home_create(job, setup->socket);
-			rc = js->home->above == NULL ? -ENOMEM : 0;
+			js->home->parents = parents_home_create(job, setup->socket);
+			rc = js->home->parents == NULL ? -ENOMEM : 0;
 		}
-		if (rc == 0 && (js->own != NULL || js->home->above != NULL))
+		if (rc == 0 && (js->own != NULL || js->home->parents != NULL))
 			rc = job_challenges_create(js->home);
 	}
 	if (rc == 0 && job->nb_parents != 0) {
-		js->up = up_create(setup, job);
-		rc = js->up == NULL ? -ENOMEM : 0;
+		js->parents = parents_create(setup, job);
+		rc = js->parents == NULL ? -ENOMEM : 0;
 	}
 	if (rc == 0 && residues > 0)
 		rc = create_pool(&js->pool, &js->quota, setup, ppe_job_buffer_bytes(job), residues);
@@ -345,14 +340,14 @@ collective_job_create(
 	if (rc == 0 && residues > 0 && ppe_job_kept(job) > 0)
 		rc = order_create(js, job, residues, (uint16_t)setup->worker_id, setup->socket);
 	if (rc == 0) {
-		js->special = js->ordered || js->up != NULL || js->children;
+		js->special = js->ordered || js->parents != NULL || js->children;
 		if (job->integrity == PPE_INTEGRITY_CRC32C && js->keys == NULL)
 			js->crc_bytes = WEIR_CRC_BYTES;
 		js->flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED
 			: js->crc_bytes != 0 ? WEIR_FLAG_CRC
 					     : 0;
 		js->more_checks = js->keys != NULL || js->crc_bytes != 0 || js->children ||
-			(js->up != NULL && js->narrow);
+			(js->parents != NULL && js->narrow);
 		*shard = js;
 	} else {
 		struct ppe_program_leaks none = {0};
@@ -373,11 +368,11 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 		job_shard_clear(state, former, false);
 	for (unsigned int s = 0; former != NULL && s < former->source_end; s++)
 		source_unbind(state->worker, former, (uint8_t)s);
-	if (former != NULL && former->up != NULL)
-		up_unbind(state->worker, former);
+	if (former != NULL && former->parents != NULL)
+		parents_unbind(state->worker, former);
 	state->job[id] = js;
-	if (js != NULL && js->up != NULL)
-		up_bind(state->worker, js);
+	if (js != NULL && js->parents != NULL)
+		parents_bind(state->worker, js);
 	if (js != NULL && js->keys != NULL && js->generation != 0)
 		job_keys_begin(state, js, js->generation, zeros, NULL);
 }
@@ -426,7 +421,7 @@ void
 rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
 {
 	/* In a tree, ids are ranks. */
-	const bool tree = js->children || js->up != NULL;
+	const bool tree = js->children || js->parents != NULL;
 
 	js->ranks = 0;
 	for (unsigned int s = 0; !tree && s < js->source_end; s++)
@@ -543,10 +538,10 @@ collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
 		js->budget->reserved -= js->records;
 	rte_free(js->slot);
 	if (js->home != NULL)
-		rte_free(js->home->above);
+		rte_free(js->home->parents);
 	rte_free(js->home);
 	rte_free(js->keys);
 	rte_free(js->own);
-	up_destroy(js->up);
+	parents_destroy(js->parents);
 	rte_free(js);
 }

@@ -5,7 +5,7 @@
  * The job's home shard (that of residue 0) collects one join from each source. The last one begins the generation,
  * announce.c; the running one continues until then. In a job that revokes, it ends when the first source joins again.
  *
- * In a job with parents the last join begins no generation: the switch joins above, up_join.c.
+ * In a job with parents the last join begins no generation: the switch joins at the parents, parent_join.c.
  */
 #include <rte_cycles.h>
 
@@ -226,8 +226,8 @@ joined_ranks(const struct job_shard *js, const struct ppe_job *j, uint64_t ranks
 		for (unsigned int r = 1;
 			mask_test(js->home->pending, (uint8_t)s) && r < j->ranks[s]; r++)
 			mask_set(ranks, (uint8_t)(s + r));
-	if (js->home->above != NULL)
-		up_joined(js->home->above, ranks);
+	if (js->home->parents != NULL)
+		parents_joined(js->home->parents, ranks);
 }
 
 /* Tell a joining source the present ranks and, if its join is proved, the challenge to quote. */
@@ -323,7 +323,7 @@ is_from_displaced(const struct claim *displaced, const struct pktbuf_endpoint *s
 }
 
 struct ppe_next
-strayed(struct ppe_worker *worker, struct ppe_thread *thread)
+unbound_at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct collective *state = ppe_state(worker, thread);
 	const struct contribution *c = &lmem(thread)->c;
@@ -521,9 +521,9 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (fresh)
 		collect(worker, thread, js, &join, now);
 	if (all_have_joined(js, now)) {
-		if (home->above == NULL)
+		if (home->parents == NULL)
 			return begin_generation(worker, thread, js);
-		said = join_above(worker, thread, js, repeat);
+		said = parents_join(worker, thread, js, repeat);
 	}
 	return wait_for_others(worker, thread, js, said, fresh && ends_generation(j, js));
 }
@@ -594,6 +594,6 @@ adopt_joins(struct job_shard *js)
 
 const struct ppe_segment_name join_segments[] = {
 	{join, "join"},
-	{strayed, "strayed"},
+	{unbound_at_home, "unbound_at_home"},
 	{NULL, NULL},
 };

@@ -28,7 +28,7 @@ endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoi
 }
 
 void
-source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
+source_set_endpoint(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 	const struct pktbuf_endpoint *endpoint)
 {
 	const struct pktbuf_endpoint *former =
@@ -386,7 +386,7 @@ send_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block 
 
 		payload = payload_of(js, block, &header, small);
 		write_shared(to->shared, to->form, &header, &payload);
-		/* A leaf may have a buffer for a block that has no elements above. */
+		/* A leaf may have a buffer for a block that has no elements at the parent. */
 		to->agreement = block->status == WEIR_STATUS_OK && block->buffer != NULL &&
 				block->grad_cnt != 0
 			? block->agreement

@@ -120,38 +120,38 @@ read_parent_heard(struct ppe_parent_stats *stats, uint32_t heard, uint64_t now, 
 
 /* Is a join at the parent under way, that is, repeated? */
 static bool
-is_asking_above(const struct job_home *home, unsigned int parent, uint64_t now, uint64_t hz)
+is_joining_parent(const struct job_home *home, unsigned int parent, uint64_t now, uint64_t hz)
 {
-	const struct up_home *above = home->above;
+	const struct parents_home *parents = home->parents;
 
-	return (above->set >> parent & 1) != 0 && !above->used && above->last != 0 &&
-		ticks_us(above->last, now, hz) < home->kept_s * UINT64_C(1000000);
+	return (parents->set >> parent & 1) != 0 && !parents->used && parents->last != 0 &&
+		ticks_us(parents->last, now, hz) < home->kept_s * UINT64_C(1000000);
 }
 
 void
 collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_stats *stats)
 {
 	const struct job_shard *js = shard;
-	const struct parent *known = &js->up->parent[parent];
+	const struct parent *known = &js->parents->parent[parent];
 	const struct parent_join *join;
 	uint64_t hz = rte_get_tsc_hz(), now = ppe_clock();
 
 	stats->generation = known->generation;
-	for (unsigned int i = 0; i < js->up->nb_serving; i++)
-		stats->serves |= js->up->serving[i] == parent;
+	for (unsigned int i = 0; i < js->parents->nb_serving; i++)
+		stats->serves |= js->parents->serving[i] == parent;
 	read_parent_heard(stats, known->heard, now, hz);
-	if (js->home == NULL || js->home->above == NULL)
+	if (js->home == NULL || js->home->parents == NULL)
 		return;
-	join = &js->home->above->parent[parent];
+	join = &js->home->parents->parent[parent];
 	read_parent_heard(stats, join->heard, now, hz);
 	stats->given_up = join->given_up;
 	stats->refused = join->refused.setting;
 	stats->ours = join->refused.ours;
 	stats->theirs = join->refused.theirs;
-	stats->joining = is_asking_above(js->home, parent, now, hz);
+	stats->joining = is_joining_parent(js->home, parent, now, hz);
 	if (!stats->joining)
 		return;
-	stats->joining_us = ticks_us(js->home->above->begun, now, hz);
+	stats->joining_us = ticks_us(js->home->parents->begun, now, hz);
 	memcpy(stats->joined, join->joined, sizeof(stats->joined));
 }
 
@@ -215,7 +215,7 @@ collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe
 				.open = copy.state != BLOCK_DONE,
 				.up = copy.state == BLOCK_UP,
 				.parent = copy.state == BLOCK_UP
-					? (uint8_t)up_parent_of(js, copy.block_id)
+					? (uint8_t)parent_of_block(js, copy.block_id)
 					: 0,
 				.heard_count = (uint16_t)heard_in(&copy),
 				.opened_us = us_since(0, copy.opened, hz),

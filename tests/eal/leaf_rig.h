@@ -205,7 +205,7 @@ say(const struct weir_header *h, const void *bytes, unsigned int n)
 }
 
 static inline struct weir_header
-header_above(uint32_t block, enum weir_status status)
+header_to_parent(uint32_t block, enum weir_status status)
 {
 	return (struct weir_header){.job_id = JOB_UP,
 		.block_id = block,
@@ -232,7 +232,7 @@ result(uint32_t block, unsigned int i)
 static inline void
 answer(uint32_t block, enum weir_status status)
 {
-	const struct weir_header h = header_above(block, status);
+	const struct weir_header h = header_to_parent(block, status);
 	uint8_t bytes[4 * ELEMENTS + WEIR_BITMAP_BYTES];
 	unsigned int n = 4u * h.grad_cnt;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine alone, linked without the built-in programs, with one of a few lines: it counts packets. */
+/* The engine alone, linked without the built-in programs, with a program of a few lines that counts packets. */
+#include <stdio.h>
+#include <unistd.h>
+
 #include <criterion/criterion.h>
 
 #include <rte_cycles.h>
@@ -32,7 +35,7 @@ static const struct ppe_program counter = {.name = "counter", .first = count, .c
 Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
 {
 	static char words[][32] = {"eal", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
-		"-m", "128", "--lcores=(0-1)@(0,1)", "--vdev=net_null0"};
+		"-m", "128", "--lcores=0@0,1@0", "--vdev=net_null0", ""};
 	char *argv[RTE_DIM(words)];
 	static const struct ppe_program *const programs[] = {&counter, NULL};
 	const struct pktbuf_port_config port = {.name = "p0",
@@ -61,6 +64,8 @@ Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
 	struct ppe_leaks leaks;
 	struct ppe *ppe;
 
+	snprintf(words[RTE_DIM(words) - 1], sizeof(words[0]), "--file-prefix=weir_alone_%d",
+		(int)getpid());
 	for (unsigned int i = 0; i < RTE_DIM(words); i++)
 		argv[i] = words[i];
 	cr_assert_geq(rte_eal_init(RTE_DIM(argv), argv), 0);

@@ -195,7 +195,7 @@ BOTH(without_elements)
 	run_block(1);
 	contribute(FIRST, 2);
 	for (uint32_t block = 2; block < 4; block++) {
-		h = header_above(block, WEIR_STATUS_OK);
+		h = header_to_parent(block, WEIR_STATUS_OK);
 		h.collective = WEIR_COLLECTIVE_BARRIER;
 		h.op = 0;
 		h.dtype = 0;
@@ -316,7 +316,7 @@ BOTH(mismatch)
 	}
 	cr_assert_eq(drops(PPE_DROP_MISMATCH), 1);
 	/* Another rack's may come first. */
-	h = header_above(WINDOW, WEIR_STATUS_MISMATCH);
+	h = header_to_parent(WINDOW, WEIR_STATUS_MISMATCH);
 	say(&h, others, sizeof(others));
 	for (unsigned int rank = FIRST; rank < FIRST + OWN; rank++) {
 		expect_below(rank, WINDOW, WEIR_STATUS_MISMATCH);
@@ -333,7 +333,7 @@ BOTH(waiting_above)
 	struct weir_header h;
 
 	start(workers);
-	h = header_above(0, WEIR_STATUS_WAITING);
+	h = header_to_parent(0, WEIR_STATUS_WAITING);
 	say(&h, bitmap, sizeof(bitmap)); /* about a block that is not sent yet */
 	contribute_all(0);
 	expect_sum_above(0, 0x70);
@@ -351,7 +351,7 @@ BOTH(waiting_above)
 		cr_assert_eq(payload_bytes, sizeof(bitmap));
 		cr_assert_arr_eq(payload, bitmap, sizeof(bitmap));
 	}
-	h = header_above(0, WEIR_STATUS_UNSUPPORTED);
+	h = header_to_parent(0, WEIR_STATUS_UNSUPPORTED);
 	say(&h, NULL, 0);
 	turned_rest(&rig);
 	contribute(FIRST + 1, 0);
@@ -386,7 +386,7 @@ static void
 tell_leaf(uint32_t block, enum weir_status status, uint8_t ranks)
 {
 	const uint8_t in[WEIR_BITMAP_BYTES] = {ranks};
-	struct weir_header h = header_above(block, status);
+	struct weir_header h = header_to_parent(block, status);
 
 	h.collective = WEIR_COLLECTIVE_PROBE;
 	say(&h, in, h.degraded ? sizeof(in) : 0);
@@ -591,7 +591,7 @@ BOTH(a_silent_parent)
 /* A host that is late is not in the block, and need not repeat. What ends the block is told when it contributes. */
 BOTH(probes_of_a_late_host)
 {
-	struct weir_header h = header_above(0, WEIR_STATUS_UNSUPPORTED);
+	struct weir_header h = header_to_parent(0, WEIR_STATUS_UNSUPPORTED);
 
 	start_with_policy(workers, PPE_POLICY_PARTIAL);
 	contribute(FIRST, 0);
@@ -617,7 +617,7 @@ BOTH(probes_of_a_late_host)
 
 BOTH(not_from_parent)
 {
-	const struct weir_header h = header_above(0, WEIR_STATUS_OK);
+	const struct weir_header h = header_to_parent(0, WEIR_STATUS_OK);
 	static const uint8_t bytes[4 * ELEMENTS];
 	unsigned int n;
 	uint64_t refused = 0;
@@ -670,7 +670,7 @@ BOTH(rubbish_from_above)
 		contribute_all(block);
 		turned_rest(&rig);
 		for (unsigned int times = 0; times < 5; times++) {
-			struct weir_header h = header_above(block, WEIR_STATUS_OK);
+			struct weir_header h = header_to_parent(block, WEIR_STATUS_OK);
 			uint64_t r = rig_random(&seed);
 
 			h.collective = r & 15;

@@ -20,7 +20,7 @@ BOTH(two_parents)
 	cr_assert(parent.serves);
 	cr_assert_not(parent.heard);
 	for (uint32_t block = 0; block < 4 * WINDOW; block++) {
-		struct weir_header h = header_above(block, WEIR_STATUS_OK);
+		struct weir_header h = header_to_parent(block, WEIR_STATUS_OK);
 		unsigned int n;
 
 		contribute_all(block);
@@ -76,7 +76,7 @@ BOTH(in_order)
 			cr_assert_eq(sum, times == 1 ? 6 : 12);
 		}
 		expect_silence();
-		h = header_above(block, WEIR_STATUS_OK);
+		h = header_to_parent(block, WEIR_STATUS_OK);
 		h.dtype = WEIR_DTYPE_FP32;
 		h.grad_cnt = 4;
 		say(&h, values, sizeof(values));

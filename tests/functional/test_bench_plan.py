@@ -72,8 +72,8 @@ def a_tree_as_by_hand():
     check(leaf['window'] == spine['window'] == 2 ** math.ceil(math.log2(blocks * 100e-6)), '%s', leaf)
     check((leaf['timeout_ms'], spine['timeout_ms']) == (300, 600), '%s', levels)
     one, both = links['leaf, a spine'], links['leaf, all spines']
-    check((links['host, switch']['up_bytes'], links['host, switch']['down_bytes']) == (up, down), '%s', links)
-    check((one['links'], one['up_bytes'], one['down_bytes']) == (8, above_up, down), '%s', one)
+    check((links['host, switch']['parents_bytes'], links['host, switch']['down_bytes']) == (up, down), '%s', links)
+    check((one['links'], one['parents_bytes'], one['down_bytes']) == (8, above_up, down), '%s', one)
     check(near(one['up'], blocks / 2 * above_up * 8e-9) and near(one['load_up'], 4 * one['up']), '%s', one)
     check(near(both['down'], blocks * down * 8e-9) and near(both['load_down'], 2 * both['down']), '%s', both)
     check((one['size_up'], one['size_down'], both['size_up'], both['size_down']) == (1, 0.5, 2, 1), '%s', links)
@@ -85,11 +85,11 @@ def bytes_above_a_leaf_are_those_of_the_sums():
     for kind, op, above in (('fp16', 'sum', 4), ('fp16', 'min', 2), ('fp8_e4m3', 'avg', 4), ('int8', 'avg', 4), ('int8', 'sum', 1),
                             ('uint16', 'avg', 4), ('int32', 'avg', 4), ('bf16', 'prod', 4), ('int16', 'max', 2)):
         _, links = plan('--leaves', 2, '--elements', 100, '--type', kind, '--op', op, '--cost', 100)
-        check(links['leaf, a spine']['up_bytes'] == 100 * above + 82, '%s %s: %s', kind, op, links)
+        check(links['leaf, a spine']['parents_bytes'] == 100 * above + 82, '%s %s: %s', kind, op, links)
     _, links = plan('--leaves', 2, '--elements', 100, '--type', 'fp16', '--narrow', '--cost', 100)
-    check(links['leaf, a spine']['up_bytes'] == 282, '%s', links)
+    check(links['leaf, a spine']['parents_bytes'] == 282, '%s', links)
     _, links = plan('--leaves', 2, '--elements', 100, '--type', 'fp64', '--cost', 100)
-    check(links['leaf, a spine']['up_bytes'] == 482, '50 elements: %s', links)
+    check(links['leaf, a spine']['parents_bytes'] == 482, '50 elements: %s', links)
 
 
 @case

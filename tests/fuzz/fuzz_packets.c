@@ -195,7 +195,7 @@ header_of_switch(unsigned int j, uint32_t block, const struct call *call, uint8_
 	return (struct weir_header){.job_id = rig.job[j].id,
 		.block_id = block,
 		.gen_id = heard[j].generation,
-		.src_cnt = weir_is_note(call->collective) ? 0 : (uint8_t)__builtin_popcount(*in),
+		.src_cnt = weir_is_control(call->collective) ? 0 : (uint8_t)__builtin_popcount(*in),
 		.grad_cnt = has_payload(status) ? call->count : 0,
 		.collective = call->collective,
 		.root = call->root,
@@ -286,7 +286,7 @@ hear_above(const uint8_t *bytes, unsigned int port)
 	weir_header_read(&h, bytes + HEADER);
 	p = (h.block_id & (job->window - 1u)) % PARENTS;
 	/* The block's parent may have said that it waits: then others are asked. */
-	if (weir_is_note(h.collective))
+	if (weir_is_control(h.collective))
 		p = h.job_id == job->parent[0].job ? 0 : 1;
 	FUZZ_CHECK(rig_checksums_hold(bytes), "a wrong checksum to a parent");
 	FUZZ_CHECK(port == job->parent[p].port &&
@@ -298,7 +298,7 @@ hear_above(const uint8_t *bytes, unsigned int port)
 	FUZZ_CHECK(
 		h.flags == WEIR_FLAG_UP && h.src_id == leaf_ranks.first && h.gen_id == GENERATION,
 		"flags %u, source %u, generation %u to a parent", h.flags, h.src_id, h.gen_id);
-	if (weir_is_note(h.collective)) {
+	if (weir_is_control(h.collective)) {
 		FUZZ_CHECK(
 			n == 0 && h.src_cnt == 0, "an acknowledgement or a probe of %u bytes", n);
 		return;
@@ -556,7 +556,7 @@ step_tree(struct fuzz_input *in)
 		p = who % CHILDREN;
 		port = children[p].first;
 		bytes = contribution_of_child(p, id, &call,
-			weir_is_note(call.collective) ? 0 : sent[who >> 2 & 3], who >> 4);
+			weir_is_control(call.collective) ? 0 : sent[who >> 2 & 3], who >> 4);
 		break;
 	default:
 		/* Mostly the parent whose block it is. */

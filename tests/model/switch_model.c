@@ -565,7 +565,7 @@ may_go_up(const struct model *m, const struct weir_header *h)
 		return false;
 
 	if (h->status == WEIR_STATUS_OK)
-		return !h->degraded && (!weir_is_note(h->collective) || h->src_cnt == 0);
+		return !h->degraded && (!weir_is_control(h->collective) || h->src_cnt == 0);
 	if (h->status == WEIR_STATUS_MISMATCH)
 		return !h->degraded && contribution;
 	return (h->status == WEIR_STATUS_PARTIAL || h->status == WEIR_STATUS_ERROR) &&
@@ -615,7 +615,7 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 	if (m->c.fixed_generation != 0)
 		m->running[h.src_id] =
 			(struct joined){.valid = true, .base_results = !extended, .peer = *from};
-	if ((!weir_is_note(h.collective) ||
+	if ((!weir_is_control(h.collective) ||
 		    (h.collective == WEIR_COLLECTIVE_PROBE && m->c.without_probes)) &&
 		!model_served(m, &h)) {
 		model_reply(m, from, &h, WEIR_STATUS_UNSUPPORTED, NULL);

@@ -181,7 +181,7 @@ inline complete(r, rec, newest)
 {
 #ifdef PARENT
 	if
-	:: PARENT(r) -> send_up(r, rec)
+	:: PARENT(r) -> block_to_parent(r, rec)
 	:: else -> block_finish(r, rec, newest, CLAIM(rec)); emit_block(r, rec, NONE)
 	fi
 #elif defined(BUG_EXPELLED_IN_RESULT)
@@ -198,7 +198,7 @@ inline aggregate(r, rec, newest, s, e)
 	if
 	:: rec.state == done -> answer_late(r, rec, newest, s)
 #ifdef PARENT
-	:: rec.state == above -> late_above(r, rec, s)
+	:: rec.state == above -> parent_block_pending(r, rec, s)
 #endif
 #ifdef BUG_DUPLICATE_ADDED
 	:: rec.state == open && HAS(rec.heard, s) -> add_payload(r, rec, s, e)

@@ -87,13 +87,13 @@ def a_blocks_diagram_is_the_code():
     same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_end\('))
     same('what finishes a block of a leaf', to(above, 'BLOCK_DONE', 'BLOCK_OPEN', 'BLOCK_UP', '[*]'), who(code, r'\bblock_done\('))
     same('what sends a block up', to(above, 'BLOCK_UP', 'BLOCK_OPEN'), who(code, r'->state = BLOCK_UP\b'))
-    assert who(code, r'\bsend_up\(') == {'block_end_special'}, 'others than block_end()'
+    assert who(code, r'\bblock_to_parent\(') == {'block_end_special'}, 'others than block_end()'
     same('what releases a block', to(edges, '[*]'), who(code, r'(?<!\w)release\('))
     # assign() and sum() are the aggregate() of a batch.
-    same('who is heard', {'aggregate', 'assign', 'answer_late', 'late_above', 'mismatched', 'failed_below'},
+    same('who is heard', {'aggregate', 'assign', 'answer_late', 'parent_block_pending', 'mismatched', 'child_failed'},
          who(code, r'\bmask_set\(\w+(\(\w+\))?->heard\b|\*heard \|= bit'))
     same('who has a result', {'acknowledge'}, who(code, r'\bmask_set\(\w+->received\b'))
-    inside = {name for begin, end, name in edges + above if begin == end} | {'mismatched', 'failed_below', 'assign'}
+    inside = {name for begin, end, name in edges + above if begin == end} | {'mismatched', 'child_failed', 'assign'}
     assert who(code, r'\bmask_set\(\w+->heard\b') <= inside, 'not drawn: who is heard'
 
 
@@ -120,7 +120,7 @@ def the_model_names_functions():
     assert named <= known, 'no such functions: %s' % sorted(named - known)
     for _, _, name in diagram(0):
         # In the model payloads have no length, packets are not damaged, sources join (no generation is fixed), no block fails.
-        if name not in ('mismatched', 'failed_below', 'job_shard_regroup', 'block_unopen'):
+        if name not in ('mismatched', 'child_failed', 'job_shard_regroup', 'block_unopen'):
             assert re.search(r'\b%s\(' % name, model), 'not in the model: %s' % name
 
 
@@ -128,8 +128,8 @@ def a_trees_diagram_is_the_model():
     inlines = set(re.findall(r'^inline (\w+)\(', read_model() + read('tests/spin/tree.pml'), re.M))
     drawn = {name for _, _, name in diagram(0, 'docs/tree.md', 1)}
     assert drawn <= inlines, 'not in the model: %s' % sorted(drawn - inlines)
-    way_up = {name for name in inlines if re.search('_above$|^send_up$|^answered$', name)}
-    code = set(functions('ppe/collective/up*.c'))
+    way_up = {name for name in inlines if re.search('parent|^answered$', name)}
+    code = set(functions('ppe/collective/parent*.c'))
     assert way_up <= code and len(way_up) > 5, 'not in the code: %s' % sorted(way_up - code)
     section = re.search(r'^## A block at a leaf\n(.*?)(?=^##)', read('docs/tree.md'), re.M | re.S).group(1)
     rows = {name for row in re.findall(r'^\| ([a-z_, ]+) \|', section, re.M) for name in row.split(', ')}

@@ -102,7 +102,7 @@ byte mail_above[2], acks_above[2]; /* bit PAIR */
 int down[NODES * PAIRS]; /* bits SAYS_... */
 byte mail[NODES]; /* bit PAIR: something is in `down` */
 #if REJOINS > 0
-byte join_above[2]; /* bit: the leaf's nonce */
+byte parents_join[2]; /* bit: the leaf's nonce */
 byte ok_above[2 * (LAST_NONCE + 1)]; /* by leaf and nonce; bit: the spine's epoch */
 #endif
 short join_up[HOSTS]; /* as in block.pml */
@@ -201,7 +201,7 @@ inline tell(to, about, what)
 /* ---- A leaf's way up ---- */
 
 /* The contribution is the same whenever it is sent: by reference, if the buffer still has it. */
-inline contribute_above(r, rec)
+inline contribute_to_parent(r, rec)
 {
 	up_above[r * PAIRS + PAIR(over[r], rec.block)] = up_above[r * PAIRS + PAIR(over[r], rec.block)] |
 #ifdef BUG_NO_BITMAP_ABOVE
@@ -212,23 +212,23 @@ inline contribute_above(r, rec)
 	mail_above[r] = mail_above[r] | (1 << PAIR(over[r], rec.block))
 }
 
-inline acknowledge_above(leaf, about)
+inline acknowledge_to_parent(leaf, about)
 {
 	acks_above[leaf] = acks_above[leaf] | (1 << PAIR(over[leaf], about))
 }
 
 /* The block is complete here, or its time is over. */
-inline send_up(r, rec)
+inline block_to_parent(r, rec)
 {
 	rec.state = above;
 	rec.sent = rec.heard;
-	contribute_above(r, rec);
+	contribute_to_parent(r, rec);
 #ifdef BUG_SUM_DROPPED
 	rec.sum = 0;
 #endif
 #ifdef BUG_ACKNOWLEDGED_ABOVE_EARLY
 	if
-	:: rec.block + 1 < BLOCKS -> acknowledge_above(r, (rec.block + 1))
+	:: rec.block + 1 < BLOCKS -> acknowledge_to_parent(r, (rec.block + 1))
 	:: else -> skip
 	fi;
 #endif
@@ -247,7 +247,7 @@ inline send_up(r, rec)
 }
 
 /* It has been sent without this host, and is not changed any more. */
-inline late_above(r, rec, s)
+inline parent_block_pending(r, rec, s)
 {
 #ifdef BUG_LATE_ADDED_ABOVE
 	if
@@ -259,17 +259,17 @@ inline late_above(r, rec, s)
 }
 
 /* A host has said something about a block whose result the leaf does not have. */
-inline ask_above(r, e, b)
+inline ask_parent(r, e, b)
 {
 	if
 	:: e != generation[r] || REVOKED(r) -> skip
 	:: else ->
 		if
 #ifndef BUG_NOT_REPEATED_ABOVE
-		:: current[r].state == above && current[r].block == b -> contribute_above(r, current[r])
+		:: current[r].state == above && current[r].block == b -> contribute_to_parent(r, current[r])
 #endif
 #ifndef BUG_NOT_ACKNOWLEDGED_ABOVE
-		:: b == next[r] && !BUSY(current[r]) -> acknowledge_above(r, b)
+		:: b == next[r] && !BUSY(current[r]) -> acknowledge_to_parent(r, b)
 #endif
 		:: else -> skip
 		fi
@@ -289,7 +289,7 @@ inline answered(r, what)
 	emit_block(r, current[r], NONE)
 }
 
-inline take_above(r, e, b, what)
+inline take_from_parent(r, e, b, what)
 {
 	if
 	:: generation[r] == 0 || REVOKED(r) -> skip
@@ -354,7 +354,7 @@ inline straggler(r)
 #ifdef BUG_WAITS_FOR_HOSTS
 	:: r != SPINE && previous[r].state != nothing && RECEIVED(r) != ALL -> skip
 #endif
-	:: r != SPINE -> send_up(r, current[r])
+	:: r != SPINE -> block_to_parent(r, current[r])
 	:: else ->
 		block_finish(r, current[r], true, CLAIM(current[r]));
 		emit_block(r, current[r], NONE)
@@ -416,7 +416,7 @@ inline join_upward(l)
 		used[l] = false
 	:: else -> skip
 	fi;
-	join_above[l] = join_above[l] | (1 << own_nonce[l])
+	parents_join[l] = parents_join[l] | (1 << own_nonce[l])
 }
 
 inline accept(r, s)
@@ -565,10 +565,10 @@ inline handle()
 		fi;
 		admit(s, e, b, (kind % 2 == 1));
 		if
-		:: r != SPINE -> ask_above(r, e, b)
+		:: r != SPINE -> ask_parent(r, e, b)
 		:: else -> skip
 		fi
-	:: kind == TO_LEAF -> r = q; take_above(r, e, b, c)
+	:: kind == TO_LEAF -> r = q; take_from_parent(r, e, b, c)
 	:: kind == TO_HOST ->
 		if
 		:: phase[q] == running && flying[q] == b && e == epoch[q] && c <= EVERYBODY ->
@@ -620,8 +620,8 @@ inline choose()
 	:: OFFERED(1) -> kind = OK; q = 1; pick(join_down[LIVES + life[1]], p)
 	:: OFFERED(2) -> kind = OK; q = 2; pick(join_down[2 * LIVES + life[2]], p)
 	:: OFFERED(3) -> kind = OK; q = 3; pick(join_down[3 * LIVES + life[3]], p)
-	:: join_above[0] != 0 -> kind = JOIN_ABOVE; q = 0; pick(join_above[0], p)
-	:: join_above[1] != 0 -> kind = JOIN_ABOVE; q = 1; pick(join_above[1], p)
+	:: parents_join[0] != 0 -> kind = JOIN_ABOVE; q = 0; pick(parents_join[0], p)
+	:: parents_join[1] != 0 -> kind = JOIN_ABOVE; q = 1; pick(parents_join[1], p)
 	:: ok_above[own_nonce[0]] != 0 -> kind = OK_ABOVE; q = 0; c = own_nonce[0]; pick(ok_above[c], p)
 	:: ok_above[LAST_NONCE + 1 + own_nonce[1]] != 0 ->
 		kind = OK_ABOVE; q = 1; c = own_nonce[1]; pick(ok_above[LAST_NONCE + 1 + c], p)
@@ -656,7 +656,7 @@ inline remove()
 #if REJOINS > 0
 	:: kind == JOIN -> join_up[q] = join_up[q] & ~(1 << p)
 	:: kind == OK -> join_down[q * LIVES + life[q]] = 0
-	:: kind == JOIN_ABOVE -> join_above[q] = join_above[q] & ~(1 << p)
+	:: kind == JOIN_ABOVE -> parents_join[q] = parents_join[q] & ~(1 << p)
 	:: kind == OK_ABOVE -> ok_above[q * (LAST_NONCE + 1) + c] = 0
 #endif
 	fi
@@ -664,7 +664,7 @@ inline remove()
 
 #if REJOINS > 0
 #define JOINS_UNDER_WAY (join_up[0] != 0 || join_up[1] != 0 || join_up[2] != 0 || join_up[3] != 0 || \
-	OFFERED(0) || OFFERED(1) || OFFERED(2) || OFFERED(3) || join_above[0] != 0 || join_above[1] != 0 || \
+	OFFERED(0) || OFFERED(1) || OFFERED(2) || OFFERED(3) || parents_join[0] != 0 || parents_join[1] != 0 || \
 	ok_above[own_nonce[0]] != 0 || ok_above[LAST_NONCE + 1 + own_nonce[1]] != 0)
 #else
 #define JOINS_UNDER_WAY false
@@ -708,8 +708,8 @@ inline lose_all()
 	acks_above[0] = 0;
 	acks_above[1] = 0;
 #if REJOINS > 0
-	join_above[0] = 0;
-	join_above[1] = 0;
+	parents_join[0] = 0;
+	parents_join[1] = 0;
 	i = 0;
 	do
 	:: i == 2 * (LAST_NONCE + 1) -> break

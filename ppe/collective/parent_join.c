@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Joins upward: how a generation begins and ends on two hops. docs/tree.md, "Generations".
+ * Joins at parents: how a generation begins and ends on two hops. docs/tree.md, "Generations".
  *
  * When all sources of a job with parents have joined, its home shard joins at each parent, as a host would, with nonces
  * that have begun no generation. When all parents have accepted, the thread of the last answer announces the generation,
@@ -27,15 +27,15 @@
 /* An attempt without all parents that has begun nothing for so long is given up for one with all. */
 #define ATTEMPT_S 10
 
-struct up_home *
-up_home_create(const struct ppe_job *job, int socket)
+struct parents_home *
+parents_home_create(const struct ppe_job *job, int socket)
 {
-	struct up_home *above =
-		rte_zmalloc_socket("weir_up_home", sizeof(*above), RTE_CACHE_LINE_SIZE, socket);
+	struct parents_home *parents = rte_zmalloc_socket(
+		"weir_parents_home", sizeof(*parents), RTE_CACHE_LINE_SIZE, socket);
 
-	if (above != NULL)
-		above->all = (uint8_t)((1u << job->nb_parents) - 1);
-	return above;
+	if (parents != NULL)
+		parents->all = (uint8_t)((1u << job->nb_parents) - 1);
+	return parents;
 }
 
 static bool
@@ -54,13 +54,13 @@ has_passed(uint32_t since, uint32_t now, unsigned int seconds)
 static void
 attempt(struct job_home *home, uint8_t set)
 {
-	struct up_home *above = home->above;
+	struct parents_home *parents = home->parents;
 
-	above->set = set;
-	above->accepted = 0;
-	above->used = false;
+	parents->set = set;
+	parents->accepted = 0;
+	parents->used = false;
 	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
-		struct parent_join *join = &above->parent[p];
+		struct parent_join *join = &parents->parent[p];
 
 		job_challenge_next(home, join->nonce);
 		join->count = 0;
@@ -73,9 +73,9 @@ attempt(struct job_home *home, uint8_t set)
 static bool
 shrink(struct job_home *home, uint8_t without)
 {
-	uint8_t left = (uint8_t)(home->above->set & ~without);
+	uint8_t left = (uint8_t)(home->parents->set & ~without);
 
-	if (left == 0 || left == home->above->set)
+	if (left == 0 || left == home->parents->set)
 		return false;
 	attempt(home, left);
 	return true;
@@ -83,19 +83,19 @@ shrink(struct job_home *home, uint8_t without)
 
 /* The parents of the set that don't answer, or refuse this switch. */
 static uint8_t
-unusable(const struct up_home *above, uint32_t now)
+unusable(const struct parents_home *parents, uint32_t now)
 {
 	uint8_t set = 0;
 
 	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
-		const struct parent_join *join = &above->parent[p];
+		const struct parent_join *join = &parents->parent[p];
 
 		if (join->refused.setting == PPE_PARENT_GONE ||
 			(join->unanswered >= SILENT_JOINS &&
 				has_passed(join->asked, now, SILENT_S)))
 			set |= (uint8_t)(1u << p);
 	}
-	return set & above->set;
+	return set & parents->set;
 }
 
 /* ---- sending ---- */
@@ -105,15 +105,15 @@ join_parent(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	const struct ppe_job *j, unsigned int p)
 {
 	const struct ppe_parent *parent = &j->parent[p];
-	struct up_home *above = js->home->above;
-	struct parent_join *join = &above->parent[p];
+	struct parents_home *parents = js->home->parents;
+	struct parent_join *join = &parents->parent[p];
 	const struct weir_header h = {.extended = true,
 		.job_id = parent->job,
 		.src_id = (uint8_t)j->first_rank,
 		.src_cnt = (uint8_t)js->own_ranks,
 		.block_id = weir_get32(join->nonce),
-		.gen_id = above->used ? join->generation : WEIR_GEN_JOIN,
-		.root = above->set,
+		.gen_id = parents->used ? join->generation : WEIR_GEN_JOIN,
+		.root = parents->set,
 		.flags = WEIR_FLAG_UP | (parent->keyed ? WEIR_FLAG_AUTHENTICATED : 0),
 		.collective = WEIR_COLLECTIVE_JOIN};
 	uint8_t proof[sizeof(struct weir_join_proof) + WEIR_TAG_BYTES];
@@ -123,10 +123,10 @@ join_parent(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	if (join->unanswered++ == 0)
 		join->asked = heard_now(worker->now);
 	if (parent->keyed)
-		bytes = prove_join(
-			ppe_state(worker, thread), parent->key, &js->up->self, &h, join, proof);
-	packet = pktbuf_reply_build(worker->pools, worker->port, &js->up->self,
-		&js->up->parent[p].at, &h, proof, bytes);
+		bytes = prove_join(ppe_state(worker, thread), parent->key, &js->parents->self, &h,
+			join, proof);
+	packet = pktbuf_reply_build(worker->pools, worker->port, &js->parents->self,
+		&js->parents->parent[p].at, &h, proof, bytes);
 	worker->count.created++;
 	if (unlikely(packet == NULL)) {
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
@@ -140,35 +140,35 @@ static void
 join_all(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct ppe_job *j)
 {
-	struct up_home *above = js->home->above;
+	struct parents_home *parents = js->home->parents;
 
-	above->sent = worker->now;
+	parents->sent = worker->now;
 	for (unsigned int p = 0; p < j->nb_parents; p++)
-		if (in_set(above->set, p))
+		if (in_set(parents->set, p))
 			join_parent(worker, thread, js, j, p);
 }
 
 /* The sources did not ask for a while: what the parents said or left unanswered is old. */
 static void
-resume(struct up_home *above, uint32_t now)
+resume(struct parents_home *parents, uint32_t now)
 {
 	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
-		above->parent[p].unanswered = 0;
-		above->parent[p].refused = (struct parent_refusal){0};
+		parents->parent[p].unanswered = 0;
+		parents->parent[p].refused = (struct parent_refusal){0};
 	}
-	above->begun = now;
+	parents->begun = now;
 }
 
 /* What the sources are told: a repeated join gets the parents' verdict. */
 static enum weir_status
-verdict(const struct up_home *above)
+verdict(const struct parents_home *parents)
 {
 	bool gone = true;
 
 	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
-		uint8_t setting = above->parent[p].refused.setting;
+		uint8_t setting = parents->parent[p].refused.setting;
 
-		if (!in_set(above->set, p))
+		if (!in_set(parents->set, p))
 			continue;
 		if (setting != 0 && setting != PPE_PARENT_GONE)
 			return WEIR_STATUS_UNSUPPORTED;
@@ -178,44 +178,45 @@ verdict(const struct up_home *above)
 }
 
 enum weir_status
-join_above(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, bool repeat)
+parents_join(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, bool repeat)
 {
 	const struct collective *state = ppe_state(worker, thread);
 	const struct ppe_job *j = worker->jobs->by_id[js->job];
-	struct up_home *above = js->home->above;
+	struct parents_home *parents = js->home->parents;
 	uint32_t now = heard_now(worker->now);
 
-	if (above->last == 0 || has_passed(above->last, now, js->home->kept_s))
-		resume(above, now);
-	above->last = now;
-	if (above->used || above->set == 0 ||
-		(above->set != above->all && has_passed(above->begun, now, ATTEMPT_S))) {
-		uint8_t left = (uint8_t)(above->all & ~above->dead);
+	if (parents->last == 0 || has_passed(parents->last, now, js->home->kept_s))
+		resume(parents, now);
+	parents->last = now;
+	if (parents->used || parents->set == 0 ||
+		(parents->set != parents->all && has_passed(parents->begun, now, ATTEMPT_S))) {
+		uint8_t left = (uint8_t)(parents->all & ~parents->dead);
 
-		above->dead = 0;
-		above->begun = now;
-		resume(above, now);
-		attempt(js->home, left != 0 ? left : above->all);
-	} else if (!shrink(js->home, unusable(above, now)) &&
-		worker->now - above->sent < state->tsc_per_ms) {
+		parents->dead = 0;
+		parents->begun = now;
+		resume(parents, now);
+		attempt(js->home, left != 0 ? left : parents->all);
+	} else if (!shrink(js->home, unusable(parents, now)) &&
+		worker->now - parents->sent < state->tsc_per_ms) {
 		return WEIR_STATUS_WAITING;
 	}
 	join_all(worker, thread, js, j);
-	return repeat ? verdict(above) : WEIR_STATUS_WAITING;
+	return repeat ? verdict(parents) : WEIR_STATUS_WAITING;
 }
 
 void
-up_joined(const struct up_home *above, uint64_t ranks[MASK_WORDS])
+parents_joined(const struct parents_home *parents, uint64_t ranks[MASK_WORDS])
 {
 	uint64_t all[MASK_WORDS];
 	bool any = false;
 
 	memset(all, 0xff, sizeof(all));
 	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++)
-		if (in_set(above->set, p) && !above->used) {
+		if (in_set(parents->set, p) && !parents->used) {
 			any = true;
 			for (unsigned int i = 0; i < MASK_WORDS; i++)
-				all[i] &= above->parent[p].joined[i];
+				all[i] &= parents->parent[p].joined[i];
 		}
 	for (unsigned int i = 0; any && i < MASK_WORDS; i++)
 		ranks[i] |= all[i];
@@ -266,7 +267,7 @@ disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
 }
 
 /* The parent's answer, in the thread's packet. */
-struct answer_above {
+struct parent_answer {
 	const struct weir_header *header;
 	const struct ppe_job *j;
 	struct parent_join *join;
@@ -277,19 +278,19 @@ struct answer_above {
 
 /* Is it about the join that is under way, or that one with a key repeats in the running generation? */
 static bool
-answers_join(const struct job_shard *js, const struct answer_above *a)
+answers_join(const struct job_shard *js, const struct parent_answer *a)
 {
-	const struct up_home *above = js->home->above;
+	const struct parents_home *parents = js->home->parents;
 
-	return in_set(above->set, a->parent) && above->last != 0 &&
-		(!above->used || a->j->parent[a->parent].keyed) &&
+	return in_set(parents->set, a->parent) && parents->last != 0 &&
+		(!parents->used || a->j->parent[a->parent].keyed) &&
 		a->header->src_id == a->j->first_rank &&
 		a->header->block_id == weir_get32(a->join->nonce);
 }
 
 /* `ok`: the parent's generation has begun, with this attempt's set. true: it was the last parent. */
 static enum ppe_drop
-take_accepted(struct collective *state, struct job_shard *js, struct answer_above *a)
+take_accepted(struct collective *state, struct job_shard *js, struct parent_answer *a)
 {
 	const struct ppe_parent *parent = &a->j->parent[a->parent];
 	struct weir_join_reply reply;
@@ -310,15 +311,15 @@ take_accepted(struct collective *state, struct job_shard *js, struct answer_abov
 		return PPE_DROP_NO_MBUF;
 	a->join->generation = a->header->gen_id;
 	a->join->timeout_ms = weir_get32(reply.timeout_ms);
-	js->home->above->accepted |= (uint8_t)(1u << a->parent);
+	js->home->parents->accepted |= (uint8_t)(1u << a->parent);
 	return PPE_DROP_COUNT;
 }
 
 /* `waiting`. *again: it can be joined with more success at once. */
 static enum ppe_drop
-take_waiting(struct job_shard *js, struct answer_above *a, bool *again)
+take_waiting(struct job_shard *js, struct parent_answer *a, bool *again)
 {
-	struct up_home *above = js->home->above;
+	struct parents_home *parents = js->home->parents;
 	bool keyed = a->j->parent[a->parent].keyed;
 	const uint8_t *challenge = a->payload + WEIR_BITMAP_BYTES;
 
@@ -326,7 +327,7 @@ take_waiting(struct job_shard *js, struct answer_above *a, bool *again)
 		return PPE_DROP_LENGTH;
 	memcpy(a->join->joined, a->payload, WEIR_BITMAP_BYTES);
 	a->join->refused = (struct parent_refusal){0};
-	above->accepted &= (uint8_t) ~(1u << a->parent);
+	parents->accepted &= (uint8_t) ~(1u << a->parent);
 	if (keyed && memcmp(a->join->challenge, challenge, WEIR_CHALLENGE_BYTES) != 0) {
 		memcpy(a->join->challenge, challenge, WEIR_CHALLENGE_BYTES);
 		*again = true;
@@ -336,7 +337,7 @@ take_waiting(struct job_shard *js, struct answer_above *a, bool *again)
 }
 
 static enum ppe_drop
-take_answer(struct collective *state, struct job_shard *js, struct answer_above *a, bool *again)
+take_answer(struct collective *state, struct job_shard *js, struct parent_answer *a, bool *again)
 {
 	uint32_t ours = js->own_ranks, theirs = a->header->src_cnt != 0 ? a->header->src_cnt : 256;
 
@@ -353,13 +354,13 @@ take_answer(struct collective *state, struct job_shard *js, struct answer_above 
 		break;
 	default: return PPE_DROP_NOT_FROM_PARENT;
 	}
-	js->home->above->accepted &= (uint8_t) ~(1u << a->parent);
+	js->home->parents->accepted &= (uint8_t) ~(1u << a->parent);
 	return PPE_DROP_COUNT;
 }
 
 /* Does a parent that asks for no proofs accept, in a job whose packets have CRCs? Then this reply has one. */
 static bool
-has_crc(const struct answer_above *a)
+has_crc(const struct parent_answer *a)
 {
 	return !a->j->parent[a->parent].keyed && a->header->status == WEIR_STATUS_OK &&
 		a->bytes >= sizeof(struct weir_join_reply) &&
@@ -368,7 +369,7 @@ has_crc(const struct answer_above *a)
 			WEIR_JOIN_MUST_CRC32C) != 0;
 }
 
-/* The job of a packet from above at its home shard; NULL: it has been dropped. */
+/* The job of a packet from a parent at its home shard; NULL: it has been dropped. */
 static struct job_shard *
 at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -377,7 +378,7 @@ at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = state->job[c->header.job_id];
 
 	if (unlikely(js == NULL || js->serial != c->serial || js->home == NULL ||
-		    js->home->above == NULL)) {
+		    js->home->parents == NULL)) {
 		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 		return NULL;
 	}
@@ -392,7 +393,7 @@ at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 
 /* Why the parent's generation is over, by its answer. */
 static enum weir_over
-why_above(const struct weir_header *h)
+parent_why_over(const struct weir_header *h)
 {
 	switch (h->status) {
 	case WEIR_STATUS_EXPIRED: return WEIR_OVER_EXPELLED;
@@ -403,23 +404,23 @@ why_above(const struct weir_header *h)
 
 /* The answer to the join of the running generation. */
 static struct ppe_next
-over_above(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
-	const struct answer_above *a)
+parent_over(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct parent_answer *a)
 {
 	if (a->header->status != WEIR_STATUS_STALE || js->revoked ||
 		a->join->generation == a->header->gen_id ||
-		a->join->generation != js->up->parent[a->parent].generation)
+		a->join->generation != js->parents->parent[a->parent].generation)
 		return end_dropped(worker, thread, PPE_DROP_STALE);
-	return end_generation(worker, thread, js, why_above(a->header));
+	return end_generation(worker, thread, js, parent_why_over(a->header));
 }
 
 struct ppe_next
-joined_above(struct ppe_worker *worker, struct ppe_thread *thread)
+parent_join_reply(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
 	struct contribution *c = &lmem(thread)->c;
 	struct job_shard *js = at_home(worker, thread);
-	struct answer_above a = {.header = &c->header, .parent = c->parent};
+	struct parent_answer a = {.header = &c->header, .parent = c->parent};
 	uint32_t now = heard_now(worker->now);
 	struct pktbuf_cursor cursor;
 	bool again = false;
@@ -428,20 +429,20 @@ joined_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (js == NULL || !checksums_hold(worker, thread))
 		return PPE_END;
 	a.j = worker->jobs->by_id[js->job];
-	a.join = &js->home->above->parent[a.parent];
+	a.join = &js->home->parents->parent[a.parent];
 	if (!answers_join(js, &a))
 		return end_dropped(worker, thread, PPE_DROP_STALE);
 	if (a.j->parent[a.parent].keyed &&
-		!reply_above_holds(worker, thread, js, a.j->parent[a.parent].key, a.join->nonce))
+		!parent_reply_holds(worker, thread, js, a.j->parent[a.parent].key, a.join->nonce))
 		return PPE_END;
-	if (js->home->above->used)
-		return over_above(worker, thread, js, &a);
+	if (js->home->parents->used)
+		return parent_over(worker, thread, js, &a);
 	a.bytes = c->bytes;
 	pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
 	if (c->bytes > sizeof(a.payload) ||
 		pktbuf_cursor_copy(&cursor, a.payload, c->bytes) != c->bytes)
 		return end_dropped(worker, thread, PPE_DROP_LENGTH);
-	if (has_crc(&a) && !crc_above_holds(worker, thread, js))
+	if (has_crc(&a) && !parent_crc_holds(worker, thread, js))
 		return PPE_END;
 	a.bytes = c->bytes;
 	reason = take_answer(state, js, &a, &again);
@@ -450,8 +451,8 @@ joined_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	a.join->heard = now;
 	a.join->unanswered = 0;
 	if (all_have_joined(js, now)) {
-		if (js->home->above->accepted == js->home->above->set) {
-			js->home->above->used = true;
+		if (js->home->parents->accepted == js->home->parents->set) {
+			js->home->parents->used = true;
 			return begin_generation(worker, thread, js);
 		}
 		if (again)
@@ -464,14 +465,14 @@ joined_above(struct ppe_worker *worker, struct ppe_thread *thread)
 /* ---- the running generation ---- */
 
 void
-up_begin(struct up *up, const struct up_home *above)
+parents_begin(struct parents *parents, const struct parents_home *home)
 {
-	up->nb_serving = 0;
-	up->is_asked = false;
-	for (unsigned int p = 0; p < up->nb_parents; p++) {
-		const struct parent_join *join = &above->parent[p];
-		struct parent *parent = &up->parent[p];
-		bool serves = in_set(above->set, p);
+	parents->nb_serving = 0;
+	parents->is_asked = false;
+	for (unsigned int p = 0; p < parents->nb_parents; p++) {
+		const struct parent_join *join = &home->parent[p];
+		struct parent *parent = &parents->parent[p];
+		bool serves = in_set(home->set, p);
 
 		parent->generation = serves ? join->generation : 0;
 		parent->timeout_ms = join->timeout_ms;
@@ -480,35 +481,35 @@ up_begin(struct up *up, const struct up_home *above)
 		parent->no_probes = false;
 		if (!serves)
 			continue;
-		up->serving[up->nb_serving++] = (uint8_t)p;
+		parents->serving[parents->nb_serving++] = (uint8_t)p;
 		if (parent->keys != NULL)
 			parent_keys_begin(parent->keys, join);
 	}
 }
 
 void
-up_end(struct up *up)
+parents_end(struct parents *parents)
 {
-	up->nb_serving = 0;
-	for (unsigned int p = 0; p < up->nb_parents; p++)
-		up->parent[p].generation = 0;
+	parents->nb_serving = 0;
+	for (unsigned int p = 0; p < parents->nb_parents; p++)
+		parents->parent[p].generation = 0;
 }
 
 struct ppe_next
-revoked_above(struct ppe_worker *worker, struct ppe_thread *thread)
+parent_revoked(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct contribution *c = &lmem(thread)->c;
 	struct job_shard *js = at_home(worker, thread);
 
 	if (js == NULL)
 		return PPE_END;
-	if (!is_of_parents_generation(js, &js->up->parent[c->parent], &c->header))
+	if (!is_of_parents_generation(js, &js->parents->parent[c->parent], &c->header))
 		return end_dropped(worker, thread, PPE_DROP_STALE);
-	return end_generation(worker, thread, js, why_above(&c->header));
+	return end_generation(worker, thread, js, parent_why_over(&c->header));
 }
 
 struct ppe_next
-silent_above(struct ppe_worker *worker, struct ppe_thread *thread)
+parent_timeout(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct contribution *c = &lmem(thread)->c;
 	struct job_shard *js = at_home(worker, thread);
@@ -517,20 +518,20 @@ silent_above(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	if (js->revoked || js->generation != c->header.gen_id)
 		return end_dropped(worker, thread, PPE_DROP_STALE);
-	js->home->above->dead |= (uint8_t)(1u << c->parent);
-	js->home->above->parent[c->parent].given_up++;
+	js->home->parents->dead |= (uint8_t)(1u << c->parent);
+	js->home->parents->parent[c->parent].given_up++;
 	return end_generation(worker, thread, js, WEIR_OVER_SILENT);
 }
 
 struct ppe_next
-prove_above(struct ppe_worker *worker, struct ppe_thread *thread)
+parent_prove(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct contribution *c = &lmem(thread)->c;
 	struct job_shard *js = at_home(worker, thread);
 
 	if (js == NULL)
 		return PPE_END;
-	if (js->revoked || js->generation != c->header.gen_id || !js->home->above->used)
+	if (js->revoked || js->generation != c->header.gen_id || !js->home->parents->used)
 		return end_dropped(worker, thread, PPE_DROP_STALE);
 	join_parent(worker, thread, js, worker->jobs->by_id[js->job], c->parent);
 	return end_dropped(worker, thread,
@@ -570,9 +571,9 @@ ppe_segment
 about_silence(struct parent *parent, uint32_t now)
 {
 	if (parent->questions >= SILENT_QUESTIONS && is_overdue(parent, now, SILENT_S))
-		return silent_above;
+		return parent_timeout;
 	if (parent->keys == NULL || parent->unanswered == 0 || !has_passed(parent->proved, now, 1))
 		return NULL;
 	parent->proved = now;
-	return prove_above;
+	return parent_prove;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way up: what a switch does as a source of its parents' jobs. docs/tree.md.
+ * Parents: what a switch does as a source of its parents' jobs. docs/tree.md.
  *
  * A block whose sum has gone to the parent is BLOCK_UP until the parent's result comes, which takes the sum's place in the
  * same buffer. The switch has no timer that repeats: a host that repeats makes it repeat. A host that probes makes it probe,
  * and it repeats when the parent lacks its contribution.
  *
- *   send_up      the block is complete here, timed out or failed: its sum, bitmap and tag are fixed in the buffer
- *   ask_above    a host's packet about the block: the same again, or a probe, at most once per millisecond. Probes wait for
+ *   block_to_parent      the block is complete here, timed out or failed: its sum, bitmap and tag are fixed in the buffer
+ *   ask_parent    a host's packet about the block: the same again, or a probe, at most once per millisecond. Probes wait for
  *                twice the time that an answer takes, and twice as long each time, up to ASK_MS
- *   up_answer.c  what the parents answer
+ *   parent_reply.c  what the parents answer
  */
 #include "ppe/collective/collective.h"
 
@@ -23,7 +23,7 @@
 #include "ppe/crossbar.h"
 #include "ppe/guard.h"
 
-/* ---- a job's way up ---- */
+/* ---- a job's parents ---- */
 
 static size_t
 known_bytes(const struct ppe_job *job)
@@ -32,21 +32,21 @@ known_bytes(const struct ppe_job *job)
 }
 
 size_t
-up_bytes(const struct ppe_job *job)
+parents_bytes(const struct ppe_job *job)
 {
 	size_t keys = 0;
 
 	for (unsigned int p = 0; job->authenticated && p < job->nb_parents; p++)
 		keys += job->parent[p].keyed ? sizeof(struct parent_keys) : 0;
-	return job->nb_parents == 0 ? 0 : sizeof(struct up) + known_bytes(job) + keys;
+	return job->nb_parents == 0 ? 0 : sizeof(struct parents) + known_bytes(job) + keys;
 }
 
 /* false: no memory. */
 static bool
-parent_init(struct up *up, const struct ppe_job *job, unsigned int p, int socket)
+parent_init(struct parents *parents, const struct ppe_job *job, unsigned int p, int socket)
 {
 	const struct ppe_parent *of = &job->parent[p];
-	struct parent *parent = &up->parent[p];
+	struct parent *parent = &parents->parent[p];
 
 	parent->at = (struct pktbuf_endpoint){.port = of->port,
 		.ip = of->address,
@@ -56,7 +56,7 @@ parent_init(struct up *up, const struct ppe_job *job, unsigned int p, int socket
 	memcpy(parent->at.mac, of->mac, sizeof(parent->at.mac));
 	parent->job = of->job;
 	pktbuf_header_template_write(
-		&parent->header, &up->self, &parent->at, (uint8_t)job->first_rank);
+		&parent->header, &parents->self, &parent->at, (uint8_t)job->first_rank);
 	parent->generation = job->fixed_generation;
 	if (!job->authenticated || !of->keyed)
 		return true;
@@ -65,66 +65,66 @@ parent_init(struct up *up, const struct ppe_job *job, unsigned int p, int socket
 	return parent->keys != NULL;
 }
 
-struct up *
-up_create(const struct ppe_setup *setup, const struct ppe_job *job)
+struct parents *
+parents_create(const struct ppe_setup *setup, const struct ppe_job *job)
 {
-	struct up *up =
-		rte_zmalloc_socket("weir_up", sizeof(*up), RTE_CACHE_LINE_SIZE, setup->socket);
+	struct parents *parents =
+		rte_zmalloc_socket("weir_up", sizeof(*parents), RTE_CACHE_LINE_SIZE, setup->socket);
 
-	if (up == NULL)
+	if (parents == NULL)
 		return NULL;
-	up->known = rte_zmalloc_socket("weir_up", known_bytes(job), 0, setup->socket);
-	if (up->known == NULL) {
-		up_destroy(up);
+	parents->known = rte_zmalloc_socket("weir_up", known_bytes(job), 0, setup->socket);
+	if (parents->known == NULL) {
+		parents_destroy(parents);
 		return NULL;
 	}
-	up->self = setup->config->identity;
-	up->self.port_ext = WEIR_PORT_UP;
-	up->nb_parents = job->nb_parents;
+	parents->self = setup->config->identity;
+	parents->self.port_ext = WEIR_PORT_UP;
+	parents->nb_parents = job->nb_parents;
 	for (unsigned int p = 0; p < job->nb_parents; p++) {
-		if (!parent_init(up, job, p, setup->socket)) {
-			up_destroy(up);
+		if (!parent_init(parents, job, p, setup->socket)) {
+			parents_destroy(parents);
 			return NULL;
 		}
 		if (job->fixed_generation != 0)
-			up->serving[up->nb_serving++] = (uint8_t)p;
+			parents->serving[parents->nb_serving++] = (uint8_t)p;
 	}
-	return up;
+	return parents;
 }
 
 void
-up_destroy(struct up *up)
+parents_destroy(struct parents *parents)
 {
-	if (up != NULL)
-		rte_free(up->known);
-	for (unsigned int p = 0; up != NULL && p < up->nb_parents; p++)
-		rte_free(up->parent[p].keys);
-	rte_free(up);
+	if (parents != NULL)
+		rte_free(parents->known);
+	for (unsigned int p = 0; parents != NULL && p < parents->nb_parents; p++)
+		rte_free(parents->parent[p].keys);
+	rte_free(parents);
 }
 
 void
-up_bind(struct ppe_worker *worker, struct job_shard *js)
+parents_bind(struct ppe_worker *worker, struct job_shard *js)
 {
-	for (unsigned int p = 0; p < js->up->nb_parents; p++)
-		if (guard_bind(worker, NULL, &js->up->parent[p].at, js->job))
-			js->up->bound |= (uint8_t)(1u << p);
+	for (unsigned int p = 0; p < js->parents->nb_parents; p++)
+		if (guard_bind(worker, NULL, &js->parents->parent[p].at, js->job))
+			js->parents->bound |= (uint8_t)(1u << p);
 }
 
 void
-up_unbind(struct ppe_worker *worker, struct job_shard *js)
+parents_unbind(struct ppe_worker *worker, struct job_shard *js)
 {
-	for (unsigned int p = 0; p < js->up->nb_parents; p++)
-		if ((js->up->bound >> p & 1) != 0)
-			guard_unbind(worker, &js->up->parent[p].at);
-	js->up->bound = 0;
+	for (unsigned int p = 0; p < js->parents->nb_parents; p++)
+		if ((js->parents->bound >> p & 1) != 0)
+			guard_unbind(worker, &js->parents->parent[p].at);
+	js->parents->bound = 0;
 }
 
 unsigned int
-up_parent_of(const struct job_shard *js, uint32_t block)
+parent_of_block(const struct job_shard *js, uint32_t block)
 {
-	unsigned int n = __atomic_load_n(&js->up->nb_serving, __ATOMIC_RELAXED);
+	unsigned int n = __atomic_load_n(&js->parents->nb_serving, __ATOMIC_RELAXED);
 
-	return n == 0 ? PPE_PARENTS_MAX : js->up->serving[(block & (js->window - 1u)) % n];
+	return n == 0 ? PPE_PARENTS_MAX : js->parents->serving[(block & (js->window - 1u)) % n];
 }
 
 /* ---- to the parent ---- */
@@ -142,7 +142,7 @@ is_wide(const struct job_shard *js, const struct block *b)
 
 /* The part of the buffer that goes to the parent, in elements of *size bytes. */
 static struct weir_slice
-part_above(const struct job_shard *js, const struct block *b, uint32_t *size)
+part_to_parent(const struct job_shard *js, const struct block *b, uint32_t *size)
 {
 	const struct collective_row *row = &collective_table[b->collective];
 	struct weir_slice part = {0,
@@ -157,7 +157,7 @@ part_above(const struct job_shard *js, const struct block *b, uint32_t *size)
 }
 
 static struct weir_header
-header_above(const struct job_shard *js, const struct parent *parent, const struct block *b)
+header_to_parent(const struct job_shard *js, const struct parent *parent, const struct block *b)
 {
 	struct weir_header h = result_header(b, js);
 
@@ -171,7 +171,7 @@ header_above(const struct job_shard *js, const struct parent *parent, const stru
 
 /* Write bitmap, and tag or CRC, behind the payload; returns their bytes. */
 static uint32_t
-end_above(const struct job_shard *js, const struct parent *parent, const struct block *b,
+end_to_parent(const struct job_shard *js, const struct parent *parent, const struct block *b,
 	const struct weir_header *h, uint8_t *payload, uint32_t bytes)
 {
 	uint8_t *end = payload + bytes;
@@ -181,13 +181,13 @@ end_above(const struct job_shard *js, const struct parent *parent, const struct 
 		memcpy(end, b->in, WEIR_BITMAP_BYTES);
 		n = WEIR_BITMAP_BYTES;
 	}
-	return n + up_tag(js, parent, h, payload, bytes, end, n);
+	return n + parent_tag(js, parent, h, payload, bytes, end, n);
 }
 
 /* A sum that is not an average is the same whether it is finished once or at each level, unless its type is wider on the
  * way. */
 static void
-finish_above(const struct job_shard *js, const struct block *b)
+finish_for_parent(const struct job_shard *js, const struct block *b)
 {
 	if (b->reduction != NULL && b->reduction->finish != NULL && !is_wide(js, b) &&
 		b->op != WEIR_OP_AVG)
@@ -203,14 +203,14 @@ is_in_buffer(const struct block *b)
 }
 
 static struct pktbuf_payload
-payload_above(const struct job_shard *js, const struct parent *parent, const struct block *b,
+payload_to_parent(const struct job_shard *js, const struct parent *parent, const struct block *b,
 	const struct weir_header *h, uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES])
 {
 	struct pktbuf_payload payload = {.data = small};
 	uint32_t size, first;
 
 	if (likely(is_in_buffer(b))) {
-		first = part_above(js, b, &size).first * size;
+		first = part_to_parent(js, b, &size).first * size;
 		return (struct pktbuf_payload){
 			.data = (uint8_t *)rmw_buffer_data(b->buffer) + first,
 			.iova = b->buffer->iova + first,
@@ -224,13 +224,13 @@ payload_above(const struct job_shard *js, const struct parent *parent, const str
 		payload.bytes = sizeof(b->mismatch);
 		memcpy(small, &b->mismatch, payload.bytes);
 	}
-	payload.bytes += end_above(js, parent, b, h, small, payload.bytes);
+	payload.bytes += end_to_parent(js, parent, b, h, small, payload.bytes);
 	payload.sum = payload.bytes == 0 ? 0 : pktbuf_sum_bytes(small, payload.bytes);
 	return payload;
 }
 
 static void
-send_above(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
+send_to_parent(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
 	const struct weir_header *h, const struct pktbuf_payload *payload)
 {
 	const bool referred = pktbuf_payload_referred(payload);
@@ -258,9 +258,9 @@ send_above(struct ppe_worker *worker, struct job_shard *js, const struct parent 
 }
 
 static void
-contribute_above(struct ppe_worker *worker, struct job_shard *js, const struct block *b)
+contribute_to_parent(struct ppe_worker *worker, struct job_shard *js, const struct block *b)
 {
-	unsigned int p = up_parent_of(js, b->block_id);
+	unsigned int p = parent_of_block(js, b->block_id);
 	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
 	const struct parent *parent;
 	struct weir_header h;
@@ -268,15 +268,15 @@ contribute_above(struct ppe_worker *worker, struct job_shard *js, const struct b
 
 	if (unlikely(p == PPE_PARENTS_MAX))
 		return;
-	parent = &js->up->parent[p];
-	h = header_above(js, parent, b);
-	payload = payload_above(js, parent, b, &h, small);
-	send_above(worker, js, parent, &h, &payload);
+	parent = &js->parents->parent[p];
+	h = header_to_parent(js, parent, b);
+	payload = payload_to_parent(js, parent, b, &h, small);
+	send_to_parent(worker, js, parent, &h, &payload);
 }
 
 /* An acknowledgement or a probe. */
 static struct weir_header
-note_above(const struct job_shard *js, const struct parent *parent, uint32_t block,
+control_to_parent(const struct job_shard *js, const struct parent *parent, uint32_t block,
 	enum weir_collective note)
 {
 	return (struct weir_header){.job_id = parent->job,
@@ -289,43 +289,45 @@ note_above(const struct job_shard *js, const struct parent *parent, uint32_t blo
 }
 
 static void
-send_note(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
+send_control(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
 	uint32_t block, enum weir_collective note)
 {
-	const struct weir_header h = note_above(js, parent, block, note);
+	const struct weir_header h = control_to_parent(js, parent, block, note);
 	uint8_t tag[WEIR_TAG_BYTES];
 	struct pktbuf_payload payload = {.data = tag};
 
-	payload.bytes = up_tag(js, parent, &h, NULL, 0, tag, 0);
+	payload.bytes = parent_tag(js, parent, &h, NULL, 0, tag, 0);
 	payload.sum = payload.bytes == 0 ? 0 : pktbuf_sum_bytes(tag, payload.bytes);
-	send_above(worker, js, parent, &h, &payload);
+	send_to_parent(worker, js, parent, &h, &payload);
 }
 
 /* This switch has the result of the block before this one, and all before it. */
 static void
-acknowledge_above(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
+acknowledge_to_parent(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
 {
-	unsigned int p = up_parent_of(js, block);
+	unsigned int p = parent_of_block(js, block);
 
 	if (likely(p < PPE_PARENTS_MAX))
-		send_note(worker, js, &js->up->parent[p], block, WEIR_COLLECTIVE_ACKNOWLEDGE);
+		send_control(
+			worker, js, &js->parents->parent[p], block, WEIR_COLLECTIVE_ACKNOWLEDGE);
 }
 
 void
 ask_another(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
 {
-	const struct up *up = js->up;
-	unsigned int n = up->nb_serving, own = (block & (js->window - 1u)) % RTE_MAX(n, 1u);
+	const struct parents *parents = js->parents;
+	unsigned int n = parents->nb_serving, own = (block & (js->window - 1u)) % RTE_MAX(n, 1u);
 
 	if (n > 1)
-		send_note(worker, js,
-			&up->parent[up->serving[(own + 1 + heard_now(worker->now) / 2 % (n - 1)) %
-				n]],
+		send_control(worker, js,
+			&parents->parent[parents->serving
+						 [(own + 1 + heard_now(worker->now) / 2 % (n - 1)) %
+							 n]],
 			block, WEIR_COLLECTIVE_ACKNOWLEDGE);
 }
 
 void
-tag_sent_above(const struct job_shard *js, const struct parent *parent,
+tag_sent_to_parent(const struct job_shard *js, const struct parent *parent,
 	const struct weir_header *reply, uint8_t tag[WEIR_TAG_BYTES])
 {
 	const bool probe = reply->collective == WEIR_COLLECTIVE_PROBE;
@@ -336,19 +338,19 @@ tag_sent_above(const struct job_shard *js, const struct parent *parent,
 	struct weir_header h;
 
 	if (!probe && b != NULL && b->state == BLOCK_UP && b->block_id == block &&
-		parent == &js->up->parent[up_parent_of(js, block)]) {
-		h = header_above(js, parent, b);
-		payload = payload_above(js, parent, b, &h, small);
+		parent == &js->parents->parent[parent_of_block(js, block)]) {
+		h = header_to_parent(js, parent, b);
+		payload = payload_to_parent(js, parent, b, &h, small);
 		memcpy(tag, (const uint8_t *)payload.data + payload.bytes - WEIR_TAG_BYTES,
 			WEIR_TAG_BYTES);
 	} else {
-		h = note_above(js, parent, block,
+		h = control_to_parent(js, parent, block,
 			probe ? WEIR_COLLECTIVE_PROBE : WEIR_COLLECTIVE_ACKNOWLEDGE);
-		up_tag(js, parent, &h, NULL, 0, tag, 0);
+		parent_tag(js, parent, &h, NULL, 0, tag, 0);
 	}
 }
 
-/* Note which ranks are in the block, and with which status it goes up. */
+/* Note which ranks are in the block, and with which status it goes to the parent. */
 static void
 note_ranks(const struct job_shard *js, struct block *b, enum weir_status status)
 {
@@ -364,9 +366,10 @@ note_ranks(const struct job_shard *js, struct block *b, enum weir_status status)
 }
 
 void
-send_up(struct collective *state, struct job_shard *js, struct block *b, enum weir_status status)
+block_to_parent(
+	struct collective *state, struct job_shard *js, struct block *b, enum weir_status status)
 {
-	unsigned int p = up_parent_of(js, b->block_id);
+	unsigned int p = parent_of_block(js, b->block_id);
 	struct weir_slice part;
 	struct weir_header h;
 	uint8_t *payload;
@@ -374,33 +377,33 @@ send_up(struct collective *state, struct job_shard *js, struct block *b, enum we
 
 	b->state = BLOCK_UP;
 	b->asks = 0;
-	b->backoff = p < PPE_PARENTS_MAX ? js->up->parent[p].backoff : 0;
+	b->backoff = p < PPE_PARENTS_MAX ? js->parents->parent[p].backoff : 0;
 	note_ranks(js, b, status);
 	slot_of(js, b->block_id)->asked = state->worker->now;
 	if (unlikely(p == PPE_PARENTS_MAX))
 		return;
 	if (is_in_buffer(b)) {
-		finish_above(js, b);
+		finish_for_parent(js, b);
 		if (b->status == WEIR_STATUS_PARTIAL)
 			clear_missing(js, b);
-		part = part_above(js, b, &size);
+		part = part_to_parent(js, b, &size);
 		payload = (uint8_t *)rmw_buffer_data(b->buffer) + size * part.first;
 		b->payload_bytes = size * part.count;
-		h = header_above(js, &js->up->parent[p], b);
-		b->payload_bytes +=
-			end_above(js, &js->up->parent[p], b, &h, payload, b->payload_bytes);
+		h = header_to_parent(js, &js->parents->parent[p], b);
+		b->payload_bytes += end_to_parent(
+			js, &js->parents->parent[p], b, &h, payload, b->payload_bytes);
 		if (state->sums)
 			b->payload_sum = pktbuf_sum_bytes(payload, b->payload_bytes);
 	}
-	contribute_above(state->worker, js, b);
+	contribute_to_parent(state->worker, js, b);
 }
 
 void
-repeat_above(struct ppe_worker *worker, struct job_shard *js, struct block *b)
+repeat_to_parent(struct ppe_worker *worker, struct job_shard *js, struct block *b)
 {
 	js->count.upward_repeats++;
 	b->probed = false;
-	contribute_above(worker, js, b);
+	contribute_to_parent(worker, js, b);
 }
 
 #define ASK_MS       (2 * PROBED_MS) /* between two questions at most */
@@ -433,9 +436,9 @@ questions_due(const struct collective *state, const struct slot *slot)
 	return (unsigned int)RTE_MAX(RTE_MIN(due, AT_ONCE), 1u);
 }
 
-/* Ask the parent about a block that is up: with a probe; or, if that does not help, with the contribution. */
+/* Ask the parent about a block that waits for its result: with a probe; or, if that does not help, with the contribution. */
 static void
-ask_parent(struct collective *state, struct job_shard *js, struct block *b, struct parent *parent,
+ask_pending(struct collective *state, struct job_shard *js, struct block *b, struct parent *parent,
 	bool probe)
 {
 	uint32_t now = heard_now(state->worker->now);
@@ -451,33 +454,33 @@ ask_parent(struct collective *state, struct job_shard *js, struct block *b, stru
 	b->asks = (uint8_t)RTE_MIN(b->asks + questions, UINT8_MAX);
 	b->backoff += b->backoff < BACKOFF_MOST;
 	if (!probe || silent || parent->no_probes) {
-		repeat_above(state->worker, js, b);
+		repeat_to_parent(state->worker, js, b);
 		questions--;
 	}
 	b->probed = questions > 0;
 	while (questions-- > 0)
-		send_note(state->worker, js, parent, b->block_id, WEIR_COLLECTIVE_PROBE);
+		send_control(state->worker, js, parent, b->block_id, WEIR_COLLECTIVE_PROBE);
 }
 
 void
-ask_above(struct collective *state, struct job_shard *js, uint32_t block, bool probe)
+ask_parent(struct collective *state, struct job_shard *js, uint32_t block, bool probe)
 {
 	struct slot *slot = slot_of(js, block);
 	struct block *b = slot->current;
-	unsigned int p = up_parent_of(js, block);
+	unsigned int p = parent_of_block(js, block);
 	uint64_t now = state->worker->now;
-	struct parent *parent = p < PPE_PARENTS_MAX ? &js->up->parent[p] : NULL;
+	struct parent *parent = p < PPE_PARENTS_MAX ? &js->parents->parent[p] : NULL;
 
 	if (now - slot->asked < state->tsc_per_ms)
 		return;
 	if (b != NULL && b->state == BLOCK_UP && b->block_id == block) {
 		if (parent == NULL || (probe && now - slot->asked < patience(state, parent, b)))
 			return;
-		ask_parent(state, js, b, parent, probe);
-		if (b->above_says == WEIR_STATUS_WAITING)
+		ask_pending(state, js, b, parent, probe);
+		if (b->parent_status == WEIR_STATUS_WAITING)
 			ask_another(state->worker, js, block);
 	} else if (block_ahead(js, slot, block) == 0) {
-		acknowledge_above(state->worker, js, block);
+		acknowledge_to_parent(state->worker, js, block);
 	} else {
 		return;
 	}
@@ -485,16 +488,16 @@ ask_above(struct collective *state, struct job_shard *js, uint32_t block, bool p
 }
 
 void
-tell_above(struct ppe_worker *worker, struct collective *state, struct job_shard *js,
+relay_parent_status(struct ppe_worker *worker, struct collective *state, struct job_shard *js,
 	const struct block *b)
 {
-	bool waiting = b->above_says == WEIR_STATUS_WAITING;
+	bool waiting = b->parent_status == WEIR_STATUS_WAITING;
 
-	if (!js->up->is_asked || js->up->asker.header.block_id != b->block_id)
+	if (!js->parents->is_asked || js->parents->asker.header.block_id != b->block_id)
 		return;
-	js->up->is_asked = false;
-	reply_to(worker, state, &js->up->asker, (enum weir_status)b->above_says,
-		waiting ? js->up->known[b->block_id & (js->window - 1u)] : NULL,
+	js->parents->is_asked = false;
+	reply_to(worker, state, &js->parents->asker, (enum weir_status)b->parent_status,
+		waiting ? js->parents->known[b->block_id & (js->window - 1u)] : NULL,
 		waiting ? WEIR_BITMAP_BYTES : 0);
 }
 
@@ -505,26 +508,26 @@ tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct 
 	const struct block *b)
 {
 	const struct weir_header *h = &lmem(thread)->c.header;
-	const uint64_t *known = js->up->known[b->block_id & (js->window - 1u)];
+	const uint64_t *known = js->parents->known[b->block_id & (js->window - 1u)];
 	uint64_t ranks[MASK_WORDS] = {0};
 
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
-		ranks[i] = b->in[i] | (b->above_says == WEIR_STATUS_WAITING ? known[i] : 0);
+		ranks[i] = b->in[i] | (b->parent_status == WEIR_STATUS_WAITING ? known[i] : 0);
 	for (unsigned int r = 0; mask_test(b->heard, h->src_id) && r < js->covers[h->src_id]; r++)
 		mask_set(ranks, (uint8_t)(h->src_id + r));
 	/* A contribution is told why the block will not end: let the source repeat it. */
-	if (b->above_says != 0 && b->above_says != WEIR_STATUS_WAITING)
+	if (b->parent_status != 0 && b->parent_status != WEIR_STATUS_WAITING)
 		memset(ranks, 0, sizeof(ranks));
 	reply_status(worker, thread, h, WEIR_STATUS_WAITING, ranks, WEIR_BITMAP_BYTES);
 }
 
 struct ppe_next
-late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
+parent_block_pending(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
 {
 	struct collective *state = ppe_state(worker, thread);
 	const struct weir_header *h = &lmem(thread)->c.header;
 	struct job_shard *js = state->job[b->job];
-	unsigned int p = up_parent_of(js, b->block_id);
+	unsigned int p = parent_of_block(js, b->block_id);
 	enum ppe_drop reason = PPE_DROP_DUPLICATE;
 	ppe_segment then = NULL;
 
@@ -538,9 +541,9 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		js->count.late++;
 		reason = PPE_DROP_LATE;
 	}
-	ask_above(state, js, b->block_id, reason == PPE_DROP_PROBED);
+	ask_parent(state, js, b->block_id, reason == PPE_DROP_PROBED);
 	if (js->pinned && p < PPE_PARENTS_MAX)
-		then = about_silence(&js->up->parent[p], heard_now(worker->now));
+		then = about_silence(&js->parents->parent[p], heard_now(worker->now));
 	if (unlikely(then != NULL)) {
 		lmem(thread)->c.parent = (uint8_t)p;
 		lmem(thread)->c.serial = js->serial; /* a packet that is recognized has none */
@@ -551,12 +554,12 @@ late_above(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		tell_probing(worker, thread, js, b);
 		return end_dropped(worker, thread, reason);
 	}
-	js->up->asker = asker_of(thread, js, h);
-	js->up->is_asked = true;
-	if (b->above_says != 0) {
-		tell_above(worker, state, js, b);
+	js->parents->asker = asker_of(thread, js, h);
+	js->parents->is_asked = true;
+	if (b->parent_status != 0) {
+		relay_parent_status(worker, state, js, b);
 	} else if (js->children && worker->now - b->opened >= js->timeout) {
-		js->up->is_asked = false;
+		js->parents->is_asked = false;
 		reply_status(worker, thread, h, WEIR_STATUS_WAITING, b->in, WEIR_BITMAP_BYTES);
 	}
 	ppe_drop(worker, thread, reason);

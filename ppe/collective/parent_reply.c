@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What parents answer: the other half of up.c.
+ * What parents answer: the other half of parent.c.
  *
- *   from_above   a packet to the upward port: find the job; hop to the block's shard   on the worker that received it
- *   take_above   checksums, tag or CRC, generation; the block                          on the shard's owner
+ *   from_parent   a packet to the port for parents: find the job; hop to the block's shard   on the worker that received it
+ *   take_from_parent   checksums, tag or CRC, generation; the block                          on the shard's owner
  *   answered     copy the result to the buffer, and send it to the own sources         "
  */
 #include "ppe/collective/collective.h"
@@ -19,7 +19,7 @@
 
 /* The part of the buffer that this switch gets, in elements. The columns of its ranks are the first ones in it. */
 static struct weir_slice
-part_below(const struct job_shard *js, const struct weir_header *h)
+part_from_parent(const struct job_shard *js, const struct weir_header *h)
 {
 	const struct collective_row *row = &collective_table[h->collective];
 	struct weir_slice part =
@@ -50,7 +50,8 @@ result_fits(const struct collective *state, const struct job_shard *js, const st
 	extent = row_extent(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks);
 	return extent <= j->elements && extent * size <= ppe_job_payload_bytes(j) &&
 		(h->grad_cnt == 0 || (size != 0 && row->contribution != CONTRIBUTION_NOTHING)) &&
-		c->bytes == part_below(js, h).count * size + (h->degraded ? WEIR_BITMAP_BYTES : 0);
+		c->bytes ==
+		part_from_parent(js, h).count * size + (h->degraded ? WEIR_BITMAP_BYTES : 0);
 }
 
 /* The block becomes the parent's. It is another one than here only if the parent has finished it without what was collected
@@ -78,7 +79,7 @@ copy_result(const struct job_shard *js, const struct ppe_thread *thread, struct 
 	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
 	const struct weir_header *h = &c->header;
 	uint32_t size = weir_dtype_bytes(b->dtype);
-	struct weir_slice part = part_below(js, h);
+	struct weir_slice part = part_from_parent(js, h);
 	struct pktbuf_cursor cursor;
 
 	pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
@@ -92,7 +93,7 @@ copy_result(const struct job_shard *js, const struct ppe_thread *thread, struct 
 		pktbuf_cursor_copy(&cursor, b->in, WEIR_BITMAP_BYTES);
 }
 
-/* The parent has answered what went up last of the block. Karn's rule (RFC 6298, 3): the caller knows that it went up
+/* The parent has answered what it was sent last of the block. Karn's rule (RFC 6298, 3): the caller knows that it was sent
  * once. A later answer is that to a block which another switch held up. */
 static void
 time_answer(const struct collective *state, struct parent *parent, const struct slot *slot)
@@ -112,7 +113,7 @@ answered(
 {
 	struct collective *state = ppe_state(worker, thread);
 	const struct weir_header *h = &lmem(thread)->c.header;
-	struct parent *parent = &js->up->parent[lmem(thread)->c.parent];
+	struct parent *parent = &js->parents->parent[lmem(thread)->c.parent];
 
 	if (b->state == BLOCK_UP && b->asks == 0)
 		time_answer(state, parent, slot_of(js, b->block_id));
@@ -124,7 +125,7 @@ answered(
 		!adopt(state, js, b, h))
 		return end_dropped(worker, thread, PPE_DROP_NO_MEMORY);
 	copy_result(js, thread, b);
-	slot_of(js, b->block_id)->asked = 0; /* what goes up next is about the next block */
+	slot_of(js, b->block_id)->asked = 0; /* what is sent next is about the next block */
 	b->in_count = h->src_cnt;
 	js->count.answers++;
 	ppe_consume(worker, thread);
@@ -132,7 +133,7 @@ answered(
 	return emit_block(worker, thread, b, -1, NULL);
 }
 
-/* A result from above, of a block that is open here, or is the residue's next one. */
+/* A result from a parent, of a block that is open here, or is the residue's next one. */
 static struct ppe_next
 take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct ppe_job *j)
@@ -169,7 +170,7 @@ take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 static bool
 lacks_own(const struct job_shard *js, const struct block *b)
 {
-	const uint64_t *known = js->up->known[b->block_id & (js->window - 1u)];
+	const uint64_t *known = js->parents->known[b->block_id & (js->window - 1u)];
 	uint64_t both = 0;
 
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
@@ -190,21 +191,21 @@ note_status(
 		if (c->bytes != WEIR_BITMAP_BYTES)
 			return end_dropped(worker, thread, PPE_DROP_LENGTH);
 		pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
-		pktbuf_cursor_copy(
-			&cursor, js->up->known[b->block_id & (js->window - 1u)], WEIR_BITMAP_BYTES);
+		pktbuf_cursor_copy(&cursor, js->parents->known[b->block_id & (js->window - 1u)],
+			WEIR_BITMAP_BYTES);
 		if (c->header.collective == WEIR_COLLECTIVE_PROBE && b->asks == 1 &&
-			b->above_says == 0)
-			time_answer(ppe_state(worker, thread), &js->up->parent[c->parent],
+			b->parent_status == 0)
+			time_answer(ppe_state(worker, thread), &js->parents->parent[c->parent],
 				slot_of(js, b->block_id));
 		if (c->header.collective == WEIR_COLLECTIVE_PROBE && b->probed && lacks_own(js, b))
-			repeat_above(worker, js, b);
+			repeat_to_parent(worker, js, b);
 	} else if (c->header.collective == WEIR_COLLECTIVE_PROBE) {
-		js->up->parent[c->parent].no_probes = true;
+		js->parents->parent[c->parent].no_probes = true;
 		ppe_consume(worker, thread);
 		return PPE_END;
 	}
-	b->above_says = c->header.status;
-	tell_above(worker, ppe_state(worker, thread), js, b);
+	b->parent_status = c->header.status;
+	relay_parent_status(worker, ppe_state(worker, thread), js, b);
 	ppe_consume(worker, thread);
 	return PPE_END;
 }
@@ -225,15 +226,15 @@ take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	const struct weir_header *h = &lmem(thread)->c.header;
 	const struct slot *slot = slot_of(js, h->block_id);
 	struct block *b = slot->current;
-	bool up = b != NULL && b->state == BLOCK_UP && b->block_id == h->block_id;
+	bool parents = b != NULL && b->state == BLOCK_UP && b->block_id == h->block_id;
 
-	if (!up &&
+	if (!parents &&
 		!((b == NULL || b->state == BLOCK_DONE) && block_ahead(js, slot, h->block_id) == 0))
 		return end_dropped(worker, thread, PPE_DROP_KNOWN);
 	if (ends_generation(h->status))
 		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
-			revoked_above);
-	if (up && (h->status == WEIR_STATUS_WAITING || h->status == WEIR_STATUS_UNSUPPORTED))
+			parent_revoked);
+	if (parents && (h->status == WEIR_STATUS_WAITING || h->status == WEIR_STATUS_UNSUPPORTED))
 		return note_status(worker, thread, js, b);
 	return end_dropped(worker, thread, PPE_DROP_KNOWN);
 }
@@ -249,7 +250,7 @@ is_of_parents_generation(
 }
 
 static struct ppe_next
-take_above(struct ppe_worker *worker, struct ppe_thread *thread)
+take_from_parent(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
 	struct contribution *c = &lmem(thread)->c;
@@ -260,10 +261,10 @@ take_above(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (j == NULL || js == NULL || js->serial != c->serial)
 		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
-	if (up_parent_of(js, h->block_id) != c->parent && !ends_generation(h->status))
+	if (parent_of_block(js, h->block_id) != c->parent && !ends_generation(h->status))
 		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
-	parent = &js->up->parent[c->parent];
-	if (!checksums_hold(worker, thread) || !from_above_holds(worker, thread, js, parent))
+	parent = &js->parents->parent[c->parent];
+	if (!checksums_hold(worker, thread) || !parent_packet_holds(worker, thread, js, parent))
 		return PPE_END;
 	parent->heard = heard_now(worker->now);
 	parent->unanswered = 0;
@@ -297,12 +298,12 @@ sender(const struct ppe_job *j, const struct ppe_thread *thread, const struct we
 }
 
 const struct ppe_job *
-find_above(const struct ppe_worker *worker, const struct ppe_thread *thread,
+find_sending_parent(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *h, uint8_t *parent)
 {
 	struct collective *state = ppe_state(worker, thread);
 	const struct ppe_job *const *jobs = worker->jobs->by_id;
-	unsigned int id = state->above[h->job_id], p = sender(jobs[id], thread, h);
+	unsigned int id = state->job_of_parent[h->job_id], p = sender(jobs[id], thread, h);
 
 	for (unsigned int other = 0; p == PPE_PARENTS_MAX && other < WEIR_JOBS_MAX; other++) {
 		p = sender(jobs[other], thread, h);
@@ -310,13 +311,13 @@ find_above(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	}
 	if (p == PPE_PARENTS_MAX)
 		return NULL;
-	state->above[h->job_id] = (uint8_t)id;
+	state->job_of_parent[h->job_id] = (uint8_t)id;
 	*parent = (uint8_t)p;
 	return jobs[id];
 }
 
 struct ppe_next
-from_above(struct ppe_worker *worker, struct ppe_thread *thread)
+from_parent(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct collective *state = ppe_state(worker, thread);
 	const struct pktbuf_head *head = &thread->head;
@@ -330,7 +331,7 @@ from_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	weir_header_read(h, head->bytes + head->payload);
 	c->payload = head->payload + WEIR_EXT_BYTES;
 	c->bytes = head->payload_length - WEIR_EXT_BYTES;
-	j = find_above(worker, thread, h, &c->parent);
+	j = find_sending_parent(worker, thread, h, &c->parent);
 	if (unlikely(j == NULL))
 		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
 	/* From here on it is the job's id here. */
@@ -338,18 +339,18 @@ from_above(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->serial = state->job[j->id]->serial;
 	if (h->collective == WEIR_COLLECTIVE_JOIN)
 		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
-			joined_above);
+			parent_join_reply);
 	h->block_id = ppe_job_block(j, h->block_id);
 	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, h->block_id, worker->workers),
-		take_above);
+		take_from_parent);
 }
 
-const struct ppe_segment_name up_segments[] = {
-	{from_above, "from_above"},
-	{take_above, "take_above"},
-	{joined_above, "joined_above"},
-	{revoked_above, "revoked_above"},
-	{silent_above, "silent_above"},
-	{prove_above, "prove_above"},
+const struct ppe_segment_name parent_segments[] = {
+	{from_parent, "from_parent"},
+	{take_from_parent, "take_from_parent"},
+	{parent_join_reply, "parent_join_reply"},
+	{parent_revoked, "parent_revoked"},
+	{parent_timeout, "parent_timeout"},
+	{parent_prove, "parent_prove"},
 	{NULL, NULL},
 };
