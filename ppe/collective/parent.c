@@ -6,10 +6,10 @@
  * same buffer. The switch has no timer that repeats: a host that repeats makes it repeat. A host that probes makes it probe,
  * and it repeats when the parent lacks its contribution.
  *
- *   block_to_parent      the block is complete here, timed out or failed: its sum, bitmap and tag are fixed in the buffer
- *   ask_parent    a host's packet about the block: the same again, or a probe, at most once per millisecond. Probes wait for
- *                twice the time that an answer takes, and twice as long each time, up to ASK_MS
- *   parent_reply.c  what the parents answer
+ *   block_to_parent  the block is complete here, timed out or failed: its sum, bitmap and tag are fixed in the buffer
+ *   ask_parent       a host's packet about the block: the same again, or a probe, at most once per millisecond. Probes wait
+ *                    for twice the time that an answer takes, and twice as long each time, up to ASK_MS
+ *   parent_reply.c   what the parents answer
  */
 #include "ppe/collective/collective.h"
 

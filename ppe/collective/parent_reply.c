@@ -2,9 +2,9 @@
 /*
  * What parents answer: the other half of parent.c.
  *
- *   from_parent   a packet to the port for parents: find the job; hop to the block's shard   on the worker that received it
- *   take_from_parent   checksums, tag or CRC, generation; the block                          on the shard's owner
- *   answered     copy the result to the buffer, and send it to the own sources         "
+ *   from_parent       a packet to the port for parents: find the job; hop to the block's shard, on the worker that received it
+ *   take_from_parent  checksums, tag or CRC, generation; the block, on the shard's owner
+ *   answered          copy the result to the buffer, and send it to the own sources, likewise
  */
 #include "ppe/collective/collective.h"
 
