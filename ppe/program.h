@@ -143,7 +143,7 @@ struct ppe_segment_name {
 	const char *name; /* NULL ends a list */
 };
 
-#define PPE_SEGMENT_LISTS 5
+#define PPE_SEGMENT_LISTS 6
 
 /*
  * What a program that has jobs does for them. Jobs come and go while the switch runs. A program's state of a job on one

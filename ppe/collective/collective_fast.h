@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inline operations for each contribution. Functions that change a shard or a block are for its owner; the others
- * are for any thread. */
+/* Inline operations that all rooms of the collective program use. Functions that change a shard are
+ * for its owner; the others are for any thread. */
 #ifndef PPE_COLLECTIVE_COLLECTIVE_FAST_H
 #define PPE_COLLECTIVE_COLLECTIVE_FAST_H
 
-#include "ppe/collective/collective.h"
+#include "ppe/collective/collective_priv.h"
 
 static inline bool
 mask_test(const uint64_t mask[MASK_WORDS], uint8_t source)
@@ -24,38 +24,30 @@ mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
 	mask[source / 64] |= UINT64_C(1) << (source % 64);
 }
 
-/* Set the bit; returns whether it was set. */
-static inline bool
-mask_test_and_set(uint64_t mask[MASK_WORDS], uint8_t source)
+static inline unsigned int
+mask_count(const uint64_t mask[MASK_WORDS])
 {
-	uint64_t *word = &mask[source / 64], bit = UINT64_C(1) << (source % 64);
-	bool was = (*word & bit) != 0;
+	unsigned int n = 0;
 
-	*word |= bit;
-	return was;
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		n += (unsigned int)__builtin_popcountll(mask[i]);
+	return n;
 }
 
-static inline bool
-slot_source_has(const struct slot *slot, const struct block *block, uint8_t source)
+static inline struct slot *
+slot_of(const struct job_shard *job, uint32_t block)
 {
-	if (mask_test(block->received, source))
-		return true;
-	return block != slot->current &&
-		(mask_test(slot->current->heard, source) ||
-			mask_test(slot->current->received, source));
+	return &job->slot[block & (job->window - 1u)];
 }
 
+/* The block's number in its generation, without wrapping. The residue's next block is less than
+ * 2^31 away. */
 static inline uint64_t
-block_key(uint16_t generation, uint8_t job, uint32_t block)
+slot_number(const struct job_shard *js, uint32_t block)
 {
-	return (uint64_t)generation << 40 | (uint64_t)job << 32 | block;
-}
+	uint64_t next = slot_of(js, block)->next;
 
-/* Is this pointer from an earlier segment still the block of that key? */
-static inline bool
-block_is(const struct block *block, uint64_t key)
-{
-	return block->hash.live && block->hash.key == key;
+	return next + (uint64_t)(int64_t)weir_block_diff(block, (uint32_t)next);
 }
 
 /* Packets for the job were made: its rate pays for them. */
@@ -73,33 +65,6 @@ in_debt(const struct ppe_worker *worker, struct job_shard *js)
 	return unlikely(js->rate_mbit != 0) && !rmw_police(&js->sent, worker->now, 0);
 }
 
-/* Have all sources that are not expelled contributed to the block? */
-static inline bool
-block_is_full(const struct job_shard *job, const struct block *block)
-{
-	unsigned int count = 0;
-
-	if (block->heard_count < job->target)
-		return false;
-	if (likely(job->target == job->nb_sources))
-		return true;
-	for (unsigned int i = 0; i < MASK_WORDS; i++)
-		count += (unsigned int)__builtin_popcountll(block->heard[i] | job->expelled[i]);
-	return count >= job->nb_sources;
-}
-
-/* A block that is complete, timed out or failed ends here. True: its result is to be sent. In a job with parents what was
- * collected goes up, and there is no result yet. */
-static inline bool
-block_end(struct collective *state, struct job_shard *job, struct block *block,
-	enum weir_status status)
-{
-	if (unlikely(job->special))
-		return block_end_special(state, job, block, status);
-	block_finish(state, job, block, status);
-	return true;
-}
-
 /* Is the packet from a switch to its parent? */
 static inline bool
 is_from_child(const struct weir_header *header)
@@ -107,11 +72,13 @@ is_from_child(const struct weir_header *header)
 	return (header->flags & WEIR_FLAG_UP) != 0;
 }
 
-/* Do the job's sources send accumulators of this type and operation as they are? */
+/* Does the packet come from the address of its source in the job (NULL: there is none)? */
 static inline bool
-comes_wide(const struct collective *state, const struct job_shard *job, uint8_t dtype, uint8_t op)
+is_source(const struct ppe_job *j, struct ppe_thread *thread)
 {
-	return job->children && !job->narrow && state->wide[dtype][op].reduce != NULL;
+	uint8_t source = lmem(thread)->c.header.src_id;
+
+	return j != NULL && ppe_job_has(j, source) && j->address[source] == thread->head.ip_src;
 }
 
 /* Is the packet's Ethernet source a group address? An answer to it would be flooded. */
@@ -119,23 +86,6 @@ static inline bool
 from_group(const struct ppe_thread *thread)
 {
 	return (thread->head.bytes[RTE_ETHER_ADDR_LEN] & RTE_ETHER_GROUP_ADDR) != 0;
-}
-
-/* Does the result of this done block differ by receiver? A failed block's does not. */
-static inline bool
-block_result_differs(const struct block *block)
-{
-	return unlikely(block->per_receiver) &&
-		(block->status == WEIR_STATUS_OK || block->status == WEIR_STATUS_PARTIAL);
-}
-
-/* Prefetch the bucket of an admitted contribution, for find_block. */
-static inline void
-start_bucket(struct collective *state, struct job_shard *js, struct contribution *c)
-{
-	hash_begin(
-		state->blocks, block_key(js->generation, js->job, c->header.block_id), &c->probe);
-	rte_prefetch0(&js->slot[c->header.block_id & (js->window - 1u)]);
 }
 
 /* The time as struct flow has it: a tick is about a millisecond, 0 is never. */
@@ -147,7 +97,8 @@ heard_now(uint64_t tsc)
 	return (uint32_t)(tsc >> HEARD_SHIFT) | 1;
 }
 
-/* The source is alive. Only after its endpoint and, in an authenticated job, its tag have been checked. */
+/* The source is alive. Only after its endpoint and, in an authenticated job, its tag have been
+ * checked. */
 static inline void
 note_heard(const struct ppe_worker *worker, struct job_shard *js, uint8_t source)
 {
@@ -162,9 +113,9 @@ ticks_since(uint32_t tick, uint32_t now)
 }
 
 /*
- * Verify the packet's IPv4 and UDP checksums. Software reads the whole payload for it, so call this just before the
- * payload is added, which then reads it from L1, and before anything is changed or answered. Inline, because mostly the
- * device has verified them.
+ * Verify the packet's IPv4 and UDP checksums. Software reads the whole payload for it, so call this
+ * just before the payload is added, which then reads it from L1, and before anything is changed or
+ * answered. Inline, because mostly the device has verified them.
  */
 static __rte_always_inline enum pktbuf_verdict
 checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thread)
@@ -176,7 +127,7 @@ checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thre
 		: pktbuf_checksum_verify(port, thread->packet, &thread->head);
 }
 
-/* The same; a packet with wrong ones is dropped, and false returned. */
+/* Verify them; a packet with wrong ones is dropped, and false returned. */
 static __rte_always_inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -189,79 +140,12 @@ checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 	return false;
 }
 
-/* The same, and the CRC, if the job's packets have one. */
-static __rte_always_inline bool
-is_undamaged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job)
+/* End of the packet, and of the thread: dropped. Any worker. */
+static inline struct ppe_next
+end_dropped(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
 {
-	return checksums_hold(worker, thread) &&
-		(likely(job->crc_bytes == 0) || crc_holds(worker, thread, job));
-}
-
-/* Prefetch lines [from, to) of the payload, as far as it goes; the hardware prefetcher continues. A whole large
- * payload would evict what other threads have prefetched. */
-static inline void
-start_payload(
-	const struct ppe_thread *thread, const struct contribution *c, uint32_t from, uint32_t to)
-{
-	const uint8_t *payload =
-		rte_pktmbuf_mtod_offset(thread->packet, const uint8_t *, c->payload);
-	uint32_t end = RTE_MIN(to * RTE_CACHE_LINE_SIZE, c->bytes);
-
-	for (uint32_t at = from * RTE_CACHE_LINE_SIZE; at < end; at += RTE_CACHE_LINE_SIZE)
-		rte_prefetch0(payload + at);
-}
-
-/* struct block.agreement of the open block to which a contribution belongs. */
-static inline uint64_t
-agreement_of(const struct weir_header *h, bool final)
-{
-	const struct block b = {.grad_cnt = h->grad_cnt,
-		.state = BLOCK_OPEN,
-		.final = final,
-		.collective = h->collective,
-		.op = h->op,
-		.dtype = h->dtype,
-		.root = h->root};
-
-	return b.agreement;
-}
-
-/* A source completed a block that had waited for it since then. */
-static inline void
-source_was_last(struct source_late *late, uint64_t since, uint64_t now)
-{
-	late->last++;
-	if ((int64_t)(late->until - since) > 0)
-		since = late->until;
-	late->waited += now - since;
-	late->until = now;
-}
-
-/* Reduce elements into the buffer of a block that has a reduction; the first ones initialize it. */
-static inline void
-add_elements(const struct block *b, const void *from, bool first)
-{
-	void *to = rmw_buffer_data(b->buffer);
-
-	(first ? b->reduction->begin : b->reduction->reduce)(to, &from, 1, b->grad_cnt);
-}
-
-static inline void
-add_payload(const struct rte_mbuf *packet, const struct contribution *c, const struct block *b,
-	bool first)
-{
-	if (unlikely(packet->data_len < c->payload + c->bytes))
-		add_pieces(packet, c, b, first);
-	else
-		add_elements(
-			b, rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload), first);
-}
-
-/* Has the source not repeated its join for too long? Any thread. */
-static inline bool
-join_has_expired(const struct job_home *home, unsigned int source, uint32_t now, uint64_t hz)
-{
-	return ticks_since(home->request[source].last, now) > (home->kept_s * hz) >> HEARD_SHIFT;
+	ppe_drop(worker, thread, reason);
+	return PPE_END;
 }
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The program's state on one worker, and a job's life in one shard. */
+#include "ppe/collective/collective.h"
+
 #include <errno.h>
 
 #include <rte_cycles.h>
@@ -7,8 +9,10 @@
 #include <rte_memory.h>
 
 #include "hashengine/deadline_fast.h"
-#include "ppe/collective/collective.h"
+#include "ppe/collective/block/block.h"
 #include "ppe/collective/collective_fast.h"
+#include "ppe/collective/membership/membership.h"
+#include "ppe/collective/tree/tree.h"
 #include "ppe/ppe_priv.h"
 
 /* Block records that all jobs can need in this shard; at least 1. */
@@ -59,7 +63,7 @@ int
 collective_state_create(const struct ppe_setup *setup, void **out)
 {
 	uint32_t records = records_of(setup->config, setup->jobs, setup->worker_id);
-	const struct ppe_timer timer = {.segment = age,
+	const struct ppe_timer timer = {.segment = timeout_scan,
 		.period_us = FIRST_PERIOD_US,
 		.slices = setup->config->timer_threads,
 		.together = true,
@@ -80,6 +84,7 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	state->tsc_per_ms = rte_get_tsc_hz() / 1000;
 	state->ns_per_cycle = (UINT64_C(1000000000) << 32) / rte_get_tsc_hz();
 	state->slices = setup->config->timer_threads;
+	state->forget_blocks = block_forget_all;
 	fill_reductions(state);
 	flow_cache_create(state, &setup->config->identity);
 	for (unsigned int type = 0; type < RTE_DIM(state->dtype_bytes); type++)
@@ -102,7 +107,7 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 		return -ENOMEM;
 	state->budget->capacity = records;
 	state->hmac = pktbuf_hmac_create();
-	if (state->hmac == NULL || collective_batch_create(state, setup->socket) < 0)
+	if (state->hmac == NULL || block_batch_create(state, setup->socket) < 0)
 		return -ENOMEM;
 	return ppe_timer_add(setup, &timer);
 }
@@ -121,25 +126,8 @@ collective_state_destroy(void *arg, struct ppe_program_leaks *leaks)
 	rte_free(state->records);
 	rte_free(state->budget);
 	pktbuf_hmac_destroy(state->hmac);
-	collective_batch_destroy(state);
+	block_batch_destroy(state);
 	rte_free(state);
-}
-
-void
-collective_stats(const void *arg, struct ppe_stats *stats)
-{
-	const struct collective *state = arg;
-
-	stats->blocks_used += hash_count(state->blocks);
-}
-
-void
-collective_gauges(const void *arg, struct ppe_gauges *gauges)
-{
-	const struct collective *state = arg;
-
-	gauges->records.size += state->budget->capacity;
-	gauges->records.free += state->budget->capacity - state->budget->reserved;
 }
 
 void
@@ -154,19 +142,10 @@ collective_job_room(const void *arg, const struct ppe_job *job, unsigned int sha
 		RTE_MIN(room->records_free, state->budget->capacity - state->budget->reserved);
 }
 
-bool
-collective_job_heard(const void *shard, uint8_t source, uint64_t now, uint32_t seconds)
-{
-	const struct job_shard *js = shard;
-	uint32_t heard = __atomic_load_n(&js->flow[source].heard, __ATOMIC_RELAXED);
-
-	return heard != 0 &&
-		ticks_since(heard, heard_now(now)) < seconds * rte_get_tsc_hz() >> HEARD_SHIFT;
-}
-
 /*
- * A job's life in one shard: the control thread creates it with all its memory, the worker takes it when a job table
- * contains it and gives it up when none does, and the control thread destroys it when its last buffer has returned.
+ * A job's life in one shard: the control thread creates it with all its memory, the worker takes it
+ * when a job table contains it and gives it up when none does, and the control thread destroys it
+ * when its last buffer has returned.
  */
 
 /* The smallest huge page: contiguous for a device that uses physical addresses. */
@@ -191,8 +170,8 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 
 	memory->block_tables += sizeof(struct job_shard) + job->window * sizeof(struct slot) +
 		(home ? sizeof(struct job_home) : 0) +
-		(home && job->nb_parents != 0 ? sizeof(struct parents_home) : 0) +
-		job_keys_bytes(job) + parents_bytes(job);
+		(home && job->nb_parents != 0 ? sizeof(struct parents_home) : 0) + keys_bytes(job) +
+		parents_bytes(job);
 	if (residues > 0)
 		memory->data_memory += rmw_pool_bytes(
 			ppe_job_buffer_bytes(job), PPE_JOB_BUFFERS * residues, DEVICE_PAGE);
@@ -257,12 +236,13 @@ reserve_records(struct job_shard *js, struct record_budget *budget, uint32_t rec
 static void
 describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_job *job)
 {
-	js->job = job->id;
+	js->job = js->hop.job = job->id;
 	js->serial = setup->serial;
 	js->nb_sources = job->nb_sources;
 	js->target = job->nb_sources;
 	js->nb_ranks = ppe_job_tree_ranks(job);
 	js->first_rank = job->first_rank;
+	js->tree = job->children || job->nb_parents != 0 ? &tree_ops : NULL;
 	js->own_ranks = ppe_job_ranks(job);
 	js->children = job->children;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
@@ -270,7 +250,7 @@ describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_j
 	js->narrow = job->narrow;
 	js->window = job->window;
 	js->block_shift = job->block_shift;
-	js->generation = job->fixed_generation;
+	js->hop.generation = job->fixed_generation;
 	js->first_generation = job->first_generation != 0 ? job->first_generation
 							  : setup->config->first_generation;
 	js->source_end = ppe_job_source_end(job);
@@ -306,11 +286,11 @@ collective_job_create(
 	for (uint32_t residue = 0; rc == 0 && residue < job->window; residue++)
 		js->slot[residue].next = residue;
 	if (rc == 0 && (job->proved || job->authenticated)) {
-		js->own = own_keys_create(job, js->source_end, setup->socket);
+		js->own = keys_own_create(job, js->source_end, setup->socket);
 		rc = js->own == NULL ? -ENOMEM : 0;
 	}
 	if (rc == 0 && job->authenticated) {
-		js->keys = job_keys_create(js->source_end, setup->socket);
+		js->keys = keys_create(js->source_end, setup->socket);
 		rc = js->keys == NULL ? -ENOMEM : 0;
 	}
 	if (rc == 0 && home) {
@@ -326,7 +306,7 @@ collective_job_create(
 			rc = js->home->parents == NULL ? -ENOMEM : 0;
 		}
 		if (rc == 0 && (js->own != NULL || js->home->parents != NULL))
-			rc = job_challenges_create(js->home);
+			rc = keys_challenges_create(js->home);
 	}
 	if (rc == 0 && job->nb_parents != 0) {
 		js->parents = parents_create(setup, job);
@@ -340,14 +320,13 @@ collective_job_create(
 	if (rc == 0 && residues > 0 && ppe_job_kept(job) > 0)
 		rc = order_create(js, job, residues, (uint16_t)setup->worker_id, setup->socket);
 	if (rc == 0) {
-		js->special = js->ordered || js->parents != NULL || js->children;
+		js->special = js->ordered || js->tree != NULL;
 		if (job->integrity == PPE_INTEGRITY_CRC32C && js->keys == NULL)
 			js->crc_bytes = WEIR_CRC_BYTES;
-		js->flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED
-			: js->crc_bytes != 0 ? WEIR_FLAG_CRC
-					     : 0;
-		js->more_checks = js->keys != NULL || js->crc_bytes != 0 || js->children ||
-			(js->parents != NULL && js->narrow);
+		js->hop.flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED
+			: js->crc_bytes != 0     ? WEIR_FLAG_CRC
+						 : 0;
+		js->no_average = js->tree != NULL && js->narrow;
 		*shard = js;
 	} else {
 		struct ppe_program_leaks none = {0};
@@ -365,7 +344,7 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 	struct job_shard *js = shard, *former = state->job[id];
 
 	if (former != NULL)
-		job_shard_clear(state, former, false);
+		block_forget_all(state, former, false);
 	for (unsigned int s = 0; former != NULL && s < former->source_end; s++)
 		source_unbind(state->worker, former, (uint8_t)s);
 	if (former != NULL && former->parents != NULL)
@@ -373,15 +352,16 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 	state->job[id] = js;
 	if (js != NULL && js->parents != NULL)
 		parents_bind(state->worker, js);
-	if (js != NULL && js->keys != NULL && js->generation != 0)
-		job_keys_begin(state, js, js->generation, zeros, NULL);
+	if (js != NULL && js->keys != NULL && js->hop.generation != 0)
+		keys_begin(state, js, js->hop.generation, zeros, NULL);
 }
 
-/* Visits of a record per timeout. A block may become due just after a visit, and be put off once for waiting
- * packets: two visits are half of the permitted 10 %. */
+/* Visits of a record per timeout. A block may become due just after a visit, and be put off once
+ * for waiting packets: two visits are half of the permitted 10 %. */
 #define VISITS 40
 
-/* A burst is at least 10 ms at the rate and a window of all sources; two windows if they take at most a second. */
+/* A burst is at least 10 ms at the rate and a window of all sources; two windows if they take at
+ * most a second. */
 #define BURST_MS     10
 #define BURST_TWO_MS 1000
 #define BURST_MOST   UINT64_C(57000000) /* bytes, which any policer can count */
@@ -397,8 +377,8 @@ burst_of(const struct ppe_job *job, uint64_t rate, unsigned int residues)
 	return (uint32_t)RTE_MIN(burst, BURST_MOST);
 }
 
-/* The rate is divided among the shards as the blocks are. A new rate begins with full buckets; a change keeps the
- * levels. */
+/* The rate is divided among the shards as the blocks are. A new rate begins with full buckets; a
+ * change keeps the levels. */
 static void
 set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe_job *job)
 {
@@ -415,70 +395,6 @@ set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe
 	for (unsigned int i = 0; i < RTE_DIM(both); i++)
 		(former == 0 ? rmw_policer_init : rmw_policer_change)(both[i], rate,
 			burst_of(job, rate, residues), rte_get_tsc_hz(), worker->now);
-}
-
-void
-rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
-{
-	/* In a tree, ids are ranks. */
-	const bool tree = js->children || js->parents != NULL;
-
-	js->ranks = 0;
-	for (unsigned int s = 0; !tree && s < js->source_end; s++)
-		if (mask_test(sources, (uint8_t)s)) {
-			js->rank[s] = (uint8_t)js->ranks;
-			js->ranked[js->ranks++] = (uint8_t)s;
-		}
-	for (unsigned int s = 0; tree && s < WEIR_SOURCES_MAX; s++)
-		js->rank[s] = js->ranked[js->ranks++] = (uint8_t)s;
-	js->version++;
-}
-
-/* The source's key changes, if it has another epoch: its pending join is forgotten. */
-static void
-set_epoch(struct job_shard *js, const struct ppe_job *job, uint8_t source)
-{
-	struct own_key *own = &js->own->source[source];
-
-	if (!ppe_job_has(job, source) || own->epoch == job->epoch[source])
-		return;
-	own->former_epoch = js->address[source] == job->address[source] ? own->epoch : 0;
-	own->epoch = job->epoch[source];
-	if (js->home != NULL && own->former_epoch != 0)
-		forget_joins(js->home, source, false);
-}
-
-/* A member that left, or returned at another address, is a new one: forget its joins and endpoint. */
-static void
-set_members(struct collective *state, struct job_shard *js, const struct ppe_job *job)
-{
-	uint64_t left[MASK_WORDS] = {0};
-	bool changed = false;
-
-	for (unsigned int s = 0; s < js->source_end; s++) {
-		uint32_t address = ppe_job_has(job, (uint8_t)s) ? job->address[s] : 0;
-
-		if (js->own != NULL)
-			set_epoch(js, job, (uint8_t)s);
-		if (js->address[s] == address)
-			continue;
-		if (js->address[s] != 0) {
-			source_unbind(state->worker, js, (uint8_t)s);
-			js->endpoint[s] = (struct pktbuf_endpoint){0};
-			js->flow[s] = (struct flow){0};
-			js->late[s] = (struct source_late){0};
-			js->version++;
-			mask_set(left, (uint8_t)s);
-		}
-		if (js->address[s] != 0 && js->home != NULL)
-			forget_joins(js->home, (uint8_t)s, true);
-		js->address[s] = address;
-		changed = true;
-	}
-	if (!changed || js->pinned)
-		return;
-	job_shard_regroup(state, js, left);
-	rank_sources(js, job->members);
 }
 
 static void
@@ -502,6 +418,7 @@ collective_jobs_taken(void *arg)
 
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		const struct ppe_job *job = jobs->by_id[id];
+		uint64_t left[MASK_WORDS] = {0};
 
 		if (job == NULL)
 			continue;
@@ -511,9 +428,13 @@ collective_jobs_taken(void *arg)
 		state->job[id]->version++;
 		set_timeout(state, state->job[id], job);
 		set_rate(state->job[id], state->worker, job);
-		set_members(state, state->job[id], job);
+		if (source_set_members(state->worker, state->job[id], job, left) &&
+			!state->job[id]->pinned) {
+			block_regroup(state, state->job[id], left);
+			source_set_ranks(state->job[id], job->members);
+		}
 	}
-	ppe_timer_set_period(state->worker, age, shortest * UINT64_C(1000) / VISITS);
+	ppe_timer_set_period(state->worker, timeout_scan, shortest * UINT64_C(1000) / VISITS);
 }
 
 bool

@@ -10,8 +10,7 @@
 #include <rte_cycles.h>
 
 #include "ppe/ppe_priv.h"
-#include "ppe/collective/collective.h"
-#include "ppe/collective/collective_fast.h"
+#include "ppe/collective/block/block_fast.h"
 #include "ppe/programs/programs.h"
 #include "tests/eal/rig.h"
 
@@ -66,7 +65,7 @@ finish(void)
 
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		if (state->job[id] != NULL)
-			job_shard_clear(state, state->job[id], false);
+			block_forget_all(state, state->job[id], false);
 	cr_assert_eq(ppe_start(rig.ppe), 0);
 	error = rig_stop(&rig);
 	cr_expect_null(error, "%s", error);
@@ -84,11 +83,11 @@ open_block(struct stage *s, unsigned int residue)
 {
 	struct contribution c = {.header = {.job_id = s->js->job,
 					 .block_id = (uint32_t)s->js->slot[residue].next,
-					 .gen_id = s->js->generation,
+					 .gen_id = s->js->hop.generation,
 					 .collective = WEIR_COLLECTIVE_BARRIER}};
 	enum weir_status status;
 
-	hash_begin(state->blocks, block_key(s->js->generation, s->js->job, c.header.block_id),
+	hash_begin(state->blocks, block_key(s->js->hop.generation, s->js->job, c.header.block_id),
 		&c.probe);
 	hash_find(state->blocks, &c.probe);
 	cr_assert_eq(block_open(state, s->js, &c, worker->now, &s->block[residue], &status),

@@ -26,6 +26,8 @@ MAY_INCLUDE = {
 # Within rooms: (files, what they may include of the project, why not more).
 WITHIN = [
     (r'^ppe/(?!collective/|programs/)', r'^(?!ppe/(collective|programs)/)', 'the engine knows no program'),
+    (r'^ppe/collective/membership/', r'^(?!ppe/collective/(block/(?!block_priv)|tree/))', 'membership is below blocks and trees'),
+    (r'^ppe/collective/block/', r'^(?!ppe/collective/tree/)', 'blocks are below trees: struct tree_ops'),
     (r'^apps/libweir/', r'^(apps/libweir|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
     (r'^apps/perf/', r'^(apps/perf|apps/libweir|apps/report|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
     (r'^apps/libweir/(?!(weir|request|generation|window|outbox|unexpected|progress|loop)\.c$)', r'^(?!apps/libweir/engine\.h$)',
@@ -34,6 +36,14 @@ WITHIN = [
     (r'^ctrl/jobs/', r'^(?!ctrl/(stats|api)/)', 'jobs are below statistics and API'),
     (r'^ctrl/stats/', r'^(?!ctrl/api/)', 'statistics are below the API'),
 ]
+# The functions that a room's headers declare begin with one of the room's nouns.
+NOUNS = {
+    'ppe/collective/block': 'block|flow|order|partial|slot|timeout',
+    'ppe/collective/membership': 'announce|generation|hop|join|keys|reply|source',
+    'ppe/collective/tree': 'child|parent|parents',
+}
+# Where no line is longer than 100 columns, comments included.
+NARROW = r'^ppe/collective/'
 DATA_PLANE = ['pktbuf', 'hashengine', 'rmw', 'ppe']
 LINES_MAX = 800
 
@@ -78,7 +88,7 @@ LISTS = [
     (r'bf16', r'^(pktbuf/wire/types\.h|apps/python/weir/(_abi|torch)\.py|rmw/kernels\w*\.[ch]|apps/bench/kernels_loops\.c)$', 'types: pktbuf/wire/types.h'),
     (r'allgather', r'^(pktbuf/wire/collectives\.h|apps/libweir/(geometry\.h|request\.c|weir\.h)|'
      r'apps/perf/(data\.h|operate\.c)|apps/python/.*|apps/(compare|mpi)/.*)$', 'collectives: pktbuf/wire/collectives.h'),
-    (r'dead_after_ms', r'^(ctrl/config/job_settings\.h|ppe/(jobs|ppe)\.h|ppe/collective/(announce|timeout|parent_join)\.c|ctrl/api/blocks\.c|'
+    (r'dead_after_ms', r'^(ctrl/config/job_settings\.h|ppe/(jobs|ppe)\.h|ppe/collective/(membership/announce|block/timeout|tree/parent_join)\.c|ctrl/api/blocks\.c|'
      r'apps/(ctl/tree_plan\.c|rack/tree\.py)|apps/libweir/(control_json\.c|weir\.h)|apps/stragglers/stragglers\.py)$',
      'settings of a job: ctrl/config/job_settings.h'),
 ]
@@ -204,6 +214,9 @@ def check_format(tree):
         if done.returncode != 0:
             found += re.findall(r'^.*: error: .*$', done.stdout, re.M) or [done.stdout]
     yield 'clang-format', found
+    yield 'lines of at most 100 columns', [
+        '%s:%d' % (path, number) for path in sources if re.search(NARROW, path)
+        for number, line in enumerate(tree.read(path).splitlines(), 1) if len(line.expandtabs(8)) > 100]
 
 
 def check_includes(tree):
@@ -232,6 +245,15 @@ def check_includes(tree):
         header = path[:-2] + '.h'
         if path.endswith('.c') and header in tree.files and first != header:
             own.append('%s: includes %s before its own header' % (path, first))
+    alien = []
+    for path in tree.sources('.h'):
+        nouns = NOUNS.get(os.path.dirname(path))
+        # A declaration's name follows its type, a definition's has a line of its own.
+        text = tree.read(path) if nouns else ''
+        for match in re.finditer(r'^(?!static_assert)(?:[a-z][^\n;{}()=]*[ *])?(\w+)\(', text, re.M):
+            if not re.match(r'(%s)_' % nouns, match.group(1) + '_'):
+                alien.append('%s: %s begins with none of %s' % (path, match.group(1), nouns))
+    yield 'functions of a room begin with its nouns', alien
     yield 'include directions', outward
     yield 'parts of a room include what they may', within
     yield 'include lines are paths from the root', address

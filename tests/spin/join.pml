@@ -100,7 +100,7 @@ inline joined()
 	pending = 0
 }
 
-inline job_shard_clear(r, count_on)
+inline block_forget_all(r, count_on)
 {
 	if
 	:: previous[r].state != nothing -> release(r)
@@ -136,7 +136,7 @@ inline adopt()
 {
 	r = walking - 1;
 	assert(ANNOUNCEMENTS == 1);
-	job_shard_clear(r, false);
+	block_forget_all(r, false);
 	generation[r] = epochs;
 	i = 0;
 	do
@@ -160,9 +160,9 @@ inline adopt()
 }
 
 #ifdef REVOKE
-inline job_shard_revoke(r)
+inline generation_end(r)
 {
-	job_shard_clear(r, true)
+	block_forget_all(r, true)
 }
 
 /* The other walk, when a source joins anew: the generation is over. */
@@ -170,7 +170,7 @@ inline revoke()
 {
 	r = revoking - 1;
 	assert(ANNOUNCEMENTS == 1);
-	job_shard_revoke(r);
+	generation_end(r);
 	if
 	:: revoking == WINDOW -> revoking = 0
 	:: else -> revoking++
@@ -179,7 +179,7 @@ inline revoke()
 #endif
 
 /* The third walk, when an accepted source repeats its join from elsewhere. */
-inline follow()
+inline endpoint_update()
 {
 	assert(ANNOUNCEMENTS == 1);
 	known_at[moved * WINDOW + following - 1] = moved_to;
@@ -196,7 +196,7 @@ inline restart()
 	r = 0;
 	do
 	:: r == WINDOW -> break
-	:: else -> job_shard_clear(r, false); generation[r] = 0; r++
+	:: else -> block_forget_all(r, false); generation[r] = 0; r++
 	od;
 	i = 0;
 	do

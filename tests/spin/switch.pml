@@ -40,7 +40,7 @@ inline block_release_previous(r, newest)
 	fi
 }
 
-inline emit_block(r, rec, only)
+inline block_emit(r, rec, only)
 {
 	i = 0;
 	do
@@ -97,7 +97,7 @@ inline open_next(r, b)
 }
 
 /* The source has the result of this block. */
-inline acknowledge(r, rec, s)
+inline block_acknowledge(r, rec, s)
 {
 #ifdef BUG_NOT_ACKNOWLEDGED
 	skip
@@ -116,7 +116,7 @@ inline block_begin(r, s, e, b)
 #ifdef BUG_FRESH_RECORD
 	:: b < next[r] ->
 		fill(r, fresh, b);
-		aggregate(r, fresh, false, s, e)
+		block_aggregate(r, fresh, false, s, e)
 #else
 	:: b < next[r] ->
 #ifdef ORDERED
@@ -129,7 +129,7 @@ inline block_begin(r, s, e, b)
 	:: b == next[r] && !BUSY(current[r]) ->
 		if
 		/* Who sends it has the result of the one before, whatever has become of what it sent. */
-		:: previous[r].state != nothing -> acknowledge(r, current[r], s)
+		:: previous[r].state != nothing -> block_acknowledge(r, current[r], s)
 		:: else -> skip
 		fi;
 		if
@@ -138,7 +138,7 @@ inline block_begin(r, s, e, b)
 #endif
 		:: else ->
 			open_next(r, b);
-			aggregate(r, current[r], true, s, e)
+			block_aggregate(r, current[r], true, s, e)
 		fi
 	fi
 }
@@ -163,11 +163,11 @@ inline answer_late(r, rec, newest, s)
 	rec.heard = rec.heard | (1 << s);
 	block_release_previous(r, newest);
 #ifndef BUG_NOT_ANSWERED
-	emit_block(r, rec, s)
+	block_emit(r, rec, s)
 #endif
 }
 
-inline add_payload(r, rec, s, e)
+inline block_add_payload(r, rec, s, e)
 {
 	if
 	:: (rec.sum & VALUE(s)) || e != generation[r] || LIES -> rec.spoilt = true
@@ -181,19 +181,19 @@ inline complete(r, rec, newest)
 {
 #ifdef PARENT
 	if
-	:: PARENT(r) -> block_to_parent(r, rec)
-	:: else -> block_finish(r, rec, newest, CLAIM(rec)); emit_block(r, rec, NONE)
+	:: PARENT(r) -> parent_contribute(r, rec)
+	:: else -> block_finish(r, rec, newest, CLAIM(rec)); block_emit(r, rec, NONE)
 	fi
 #elif defined(BUG_EXPELLED_IN_RESULT)
 	block_finish(r, rec, newest, ALL);
-	emit_block(r, rec, NONE)
+	block_emit(r, rec, NONE)
 #else
 	block_finish(r, rec, newest, CLAIM(rec));
-	emit_block(r, rec, NONE)
+	block_emit(r, rec, NONE)
 #endif
 }
 
-inline aggregate(r, rec, newest, s, e)
+inline block_aggregate(r, rec, newest, s, e)
 {
 	if
 	:: rec.state == done -> answer_late(r, rec, newest, s)
@@ -201,12 +201,12 @@ inline aggregate(r, rec, newest, s, e)
 	:: rec.state == above -> parent_block_pending(r, rec, s)
 #endif
 #ifdef BUG_DUPLICATE_ADDED
-	:: rec.state == open && HAS(rec.heard, s) -> add_payload(r, rec, s, e)
+	:: rec.state == open && HAS(rec.heard, s) -> block_add_payload(r, rec, s, e)
 #else
 	:: rec.state == open && HAS(rec.heard, s) -> skip /* duplicate() */
 #endif
 	:: rec.state == open && !HAS(rec.heard, s) ->
-		add_payload(r, rec, s, e);
+		block_add_payload(r, rec, s, e);
 		rec.heard = rec.heard | (1 << s);
 #ifdef BUG_RELEASED_EARLY
 		block_release_previous(r, newest);
@@ -221,13 +221,13 @@ inline aggregate(r, rec, newest, s, e)
 #ifdef AWAY
 /* ---- block.c, admit.c ---- */
 
-inline acknowledged(r, s, e, b)
+inline block_acknowledged(r, s, e, b)
 {
 	if
-	:: b == next[r] && current[r].state == done -> acknowledge(r, current[r], s)
+	:: b == next[r] && current[r].state == done -> block_acknowledge(r, current[r], s)
 	:: current[r].state != nothing && current[r].block == b ->
 		if
-		:: previous[r].state != nothing -> acknowledge(r, previous[r], s)
+		:: previous[r].state != nothing -> block_acknowledge(r, previous[r], s)
 		:: else -> skip
 		fi;
 #ifdef BUG_ACKNOWLEDGEMENT_COUNTED
@@ -238,27 +238,27 @@ inline acknowledged(r, s, e, b)
 		if
 		:: current[r].state == open && current[r].heard == ALL ->
 			block_finish(r, current[r], true, ALL);
-			emit_block(r, current[r], NONE)
+			block_emit(r, current[r], NONE)
 		:: else -> skip
 		fi;
 #endif
 #ifndef BUG_ACKNOWLEDGEMENT_NOT_ANSWERED
 		if
 		:: current[r].state == done && !HAS(current[r].received, s) ->
-			emit_block(r, current[r], s)
+			block_emit(r, current[r], s)
 		:: else -> skip
 		fi
 #else
 		skip
 #endif
 	:: previous[r].state != nothing && previous[r].block == b && !HAS(RECEIVED(r), s) ->
-		emit_block(r, previous[r], s)
+		block_emit(r, previous[r], s)
 	:: else -> skip
 	fi
 }
 #endif
 
-inline admit(s, e, b, acknowledges)
+inline block_admit(s, e, b, acknowledges)
 {
 	r = SHARD(b);
 	if
@@ -274,14 +274,14 @@ inline admit(s, e, b, acknowledges)
 #endif
 #ifdef AWAY
 	:: generation[r] != 0 && NUMBER(e) == NUMBER(generation[r]) && !HAS(EXPELLED(r), s) &&
-		acknowledges -> acknowledged(r, s, e, b)
+		acknowledges -> block_acknowledged(r, s, e, b)
 #endif
 	:: else ->
 		if
 		:: current[r].state != nothing && current[r].block == b ->
-			aggregate(r, current[r], true, s, e)
+			block_aggregate(r, current[r], true, s, e)
 		:: previous[r].state != nothing && previous[r].block == b ->
-			aggregate(r, previous[r], false, s, e)
+			block_aggregate(r, previous[r], false, s, e)
 		:: else -> block_begin(r, s, e, b)
 		fi
 	fi
@@ -303,7 +303,7 @@ inline straggler(r)
 #else
 	block_finish(r, current[r], true, SAYS_ERROR);
 #endif
-	emit_block(r, current[r], NONE)
+	block_emit(r, current[r], NONE)
 }
 
 #ifdef DEAD_AFTER
@@ -311,7 +311,7 @@ inline straggler(r)
 #define HOLDS_UP(r) (current[r].state == done && previous[r].state != nothing && \
 	current[r].heard != 0 && (RECEIVED(r) | expelled[r]) != ALL)
 
-inline expel(r)
+inline block_expel_silent(r)
 {
 	expelled[r] = ALL & ~RECEIVED(r);
 	excused = true;
@@ -364,7 +364,7 @@ inline finish(r)
 	:: else ->
 		if
 		:: HAS(group[r], s) ->
-			add_payload(r, current[r], s, generation[r]);
+			block_add_payload(r, current[r], s, generation[r]);
 			current[r].heard = current[r].heard | (1 << s)
 		:: else -> skip
 		fi;
@@ -373,7 +373,7 @@ inline finish(r)
 	if
 	:: group[r] != 0 && (current[r].heard | EXPELLED(r)) == ALL ->
 		block_finish(r, current[r], true, current[r].heard);
-		emit_block(r, current[r], NONE)
+		block_emit(r, current[r], NONE)
 	:: else -> skip
 	fi;
 	group[r] = 0
@@ -430,7 +430,7 @@ end:
 				s = p / PAIRS;
 				e = (p % PAIRS) / BLOCKS + 1;
 				b = p % BLOCKS;
-				admit(s, e, b, false);
+				block_admit(s, e, b, false);
 				p = 0; s = 0; e = 0; b = 0; r = 0; i = 0
 			}
 		}
@@ -446,7 +446,7 @@ end:
 				s = p / PAIRS;
 				e = (p % PAIRS) / BLOCKS + 1;
 				b = p % BLOCKS;
-				admit(s, e, b, true);
+				block_admit(s, e, b, true);
 				p = 0; s = 0; e = 0; b = 0; r = 0; i = 0
 			}
 		}
@@ -461,16 +461,16 @@ end:
 	:: d_step { STRAGGLES(1) -> straggler(1); i = 0 }
 #endif
 #ifdef DEAD_AFTER
-	:: d_step { HOLDS_UP(0) -> expel(0); r = 0 }
+	:: d_step { HOLDS_UP(0) -> block_expel_silent(0); r = 0 }
 #if WINDOW == 2
-	:: d_step { HOLDS_UP(1) -> expel(1); r = 0 }
+	:: d_step { HOLDS_UP(1) -> block_expel_silent(1); r = 0 }
 #endif
 #endif
 	:: d_step { walking != 0 -> adopt(); r = 0; i = 0 }
 #ifdef REVOKE
 	:: d_step { revoking != 0 -> revoke(); r = 0 }
 #endif
-	:: d_step { following != 0 -> follow() }
+	:: d_step { following != 0 -> endpoint_update() }
 	:: d_step { restarts > 0 -> restarts--; restart(); r = 0; i = 0 }
 	od;
 }

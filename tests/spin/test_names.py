@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = sys.argv[1]
-SWITCH, HOST = 'ppe/collective/*.[ch]', 'apps/libweir/*.c'
+SWITCH, HOST = 'ppe/collective/**/*.[ch]', 'apps/libweir/*.c'
 # Of block.pml: what has no function of its own in the code.
 OWN = {'pick', 'oldest', 'receive', 'tell', 'batch', 'accept', 'open_next', 'restart', 'take_join', 'deaf', 'fail', 'flush',
        'check_result', 'lost', 'lose_contribution', 'lose_acknowledgement', 'lose_join', 'lose_accepted', 'lose_result'}
@@ -29,7 +29,7 @@ def read_model():
 def functions(pattern):
     """The functions of the files, name -> [body]."""
     found = {}
-    for path in glob.glob(os.path.join(ROOT, pattern)):
+    for path in glob.glob(os.path.join(ROOT, pattern), recursive=True):
         text = re.sub(r'/\*.*?\*/', '', read(path), flags=re.S)
         for match in re.finditer(r'^(\w+)\([^;{}]*\)\n\{\n(.*?)^\}', text, re.M | re.S):
             found.setdefault(match.group(1), []).append(match.group(2))
@@ -74,25 +74,24 @@ def same(what, drawn, written):
 def a_blocks_diagram_is_the_code():
     edges, code = diagram(0), functions(SWITCH)
     above = diagram(0, 'docs/tree.md', 1)
-    same('states', states(edges) | states(above), enumerated('ppe/collective/collective_priv.h', 'block_state'))
+    same('states', states(edges) | states(above), enumerated('ppe/collective/block/block_priv.h', 'block_state'))
     for _, _, name in edges + above:
         assert name in code, 'no such function: %s' % name
     same('what opens a block', to(edges, 'BLOCK_OPEN', '[*]'), who(code, r'\bfill\('))
     # adopt() takes the parent's word for what the block is.
     assert who(code, r'\bb->agreement = ') == {'fill', 'adopt'}, 'others than fill() open blocks'
     assert who(code, r'->state = BLOCK_DONE\b') == {'set_done'}, 'others than set_done()'
-    assert who(code, r'\bset_done\(') == {'finish', 'block_done'}, 'others than finish() and block_done()'
-    assert who(code, r'\bfinish\(state, job, ') == {'block_finish', 'block_end_special'}, 'others than block_finish()'
-    assert who(code, r'\bblock_finish\(') == {'block_end'}, 'others than block_end()'
+    assert who(code, r'\bset_done\(') == {'block_finish', 'block_done'}, 'others than block_finish() and block_done()'
+    assert who(code, r'\bblock_finish\(') == {'block_end', 'block_end_special'}, 'others than block_end()'
     same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_end\('))
     same('what finishes a block of a leaf', to(above, 'BLOCK_DONE', 'BLOCK_OPEN', 'BLOCK_UP', '[*]'), who(code, r'\bblock_done\('))
     same('what sends a block up', to(above, 'BLOCK_UP', 'BLOCK_OPEN'), who(code, r'->state = BLOCK_UP\b'))
-    assert who(code, r'\bblock_to_parent\(') == {'block_end_special'}, 'others than block_end()'
+    assert who(code, r'->contribute\(') == {'block_end_special'}, 'others than block_end()'
     same('what releases a block', to(edges, '[*]'), who(code, r'(?<!\w)release\('))
-    # assign() and sum() are the aggregate() of a batch.
-    same('who is heard', {'aggregate', 'assign', 'answer_late', 'parent_block_pending', 'mismatched', 'child_failed'},
+    # assign() and sum() are the block_aggregate() of a batch.
+    same('who is heard', {'block_aggregate', 'assign', 'answer_late', 'parent_block_pending', 'mismatched', 'child_failed'},
          who(code, r'\bmask_set\(\w+(\(\w+\))?->heard\b|\*heard \|= bit'))
-    same('who has a result', {'acknowledge'}, who(code, r'\bmask_set\(\w+->received\b'))
+    same('who has a result', {'block_acknowledge'}, who(code, r'\bmask_set\(\w+->received\b'))
     inside = {name for begin, end, name in edges + above if begin == end} | {'mismatched', 'child_failed', 'assign'}
     assert who(code, r'\bmask_set\(\w+->heard\b') <= inside, 'not drawn: who is heard'
 
@@ -120,7 +119,7 @@ def the_model_names_functions():
     assert named <= known, 'no such functions: %s' % sorted(named - known)
     for _, _, name in diagram(0):
         # In the model payloads have no length, packets are not damaged, sources join (no generation is fixed), no block fails.
-        if name not in ('mismatched', 'child_failed', 'job_shard_regroup', 'block_unopen'):
+        if name not in ('mismatched', 'child_failed', 'block_regroup', 'block_unopen'):
             assert re.search(r'\b%s\(' % name, model), 'not in the model: %s' % name
 
 
@@ -129,7 +128,7 @@ def a_trees_diagram_is_the_model():
     drawn = {name for _, _, name in diagram(0, 'docs/tree.md', 1)}
     assert drawn <= inlines, 'not in the model: %s' % sorted(drawn - inlines)
     way_up = {name for name in inlines if re.search('parent|^answered$', name)}
-    code = set(functions('ppe/collective/parent*.c'))
+    code = set(functions('ppe/collective/tree/parent*.c'))
     assert way_up <= code and len(way_up) > 5, 'not in the code: %s' % sorted(way_up - code)
     section = re.search(r'^## A block at a leaf\n(.*?)(?=^##)', read('docs/tree.md'), re.M | re.S).group(1)
     rows = {name for row in re.findall(r'^\| ([a-z_, ]+) \|', section, re.M) for name in row.split(', ')}

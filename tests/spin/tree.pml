@@ -218,7 +218,7 @@ inline acknowledge_to_parent(leaf, about)
 }
 
 /* The block is complete here, or its time is over. */
-inline block_to_parent(r, rec)
+inline parent_contribute(r, rec)
 {
 	rec.state = above;
 	rec.sent = rec.heard;
@@ -241,7 +241,7 @@ inline block_to_parent(r, rec)
 #ifdef BUG_ANSWERED_BELOW
 	rec.state = done;
 	rec.says = rec.sent << 2 * r;
-	emit_block(r, rec, NONE);
+	block_emit(r, rec, NONE);
 #endif
 	skip
 }
@@ -259,7 +259,7 @@ inline parent_block_pending(r, rec, s)
 }
 
 /* A host has said something about a block whose result the leaf does not have. */
-inline ask_parent(r, e, b)
+inline parent_ask(r, e, b)
 {
 	if
 	:: e != generation[r] || REVOKED(r) -> skip
@@ -286,7 +286,7 @@ inline answered(r, what)
 	current[r].spoilt = false;
 	age[r] = 0;
 	block_release_previous(r, true);
-	emit_block(r, current[r], NONE)
+	block_emit(r, current[r], NONE)
 }
 
 inline take_from_parent(r, e, b, what)
@@ -313,7 +313,7 @@ inline take_from_parent(r, e, b, what)
 #if REJOINS > 0
 		:: (what) == SAYS_STALE ->
 #ifndef BUG_STALE_NOT_PASSED
-			job_shard_revoke(r)
+			generation_end(r)
 #else
 			skip
 #endif
@@ -354,10 +354,10 @@ inline straggler(r)
 #ifdef BUG_WAITS_FOR_HOSTS
 	:: r != SPINE && previous[r].state != nothing && RECEIVED(r) != ALL -> skip
 #endif
-	:: r != SPINE -> block_to_parent(r, current[r])
+	:: r != SPINE -> parent_contribute(r, current[r])
 	:: else ->
 		block_finish(r, current[r], true, CLAIM(current[r]));
-		emit_block(r, current[r], NONE)
+		block_emit(r, current[r], NONE)
 	fi;
 	age[r] = 0
 }
@@ -372,7 +372,7 @@ inline straggler(r)
 /* Who joins at a switch: hosts, leaves. */
 #define JOINS(r, s) TO(r, s)
 
-inline job_shard_clear(r)
+inline block_forget_all(r)
 {
 	if
 	:: previous[r].state != nothing -> release(r)
@@ -395,9 +395,9 @@ inline job_shard_clear(r)
 	next[r] = 0
 }
 
-inline job_shard_revoke(r)
+inline generation_end(r)
 {
-	job_shard_clear(r);
+	block_forget_all(r);
 	revoked[r] = true;
 	excused = true
 }
@@ -437,7 +437,7 @@ inline accept(r, s)
 inline begin(r)
 {
 	epochs[r]++;
-	job_shard_clear(r);
+	block_forget_all(r);
 	generation[r] = epochs[r];
 	revoked[r] = false;
 	i = 0;
@@ -477,7 +477,7 @@ inline join(r, s, n)
 			pending[r] = pending[r] | (1 << s);
 			pending_nonce[JOINS(r, s)] = n;
 			if
-			:: generation[r] != 0 && !revoked[r] -> job_shard_revoke(r)
+			:: generation[r] != 0 && !revoked[r] -> generation_end(r)
 			:: else -> skip
 			fi;
 			if
@@ -506,7 +506,7 @@ inline take_ok(l, n, e)
 /* kill -9 of a leaf, and a fresh start: its nonces are random. */
 inline restart(l)
 {
-	job_shard_clear(l);
+	block_forget_all(l);
 	generation[l] = 0;
 	revoked[l] = false;
 	pending[l] = 0;
@@ -563,9 +563,9 @@ inline handle()
 			carried = (lie -> ALL : c % 4);
 			width = 2
 		fi;
-		admit(s, e, b, (kind % 2 == 1));
+		block_admit(s, e, b, (kind % 2 == 1));
 		if
-		:: r != SPINE -> ask_parent(r, e, b)
+		:: r != SPINE -> parent_ask(r, e, b)
 		:: else -> skip
 		fi
 	:: kind == TO_LEAF -> r = q; take_from_parent(r, e, b, c)

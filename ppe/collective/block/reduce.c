@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Payloads: reduced on arrival (add_payload() in collective_fast.h), reduced in the order of the sources, or
- * copied. */
+/* Payloads: reduced on arrival (block_add_payload() in collective_fast.h), reduced in the order of
+ * the sources, or copied. */
 #include <errno.h>
 
 #include <rte_malloc.h>
 
 #include "pktbuf/cursor.h"
-#include "ppe/collective/collective.h"
-#include "ppe/collective/collective_fast.h"
+#include "ppe/collective/block/block_fast.h"
 
 void
-add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const struct block *b,
+block_add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const struct block *b,
 	bool first)
 {
 	const struct rmw_reduction *reduction = b->reduction;
@@ -39,8 +38,8 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const st
 	}
 }
 
-/* Payloads that are copied: the root's, a slice, a row of slices. The buffer has each receiver's result in one
- * piece (pktbuf/wire/collectives.h), so a row is split here. */
+/* Payloads that are copied: the root's, a slice, a row of slices. The buffer has each receiver's
+ * result in one piece (pktbuf/wire/collectives.h), so a row is split here. */
 
 /* What the contribution leaves out. */
 static inline struct weir_slice
@@ -67,18 +66,16 @@ row_fits(const struct job_shard *js, const struct ppe_job *j, const struct weir_
 }
 
 bool
-part_fits(const struct job_shard *js, const struct ppe_job *j, const struct contribution *c,
-	uint32_t size)
+block_part_fits(const struct job_shard *js, const struct ppe_job *j, const struct weir_header *h,
+	uint32_t bytes, uint32_t size)
 {
-	const struct weir_header *h = &c->header;
 	const struct collective_row *row = &collective_table[h->collective];
 	uint32_t extent = row_extent(row, h->grad_cnt, js->nb_ranks, js->first_rank, js->own_ranks);
 	uint32_t own = row_contributed(row, h->grad_cnt, js->nb_ranks, js->rank[h->src_id],
 		js->covers[h->src_id], h->root);
 
 	own -= left_out(js, h).count;
-	if (c->bytes != own * size ||
-		(row->contribution == CONTRIBUTION_NOTHING && h->grad_cnt != 0))
+	if (bytes != own * size || (row->contribution == CONTRIBUTION_NOTHING && h->grad_cnt != 0))
 		return false;
 	if (js->row_pool != NULL && row->contribution == CONTRIBUTION_ROW)
 		return row_fits(js, j, h, size);
@@ -99,8 +96,8 @@ cell(const struct job_shard *js, const struct block *b, unsigned int rank, unsig
 	return row_cell(b->grad_cnt, js->nb_ranks, js->own_ranks, rank - js->first_rank, receiver);
 }
 
-/* Copy `count` elements of the contribution, with zeros for the own slice that it leaves out: no source here gets these
- * zeros, but a parent does. */
+/* Copy `count` elements of the contribution, with zeros for the own slice that it leaves out: no
+ * source here gets these zeros, but a parent does. */
 static void
 copy_around(struct pktbuf_cursor *cursor, uint8_t *to, uint32_t size, uint32_t count,
 	struct weir_slice out)
@@ -112,7 +109,7 @@ copy_around(struct pktbuf_cursor *cursor, uint8_t *to, uint32_t size, uint32_t c
 }
 
 void
-copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
+block_copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 	const struct contribution *c, struct block *b)
 {
 	const struct collective_row *row = &collective_table[b->collective];
@@ -137,8 +134,8 @@ copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 	}
 }
 
-static void
-clear_rank(const struct job_shard *js, const struct block *b, unsigned int rank)
+void
+block_clear_part(const struct job_shard *js, const struct block *b, unsigned int rank)
 {
 	unsigned int n = js->nb_ranks;
 	uint8_t *data = rmw_buffer_data(b->buffer);
@@ -154,39 +151,15 @@ clear_rank(const struct job_shard *js, const struct block *b, unsigned int rank)
 			size * weir_slice(b->grad_cnt, n, receiver).count);
 }
 
-/* Is the rank in the result? */
-static bool
-is_in(const struct job_shard *js, const struct block *b, unsigned int rank)
-{
-	return rank < js->ranks && mask_test(b->in, js->ranked[rank]);
-}
-
-void
-clear_missing(const struct job_shard *js, struct block *b)
-{
-	const struct collective_row *row = &collective_table[b->collective];
-
-	if (row->contribution != CONTRIBUTION_SLICE && row->contribution != CONTRIBUTION_ROW)
-		return;
-	for (unsigned int rank = js->first_rank; rank < js->first_rank + js->own_ranks; rank++)
-		if (!is_in(js, b, rank))
-			clear_rank(js, b, rank);
-}
-
-bool
-root_is_missing(const struct job_shard *js, const struct block *b)
-{
-	return collective_table[b->collective].contribution == CONTRIBUTION_ROOT &&
-		!is_in(js, b, b->root);
-}
-
 /*
- * Deterministic jobs: contributions are added in the order of their sources' ids. docs/collectives.md.
+ * Deterministic jobs: contributions are added in the order of their sources' ids.
+ * docs/collectives.md.
  *
- * A contribution is added when it is its turn, followed by the waiting ones; until then a copy waits. A residue has at
- * most one open block, so a job keeps at most window x (sources - 1) copies, in its own pool, reserved at admission.
- * The last freed buffer is reused first, so little disorder touches few buffers, which stay in L2. A copy for each
- * source in each buffer would take twice the memory. Sources that were expelled, or left, have no turn.
+ * A contribution is added when it is its turn, followed by the waiting ones; until then a copy
+ * waits. A residue has at most one open block, so a job keeps at most window x (sources - 1)
+ * copies, in its own pool, reserved at admission. The last freed buffer is reused first, so little
+ * disorder touches few buffers, which stay in L2. A copy for each source in each buffer would take
+ * twice the memory. Sources that were expelled, or left, have no turn.
  */
 
 struct turn {
@@ -295,7 +268,7 @@ static void
 take_piece(struct turn *turn, struct rmw_buffer **piece, const struct block *b, bool add)
 {
 	if (add)
-		add_elements(b, rmw_buffer_data(*piece), b->heard_count == turn->kept);
+		block_add_elements(b, rmw_buffer_data(*piece), b->heard_count == turn->kept);
 	rmw_release(*piece);
 	*piece = NULL;
 	turn->kept--;
@@ -315,7 +288,8 @@ go_on(const struct job_shard *js, const struct block *b)
 			return;
 }
 
-/* Copy a contribution; false: the pool is empty, which can't happen while the job's sources stay the same. */
+/* Copy a contribution; false: the pool is empty, which can't happen while the job's sources stay
+ * the same. */
 static bool
 keep(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
 	struct block *b)
@@ -340,7 +314,7 @@ keep(struct job_shard *js, const struct rte_mbuf *packet, const struct contribut
 }
 
 void
-add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
+order_add(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
 	struct block *b)
 {
 	struct turn *turn = turn_of(js, b);
@@ -349,7 +323,7 @@ add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const struct co
 	go_on(js, b);
 	if (c->header.src_id > turn->next && likely(keep(js, packet, c, b)))
 		return;
-	add_payload(packet, c, b, b->heard_count == turn->kept);
+	block_add_payload(packet, c, b, b->heard_count == turn->kept);
 	if (c->header.src_id == turn->next)
 		turn->next++;
 	b->heard_count++;

@@ -2,22 +2,16 @@
 /*
  * What parents answer: the other half of parent.c.
  *
- *   from_parent       a packet to the port for parents: find the job; hop to the block's shard, on the worker that received it
+ *   parent_entry      a packet to the port for parents: find the job; hop to the block's shard
  *   take_from_parent  checksums, tag or CRC, generation; the block, on the shard's owner
- *   answered          copy the result to the buffer, and send it to the own sources, likewise
+ *   answered          copy the result to the buffer, and send it to the own sources
  */
-#include "ppe/collective/collective.h"
-
-#include <rte_ether.h>
-
-#include "pktbuf/checksum.h"
 #include "pktbuf/cursor.h"
-#include "pktbuf/result_fast.h"
-#include "ppe/collective/collective_fast.h"
-#include "ppe/crossbar.h"
-#include "ppe/guard.h"
+#include "ppe/collective/block/block_fast.h"
+#include "ppe/collective/tree/tree.h"
 
-/* The part of the buffer that this switch gets, in elements. The columns of its ranks are the first ones in it. */
+/* The part of the buffer that this switch gets, in elements. The columns of its ranks are the first
+ * ones in it. */
 static struct weir_slice
 part_from_parent(const struct job_shard *js, const struct weir_header *h)
 {
@@ -54,8 +48,8 @@ result_fits(const struct collective *state, const struct job_shard *js, const st
 		part_from_parent(js, h).count * size + (h->degraded ? WEIR_BITMAP_BYTES : 0);
 }
 
-/* The block becomes the parent's. It is another one than here only if the parent has finished it without what was collected
- * here. false: no buffer is free. */
+/* The block becomes the parent's. It is another one than here only if the parent has finished it
+ * without what was collected here. false: no buffer is free. */
 static bool
 adopt(struct collective *state, struct job_shard *js, struct block *b, const struct weir_header *h)
 {
@@ -68,7 +62,7 @@ adopt(struct collective *state, struct job_shard *js, struct block *b, const str
 			return false;
 		b->buffer->user = state->worker;
 	}
-	b->agreement = agreement_of(h, h->final);
+	b->agreement = block_agreement(h, h->final);
 	b->per_receiver = row_differs(row, js->skips_own);
 	return true;
 }
@@ -93,8 +87,8 @@ copy_result(const struct job_shard *js, const struct ppe_thread *thread, struct 
 		pktbuf_cursor_copy(&cursor, b->in, WEIR_BITMAP_BYTES);
 }
 
-/* The parent has answered what it was sent last of the block. Karn's rule (RFC 6298, 3): the caller knows that it was sent
- * once. A later answer is that to a block which another switch held up. */
+/* The parent has answered what it was sent last of the block. Karn's rule (RFC 6298, 3): the caller
+ * knows that it was sent once. A later answer is that to a block which another switch held up. */
 static void
 time_answer(const struct collective *state, struct parent *parent, const struct slot *slot)
 {
@@ -106,7 +100,8 @@ time_answer(const struct collective *state, struct parent *parent, const struct 
 	parent->backoff = 0;
 }
 
-/* The parent has finished the block. Its result counts, always, and what was collected here does not. */
+/* The parent has finished the block. Its result counts, always, and what was collected here does
+ * not. */
 static struct ppe_next
 answered(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, struct block *b)
@@ -130,7 +125,7 @@ answered(
 	js->count.answers++;
 	ppe_consume(worker, thread);
 	block_done(state, js, b, (enum weir_status)h->status);
-	return emit_block(worker, thread, b, -1, NULL);
+	return block_emit(worker, thread, b, -1, NULL);
 }
 
 /* A result from a parent, of a block that is open here, or is the residue's next one. */
@@ -158,9 +153,9 @@ take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 			worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
 	if (slot->previous != NULL)
 		return end_dropped(worker, thread, PPE_DROP_HELD_BACK);
-	hash_place(state->blocks, block_key(js->generation, js->job, h->block_id), &c->probe);
+	hash_place(state->blocks, block_key(js->hop.generation, js->job, h->block_id), &c->probe);
 	reason = block_begin(
-		state, js, slot, h, agreement_of(h, h->final), &c->probe, worker->now, &b);
+		state, js, slot, h, block_agreement(h, h->final), &c->probe, worker->now, &b);
 	if (reason != PPE_DROP_COUNT)
 		return end_dropped(worker, thread, reason);
 	return answered(worker, thread, js, b);
@@ -178,8 +173,9 @@ lacks_own(const struct job_shard *js, const struct block *b)
 	return both == 0;
 }
 
-/* What the parent says about a block that it has not finished. The source that asked last is told at once: it may next
- * repeat another block. Others are told when they repeat. A source gets no more replies than it sends packets. */
+/* What the parent says about a block that it has not finished. The source that asked last is told
+ * at once: it may next repeat another block. Others are told when they repeat. A source gets no
+ * more replies than it sends packets. */
 static struct ppe_next
 note_status(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, struct block *b)
@@ -198,19 +194,20 @@ note_status(
 			time_answer(ppe_state(worker, thread), &js->parents->parent[c->parent],
 				slot_of(js, b->block_id));
 		if (c->header.collective == WEIR_COLLECTIVE_PROBE && b->probed && lacks_own(js, b))
-			repeat_to_parent(worker, js, b);
+			parent_repeat(worker, js, b);
 	} else if (c->header.collective == WEIR_COLLECTIVE_PROBE) {
 		js->parents->parent[c->parent].no_probes = true;
 		ppe_consume(worker, thread);
 		return PPE_END;
 	}
 	b->parent_status = c->header.status;
-	relay_parent_status(worker, ppe_state(worker, thread), js, b);
+	parent_relay_status(worker, ppe_state(worker, thread), js, b);
 	ppe_consume(worker, thread);
 	return PPE_END;
 }
 
-/* Does the answer say that the parent's generation is over for this switch? ask_another() may have asked for it. */
+/* Does the answer say that the parent's generation is over for this switch? parent_ask_another()
+ * may have asked for it. */
 static bool
 ends_generation(uint8_t status)
 {
@@ -218,7 +215,8 @@ ends_generation(uint8_t status)
 		status == WEIR_STATUS_REFUSED;
 }
 
-/* Another answer than a result. It counts if it is about what this switch last sent for the residue. */
+/* Another answer than a result. It counts if it is about what this switch last sent for the
+ * residue. */
 static struct ppe_next
 take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct ppe_job *j)
@@ -240,13 +238,13 @@ take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 }
 
 bool
-is_of_parents_generation(
+parent_is_of_generation(
 	const struct job_shard *js, const struct parent *parent, const struct weir_header *h)
 {
-	if (js->generation == 0 || js->revoked || parent->generation == 0)
+	if (js->hop.generation == 0 || js->is_revoked || parent->hop.generation == 0)
 		return false;
 	return h->status == WEIR_STATUS_REFUSED ||
-		(h->gen_id != parent->generation) == (h->status == WEIR_STATUS_STALE);
+		(h->gen_id != parent->hop.generation) == (h->status == WEIR_STATUS_STALE);
 }
 
 static struct ppe_next
@@ -268,7 +266,7 @@ take_from_parent(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	parent->heard = heard_now(worker->now);
 	parent->unanswered = 0;
-	if (!is_of_parents_generation(js, parent, h))
+	if (!parent_is_of_generation(js, parent, h))
 		return end_dropped(worker, thread, PPE_DROP_STALE);
 	if (h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
 		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
@@ -298,7 +296,7 @@ sender(const struct ppe_job *j, const struct ppe_thread *thread, const struct we
 }
 
 const struct ppe_job *
-find_sending_parent(const struct ppe_worker *worker, const struct ppe_thread *thread,
+parent_find_sender(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *h, uint8_t *parent)
 {
 	struct collective *state = ppe_state(worker, thread);
@@ -317,7 +315,7 @@ find_sending_parent(const struct ppe_worker *worker, const struct ppe_thread *th
 }
 
 struct ppe_next
-from_parent(struct ppe_worker *worker, struct ppe_thread *thread)
+parent_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct collective *state = ppe_state(worker, thread);
 	const struct pktbuf_head *head = &thread->head;
@@ -331,7 +329,7 @@ from_parent(struct ppe_worker *worker, struct ppe_thread *thread)
 	weir_header_read(h, head->bytes + head->payload);
 	c->payload = head->payload + WEIR_EXT_BYTES;
 	c->bytes = head->payload_length - WEIR_EXT_BYTES;
-	j = find_sending_parent(worker, thread, h, &c->parent);
+	j = parent_find_sender(worker, thread, h, &c->parent);
 	if (unlikely(j == NULL))
 		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
 	/* From here on it is the job's id here. */
@@ -346,7 +344,7 @@ from_parent(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 const struct ppe_segment_name parent_segments[] = {
-	{from_parent, "from_parent"},
+	{parent_entry, "from_parent"},
 	{take_from_parent, "take_from_parent"},
 	{parent_join_reply, "parent_join_reply"},
 	{parent_revoked, "parent_revoked"},

@@ -2,10 +2,11 @@
 /*
  * The usual contributions of a turn, all at once, top to bottom:
  *
- *   recognize  each packet equals its source's last one (flow_cache.c); prefetch the slot of its block, or give the
- *              packet to the worker that owns it
+ *   recognize  each packet equals its source's last one (flow_cache.c); prefetch the slot of its
+ *              block, or give the packet to the worker that owns it
  *   locate     read the slot; prefetch the block's record
- *   assign     block and contribution agree; the first one opens the block; group the packets by block
+ *   assign     block and contribution agree; the first one opens the block; group the packets by
+ *              block
  *   verify     checksums of a group, where software must, and CRCs
  *   sum        add a group in one pass over the block's buffer, while the next group is fetched
  *   finish     the group that completes a block fixes its result
@@ -13,15 +14,16 @@
  *   consume    free the packets
  *
  * Invariants, and the code that keeps them:
- *   - A packet that a step does not take goes to a thread, which runs the segments of collective.c. The batch has changed
- *     nothing for it. So this file sends no replies. It drops only packets with wrong checksums or CRCs.
- *   - No packet overtakes an earlier packet of its source: after a packet for a thread, the next packets of its source are
- *     followers (leave()). The engine gives them back when that thread has ended, and calls here only if no thread has
- *     a packet (barrel.c).
- *   - The block of a residue is slot->current: only the residue's owner opens blocks, in order. The hash table is used to
- *     open; threads find the same records in it.
- *   - Admission is that of the flow cache: the same version, which jobs with a rate never have. recognize() leaves tagged
- *     packets, and payloads that are not summed as they arrive.
+ *   - A packet that a step does not take goes to a thread, which runs the segments of admit.c and
+ *     contribution.c. The batch has changed nothing for it. So this file sends no replies. It drops
+ *     only packets with wrong checksums or CRCs.
+ *   - No packet overtakes an earlier packet of its source: after a packet for a thread, the next
+ *     packets of its source are followers (leave()). The engine gives them back when that thread
+ *     has ended, and calls here only if no thread has a packet (barrel.c).
+ *   - The block of a residue is slot->current: only the residue's owner opens blocks, in order. The
+ *     hash table is used to open; threads find the same records in it.
+ *   - Admission is that of the flow cache: the same version, which jobs with a rate never have.
+ *     recognize() leaves tagged packets, and payloads that are not summed as they arrive.
  *   - A block gets its contributions in order of arrival, so the sums are those of threads.
  *
  * The idea of a batch that goes through one step after the other is that of VPP's vectors (fd.io).
@@ -31,9 +33,9 @@
 #include <rte_malloc.h>
 
 #include "pktbuf/wire/crc32c.h"
-#include "ppe/collective/collective.h"
-#include "ppe/collective/collective_fast.h"
-#include "ppe/collective/flow_cache_fast.h"
+#include "ppe/collective/block/block.h"
+#include "ppe/collective/block/block_fast.h"
+#include "ppe/collective/block/flow_cache_fast.h"
 
 #define LANES           256
 #define SUMMED_TOGETHER 8
@@ -44,7 +46,8 @@ enum fate {
 	LANE, /* it has one */
 	DROPPED,
 	HOPPED, /* to the worker that owns its residue */
-	THREAD, /* a thread takes it, and all of its job: authenticated, deterministic, or with a rate */
+	/* a thread takes it, and all of its job: authenticated, deterministic, or with a rate */
+	THREAD,
 	LEFT, /* a thread takes it */
 	FOLLOWER, /* of such a packet: it waits, so that it does not overtake it */
 };
@@ -85,7 +88,8 @@ struct batch {
 
 /* ---- order ---- */
 
-/* Who left a packet to a thread: recognize(), which knows of all earlier packets, or assign(). */
+/* The step that left a packet to a thread: recognize(), which knows of all earlier packets, or
+ * assign(). */
 enum { BY_RECOGNIZE, BY_ASSIGN };
 
 /* The packet goes to a thread, and what its source sends after it follows later. */
@@ -96,15 +100,15 @@ leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 	struct job_shard *js;
 
 	if (!flow_cache_is_plain(packet)) {
-		state->left = state->all_left = true; /* a thread finds out whose it is */
+		/* A thread finds out the source. */
+		state->followers = RTE_MAX(state->followers, FOLLOWERS_TO_SWITCH);
 		return;
 	}
 	js = state->job[p[FLOW_JOB_AT]];
 	if (js == NULL)
 		return;
 	mask_set(js->left[by], p[FLOW_SOURCE_AT]);
-	state->left = true;
-	state->lane_left |= by == BY_ASSIGN;
+	state->followers = RTE_MAX(state->followers, FOLLOWERS_OF_SOURCES);
 	if (!js->has_left) {
 		js->has_left = true;
 		state->left_job[state->nb_left_jobs++] = js;
@@ -115,8 +119,8 @@ leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 static inline bool
 was_left(const struct collective *state, const struct job_shard *js, uint8_t source)
 {
-	return state->all_left || mask_test(js->left[BY_RECOGNIZE], source) ||
-		mask_test(js->left[BY_ASSIGN], source);
+	return state->followers >= FOLLOWERS_TO_SWITCH ||
+		mask_test(js->left[BY_RECOGNIZE], source) || mask_test(js->left[BY_ASSIGN], source);
 }
 
 /* Is the frame for another address? Then no source of this switch sent it. */
@@ -144,13 +148,14 @@ may_follow(const struct collective *state, const struct rte_mbuf *packet)
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
 	const struct job_shard *js;
 
-	if (!state->left || state->all_left || !flow_cache_is_plain(packet))
-		return state->left;
+	if (state->followers != FOLLOWERS_OF_SOURCES || !flow_cache_is_plain(packet))
+		return state->followers != FOLLOWERS_NONE;
 	js = state->job[p[FLOW_JOB_AT]];
 	return js != NULL && was_left(state, js, p[FLOW_SOURCE_AT]);
 }
 
-/* May assign() have left an earlier packet of the source of a packet that recognize() left? */
+/* assign() has left packets of this batch. May an earlier one of them be of the same source as a
+ * packet that recognize() left? */
 static bool
 may_follow_lane(const struct ppe_worker *worker, const struct collective *state,
 	const struct rte_mbuf *packet)
@@ -158,7 +163,7 @@ may_follow_lane(const struct ppe_worker *worker, const struct collective *state,
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
 	const struct job_shard *js;
 
-	if (!state->lane_left || is_for_another(worker, packet) || is_from_parent(packet))
+	if (is_for_another(worker, packet) || is_from_parent(packet))
 		return false;
 	if (!flow_cache_is_plain(packet))
 		return true;
@@ -174,10 +179,11 @@ leave_unrecognized(
 	enum fate fate;
 
 	if (is_for_another(worker, packet) || is_from_parent(packet))
-		return state->unknown_left ? FOLLOWER : LEFT;
-	state->unknown_left |= packet->data_len < RTE_ETHER_ADDR_LEN;
+		return state->followers == FOLLOWERS_ALL ? FOLLOWER : LEFT;
 	fate = may_follow(state, packet) ? FOLLOWER : LEFT;
 	leave(state, packet, BY_RECOGNIZE);
+	if (packet->data_len < RTE_ETHER_ADDR_LEN)
+		state->followers = FOLLOWERS_ALL;
 	return fate;
 }
 
@@ -190,7 +196,7 @@ forget_left(struct collective *state)
 		memset(js->left, 0, sizeof(js->left));
 		js->has_left = false;
 	}
-	state->left = state->lane_left = state->all_left = state->unknown_left = false;
+	state->followers = FOLLOWERS_NONE;
 }
 
 /* ---- steps ---- */
@@ -232,7 +238,7 @@ recognize(struct ppe_worker *worker, struct collective *state, struct lane *lane
 		return LEFT;
 	block = flow_block(js, p);
 	residue = block & js->residue_mask;
-	if (unlikely(state->left) && was_left(state, js, source))
+	if (unlikely(state->followers != FOLLOWERS_NONE) && was_left(state, js, source))
 		return FOLLOWER;
 	if (unlikely((residue & js->home_mask) != js->home_bits) &&
 		pass_on(worker, js, residue, packet) == HOPPED)
@@ -307,7 +313,7 @@ open_next(const struct ppe_worker *worker, struct collective *state, const struc
 				PKTBUF_CHECKSUM_GOOD))
 		return NULL;
 	h.block_id = lane->block;
-	hash_place(state->blocks, block_key(js->generation, js->job, h.block_id), &probe);
+	hash_place(state->blocks, block_key(js->hop.generation, js->job, h.block_id), &probe);
 	if (unlikely(block_begin(state, js, lane->slot, &h, lane->agreement, &probe, worker->now,
 			     &b) != PPE_DROP_COUNT))
 		return NULL;
@@ -340,7 +346,8 @@ assign(const struct ppe_worker *worker, struct collective *state, struct batch *
 	struct block *b = lane->slot->current;
 	uint64_t *heard, bit = UINT64_C(1) << lane->source % 64;
 
-	if (unlikely(state->left) && mask_test(job_of(state, lane)->left[BY_ASSIGN], lane->source))
+	if (unlikely(state->followers != FOLLOWERS_NONE) &&
+		mask_test(job_of(state, lane)->left[BY_ASSIGN], lane->source))
 		return FOLLOWER;
 	if (unlikely(b == NULL) || unlikely(b->block_id != lane->block)) {
 		b = open_next(worker, state, batch, lane);
@@ -357,7 +364,8 @@ assign(const struct ppe_worker *worker, struct collective *state, struct batch *
 
 /* ---- groups ---- */
 
-/* Start to fetch what sum() reads: the hardware prefetcher continues. Payloads begin in a line that has been fetched. */
+/* Start to fetch what sum() reads: the hardware prefetcher continues. Payloads begin in a line that
+ * has been fetched. */
 static inline void
 fetch(const struct group *g)
 {
@@ -387,8 +395,8 @@ crcs_hold(const struct group *g)
 	return n == g->count && weir_crc32c_hold(message, n, length);
 }
 
-/* Drop the group's packets with wrong checksums, where software verifies them, or wrong CRCs. Their sources have not
- * contributed. g->last may be dropped; then the block is not complete. */
+/* Drop the group's packets with wrong checksums, where software verifies them, or wrong CRCs. Their
+ * sources have not contributed. g->last may be dropped; then the block is not complete. */
 static __rte_noinline void
 verify_group(
 	struct ppe_worker *worker, struct collective *state, struct batch *batch, struct group *g)
@@ -401,7 +409,7 @@ verify_group(
 	if (!state->verifies && likely(crcs_hold(g)))
 		return;
 	for (unsigned int i = g->count; i-- > first; lane = lane->before) {
-		if (likely(is_undamaged(worker, thread_of(state, batch, lane), g->js)))
+		if (likely(block_is_undamaged(worker, thread_of(state, batch, lane), g->js)))
 			continue;
 		mask_clear(g->block->heard, lane->source);
 		lane->fate = DROPPED;
@@ -430,16 +438,14 @@ complete(struct ppe_worker *worker, struct collective *state, struct batch *batc
 	struct block *b = g->block;
 	struct ppe_next next;
 
-	source_was_last(&js->late[g->last->source], since, worker->now);
-	if (!block_end(state, js, b,
-		    likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK
-							     : WEIR_STATUS_PARTIAL))
+	block_was_last(&js->late[g->last->source], since, worker->now);
+	if (!block_end(state, js, b, WEIR_STATUS_OK))
 		return;
 	if (likely(!block_result_differs(b))) {
 		batch->done[batch->nb_done++] = b;
 		return;
 	}
-	next = emit_block(worker, state->batch_thread, b, -1, NULL);
+	next = block_emit(worker, state->batch_thread, b, -1, NULL);
 	while (next.run != NULL)
 		next = next.run(worker, state->batch_thread);
 }
@@ -454,12 +460,14 @@ finish(struct ppe_worker *worker, struct collective *state, struct batch *batch,
 
 	b->progress = worker->now;
 	g->js->count.contributions += g->count;
-	/* The sources of its later groups are in b->heard already, so only its last one can tell. */
+	/* The sources of its later groups are in b->heard already, so only its last one can
+	 * tell. */
 	if (block_is_full(g->js, b) && g == &batch->group[b->group])
 		complete(worker, state, batch, g, since);
 }
 
-/* Free the packets of the lanes but those that have been dropped or left to threads: mostly direct ones of one pool. */
+/* Free the packets of the lanes but those that have been dropped or left to threads: mostly direct
+ * ones of one pool. */
 static inline void
 consume(struct ppe_worker *worker, const struct collective *state, struct batch *batch)
 {
@@ -529,14 +537,15 @@ run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 		}
 		g->block = NULL;
 	}
-	emit_to_all(worker, state, batch->done, batch->nb_done);
+	block_emit_to_all(worker, state, batch->done, batch->nb_done);
 	return left;
 }
 
-/* Move what is left of n packets from `packets` to `to`, and followers to the batch. Returns how many it moved to `to`. */
+/* Move what is left of n packets from `packets` to `to`, and followers to the batch. lanes_left:
+ * assign() has left some. Returns how many it moved to `to`. */
 static unsigned int
 close_up(const struct ppe_worker *worker, const struct collective *state, struct rte_mbuf **packets,
-	unsigned int n, struct rte_mbuf **to)
+	unsigned int n, bool lanes_left, struct rte_mbuf **to)
 {
 	struct batch *batch = state->batch;
 	unsigned int i = 0, left = 0;
@@ -552,7 +561,8 @@ close_up(const struct ppe_worker *worker, const struct collective *state, struct
 		else if (i < batch->n && packet == batch->packet[i])
 			fate = (enum fate)batch->lane[i++].fate;
 		else
-			fate = may_follow_lane(worker, state, packet) ? FOLLOWER : LEFT;
+			fate = lanes_left && may_follow_lane(worker, state, packet) ? FOLLOWER
+										    : LEFT;
 		if (fate == LEFT)
 			to[left++] = packet;
 		else if (fate == FOLLOWER)
@@ -561,8 +571,8 @@ close_up(const struct ppe_worker *worker, const struct collective *state, struct
 	return left;
 }
 
-/* Recognize n packets: those with a lane go to the batch, too; those that have hopped become NULL, and followers are
- * marked. */
+/* Recognize n packets: those with a lane go to the batch, too; those that have hopped become NULL,
+ * and followers are marked. */
 static __rte_noinline void
 recognize_all(struct ppe_worker *worker, struct collective *state, struct rte_mbuf **packets,
 	unsigned int n)
@@ -594,7 +604,7 @@ recognize_all(struct ppe_worker *worker, struct collective *state, struct rte_mb
 }
 
 bool
-collective_hopped(const void *arg, const struct rte_mbuf *packet, uint32_t job)
+block_batch_hopped(const void *arg, const struct rte_mbuf *packet, uint32_t job)
 {
 	const struct collective *state = arg;
 	const struct job_shard *js =
@@ -604,22 +614,25 @@ collective_hopped(const void *arg, const struct rte_mbuf *packet, uint32_t job)
 }
 
 unsigned int
-collective_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets, unsigned int n,
+block_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets, unsigned int n,
 	unsigned int *followers)
 {
 	struct collective *state = arg;
 	struct batch *batch = state->batch;
 	unsigned int left = 0;
+	bool lanes_left;
 
 	batch->nb_followers = 0;
 	for (unsigned int from = 0, size; from < n; from += size) {
 		size = RTE_MIN((unsigned int)RTE_MIN(worker->batch, LANES), n - from);
 		recognize_all(worker, state, packets + from, size);
-		if (unlikely(run(worker, state, batch) > 0) || unlikely(batch->n < size))
-			left += close_up(worker, state, packets + from, size, packets + left);
+		lanes_left = run(worker, state, batch) > 0;
+		if (unlikely(lanes_left) || unlikely(batch->n < size))
+			left += close_up(
+				worker, state, packets + from, size, lanes_left, packets + left);
 		consume(worker, state, batch);
 	}
-	if (unlikely(state->left))
+	if (unlikely(state->followers != FOLLOWERS_NONE))
 		forget_left(state);
 	memcpy(packets + left, batch->follower, batch->nb_followers * sizeof(packets[0]));
 	*followers = batch->nb_followers;
@@ -627,7 +640,7 @@ collective_batch(struct ppe_worker *worker, void *arg, struct rte_mbuf **packets
 }
 
 int
-collective_batch_create(struct collective *state, int socket)
+block_batch_create(struct collective *state, int socket)
 {
 	state->batch = rte_zmalloc_socket("weir_batch", sizeof(*state->batch), 64, socket);
 	/* Of the first program, as all that have batches. */
@@ -637,7 +650,7 @@ collective_batch_create(struct collective *state, int socket)
 }
 
 void
-collective_batch_destroy(struct collective *state)
+block_batch_destroy(struct collective *state)
 {
 	rte_free(state->batch);
 	rte_free(state->batch_thread);

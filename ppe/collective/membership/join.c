@@ -2,14 +2,17 @@
 /*
  * Joins. docs/protocol.md, "Joining".
  *
- * The job's home shard (that of residue 0) collects one join from each source. The last one begins the generation,
- * announce.c; the running one continues until then. In a job that revokes, it ends when the first source joins again.
+ * The job's home shard (that of residue 0) collects one join from each source. The last one begins
+ * the generation, announce.c; the running one continues until then. In a job that revokes, it ends
+ * when the first source joins again.
  *
- * In a job with parents the last join begins no generation: the switch joins at the parents, parent_join.c.
+ * In a job with parents the last join begins no generation: the switch joins at the parents,
+ * parent_join.c.
  */
+#include "ppe/collective/membership/membership.h"
+
 #include <rte_cycles.h>
 
-#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 #include "ppe/guard_fast.h"
 
@@ -63,14 +66,14 @@ tell_displaced(
 	memcpy(displaced.mac, newer->at.mac, sizeof(displaced.mac));
 	memcpy(payload, &displaced, sizeof(displaced));
 	if (js->own != NULL)
-		bytes += tag_reply(ppe_state(worker, thread), js, &header, former->epoch,
+		bytes += keys_tag_reply(ppe_state(worker, thread), js, &header, former->epoch,
 			former->proof, payload, bytes);
-	send_small(worker, js, &former->at, &header, payload, bytes);
+	reply_send_packet(worker, js, &former->at, &header, payload, bytes);
 	js->count.results++;
 }
 
 void
-tell_once(
+join_tell_displaced(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, uint8_t source)
 {
 	if (likely(!mask_test(js->home->tell, source)))
@@ -79,7 +82,8 @@ tell_once(
 	tell_displaced(worker, thread, js, source);
 }
 
-/* The process loses its place as the source. It is told when the next process of the source has joined. */
+/* The process loses its place as the source. It is told when the next process of the source has
+ * joined. */
 static void
 displace(struct job_home *home, uint8_t source, const struct claim *former)
 {
@@ -87,7 +91,8 @@ displace(struct job_home *home, uint8_t source, const struct claim *former)
 	mask_set(home->tell, source);
 }
 
-/* Note since when a source asks for the next generation, and whether two processes do (their nonces alternate). */
+/* Note since when a source asks for the next generation, and whether two processes do (their nonces
+ * alternate). */
 static void
 note_asking(struct job_home *home, uint8_t source, uint32_t nonce, uint32_t now)
 {
@@ -105,17 +110,22 @@ note_asking(struct job_home *home, uint8_t source, uint32_t nonce, uint32_t now)
 	mask_clear(home->present, source);
 }
 
+bool
+join_has_expired(const struct job_home *home, unsigned int source, uint32_t now)
+{
+	return ticks_since(home->request[source].last, now) > (home->kept_s * rte_get_tsc_hz()) >>
+		HEARD_SHIFT;
+}
+
 /* Forget joins that are no longer repeated, so that no generation begins with them. */
 static void
 forget_old(struct job_home *home, uint32_t now)
 {
-	uint64_t hz = rte_get_tsc_hz();
-
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		for (uint64_t left = home->pending[i]; left != 0; left &= left - 1) {
 			uint8_t source = (uint8_t)(64 * i + (unsigned int)__builtin_ctzll(left));
 
-			if (!join_has_expired(home, source, now, hz))
+			if (!join_has_expired(home, source, now))
 				continue;
 			mask_clear(home->pending, source);
 			home->pending_count--;
@@ -137,8 +147,8 @@ is_repeat(const struct joining *join, const struct claim *of)
 		(!join->proved || pktbuf_tag_equal(join->claim.proof, of->proof));
 }
 
-/* Is it a later transmission than the last one? A tag does not cover switch port and MAC address: a copy of a proved
- * join, which any host can send, must not move the source. */
+/* Is it a later transmission than the last one? A tag does not cover switch port and MAC address: a
+ * copy of a proved join, which any host can send, must not move the source. */
 static bool
 is_later(const struct joining *join, const struct claim *last)
 {
@@ -152,7 +162,8 @@ is_pending(const struct job_home *home, const struct joining *join)
 		is_repeat(join, &home->asking[join->source]);
 }
 
-/* Does the join quote its source's challenge? A challenge serves one join. Without one, the join may be old. */
+/* Does the join quote its source's challenge? A challenge serves one join. Without one, the join
+ * may be old. */
 static bool
 quotes_challenge(struct job_home *home, const struct joining *join)
 {
@@ -162,7 +173,7 @@ quotes_challenge(struct job_home *home, const struct joining *join)
 		return true;
 	if (mask_test(home->quoted, join->source)) {
 		mask_clear(home->quoted, join->source);
-		job_challenge_next(home, challenge);
+		keys_challenge_next(home, challenge);
 	}
 	return pktbuf_tag_equal(challenge, join->challenge);
 }
@@ -189,10 +200,11 @@ collect(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *
 	if (repeat)
 		return;
 	mask_set(home->quoted, join->source);
-	tell_once(worker, thread, js, join->source);
+	join_tell_displaced(worker, thread, js, join->source);
 }
 
-/* The parents with which all joining switches take part; 0 if the sources are hosts. *agreed: do all say the same? */
+/* The parents with which all joining switches take part; 0 if the sources are hosts. *agreed: do
+ * all say the same? */
 static uint8_t
 common_parents(const struct job_shard *js, bool *agreed)
 {
@@ -208,7 +220,7 @@ common_parents(const struct job_shard *js, bool *agreed)
 }
 
 bool
-all_have_joined(struct job_shard *js, uint32_t now)
+join_is_complete(struct job_shard *js, uint32_t now)
 {
 	bool agreed;
 
@@ -227,7 +239,7 @@ joined_ranks(const struct job_shard *js, const struct ppe_job *j, uint64_t ranks
 			mask_test(js->home->pending, (uint8_t)s) && r < j->ranks[s]; r++)
 			mask_set(ranks, (uint8_t)(s + r));
 	if (js->home->parents != NULL)
-		parents_joined(js->home->parents, ranks);
+		js->tree->joined(js->home->parents, ranks);
 }
 
 /* Tell a joining source the present ranks and, if its join is proved, the challenge to quote. */
@@ -261,7 +273,7 @@ wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job
 	else
 		reply_status(worker, thread, &lmem(thread)->c.header, said, NULL, 0);
 	if (unlikely(ends_generation))
-		return end_generation(worker, thread, js, WEIR_OVER_JOINED);
+		return announce_end(worker, thread, js, WEIR_OVER_JOINED);
 	ppe_consume(worker, thread);
 	return PPE_END;
 }
@@ -269,11 +281,11 @@ wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job
 static bool
 ends_generation(const struct ppe_job *j, const struct job_shard *js)
 {
-	return j->revoke && js->generation != 0 && !js->revoked;
+	return j->revoke && js->hop.generation != 0 && !js->is_revoked;
 }
 
-/* Is it a late copy of the join for the former generation, or for a revoked one after which the source has joined
- * again? Without a challenge, the copy looks like a new join. */
+/* Is it a late copy of the join for the former generation, or for a revoked one after which the
+ * source has joined again? Without a challenge, the copy looks like a new join. */
 static bool
 is_late_copy(const struct job_home *home, const struct joining *join)
 {
@@ -292,8 +304,8 @@ is_at_same_link(const struct pktbuf_endpoint *a, const struct pktbuf_endpoint *b
 	return a->port == b->port && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
 }
 
-/* Without a proof the source's link must do: does this join come from another one while the source is alive on its
- * own? */
+/* Without a proof the source's link must do: does this join come from another one while the source
+ * is alive on its own? */
 static bool
 is_usurping(const struct job_shard *js, const struct joining *join, uint32_t now)
 {
@@ -323,7 +335,7 @@ is_from_displaced(const struct claim *displaced, const struct pktbuf_endpoint *s
 }
 
 struct ppe_next
-unbound_at_home(struct ppe_worker *worker, struct ppe_thread *thread)
+join_unbound_at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct collective *state = ppe_state(worker, thread);
 	const struct contribution *c = &lmem(thread)->c;
@@ -331,7 +343,7 @@ unbound_at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 	uint8_t source = c->header.src_id;
 	struct pktbuf_endpoint seen;
 
-	endpoint_of(thread, true, &seen);
+	source_endpoint_of(thread, true, &seen);
 	if (js != NULL && js->home != NULL && js->serial == c->serial &&
 		is_from_displaced(&js->home->displaced[source], &seen) &&
 		guard_conforms(worker, thread->port, GUARD_REPLIES))
@@ -358,27 +370,28 @@ joining_of(const struct job_shard *js, const struct ppe_job *j, struct ppe_threa
 	}
 	join.claim.nonce = h->block_id;
 	join.claim.parents = h->root;
-	endpoint_of(thread, (h->flags & WEIR_FLAG_BASE_RESULTS) == 0, &join.claim.at);
+	source_endpoint_of(thread, (h->flags & WEIR_FLAG_BASE_RESULTS) == 0, &join.claim.at);
 	/* All get the same multicast results, and a switch has the slices of several hosts. */
 	join.claim.at.skips_own =
 		(h->flags & WEIR_FLAG_SKIPS_OWN) != 0 && j->group == 0 && !j->children;
 	return join;
 }
 
-/* Is it the source's join for the running generation? A source that repeats its join for a revoked generation
- * joins the next one. During an announcement home->in is empty, because the answer would belong to the next
- * generation. */
+/* Is it the source's join for the running generation? A source that repeats its join for a revoked
+ * generation joins the next one. During an announcement home->in is empty, because the answer would
+ * belong to the next generation. */
 static bool
 accepted(const struct job_shard *js, const struct weir_header *h, const struct joining *join)
 {
-	return !js->revoked && mask_test(js->home->in, h->src_id) &&
+	return !js->is_revoked && mask_test(js->home->in, h->src_id) &&
 		is_repeat(join, &js->home->joined[h->src_id]) &&
-		(h->gen_id == WEIR_GEN_JOIN || h->gen_id == js->generation);
+		(h->gen_id == WEIR_GEN_JOIN || h->gen_id == js->hop.generation);
 }
 
 /*
- * An accepted join is repeated from elsewhere: the source's MAC address or port has changed (bonding), or the accepted
- * join had a damaged source MAC address, which no checksum covers. The last join counts.
+ * An accepted join is repeated from elsewhere: the source's MAC address or port has changed
+ * (bonding), or the accepted join had a damaged source MAC address, which no checksum covers. The
+ * last join counts.
  */
 static bool
 has_moved(const struct job_shard *js, const struct joining *join)
@@ -419,7 +432,7 @@ join_again(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	joined->count = join->claim.count;
 	js->home->request[join->source].accepted = now;
 	if (likely(!moved))
-		return answer_joins(worker, thread, js, join->source);
+		return announce_answer(worker, thread, js, join->source);
 	return announce_endpoint(worker, thread, js, join->source);
 }
 
@@ -476,11 +489,35 @@ refuse_ranks(struct ppe_worker *worker, struct ppe_thread *thread, const struct 
 	struct weir_header *h = &lmem(thread)->c.header;
 
 	h->src_cnt = j->children ? (uint8_t)j->ranks[h->src_id] : 1;
-	return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	return reply_refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+}
+
+/* A join may be answered here, so its checksums are verified first. The sender is checked before
+ * the tag, which is expensive. */
+struct ppe_next
+join_entry(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
+{
+	struct collective *state = ppe_state(worker, thread);
+
+	if (!checksums_hold(worker, thread))
+		return PPE_END;
+	if (!is_source(j, thread))
+		return reply_refuse_unknown(worker, thread, j);
+	if (from_group(thread))
+		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
+	/* A source may move: the job decides about its own. */
+	if (!guard_passes(worker, thread, j->id))
+		return PPE_END;
+	if (!guard_conforms(worker, thread->port, GUARD_JOINS))
+		return end_dropped(worker, thread, PPE_DROP_POLICED_PORT);
+	if (j->proved && !keys_authentic_join(worker, thread, state->job[j->id]))
+		return PPE_END;
+	lmem(thread)->c.serial = state->job[j->id]->serial;
+	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), join_take);
 }
 
 struct ppe_next
-join(struct ppe_worker *worker, struct ppe_thread *thread)
+join_take(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
 	struct weir_header h = lmem(thread)->c.header;
@@ -501,7 +538,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	/* The base form has no tags. */
 	if (home == NULL ||
 		((js->keys != NULL || js->children) && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0))
-		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+		return reply_refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
 	if (unlikely(!covers_its_ranks(j, &h)))
 		return refuse_ranks(worker, thread, j);
 	join = joining_of(js, j, thread, &h);
@@ -520,10 +557,10 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	fresh = repeat || quotes_challenge(home, &join);
 	if (fresh)
 		collect(worker, thread, js, &join, now);
-	if (all_have_joined(js, now)) {
+	if (join_is_complete(js, now)) {
 		if (home->parents == NULL)
-			return begin_generation(worker, thread, js);
-		said = parents_join(worker, thread, js, repeat);
+			return announce_begin(worker, thread, js);
+		said = js->tree->join(worker, thread, js, repeat);
 	}
 	return wait_for_others(worker, thread, js, said, fresh && ends_generation(j, js));
 }
@@ -539,7 +576,7 @@ withdraw(struct job_home *home, uint8_t source)
 
 /* During an announcement other workers read the pending joins, so the source is only marked. */
 void
-forget_joins(struct job_home *home, uint8_t source, bool removed)
+join_forget(struct job_home *home, uint8_t source, bool removed)
 {
 	if (removed) {
 		mask_clear(home->in, source);
@@ -557,7 +594,7 @@ forget_joins(struct job_home *home, uint8_t source, bool removed)
 }
 
 bool
-abandon_joins(struct job_home *home)
+join_abandon(struct job_home *home)
 {
 	bool any = false;
 
@@ -571,14 +608,15 @@ abandon_joins(struct job_home *home)
 }
 
 void
-adopt_joins(struct job_shard *js)
+join_adopt(struct job_shard *js)
 {
 	struct job_home *home = js->home;
 
 	for (unsigned int s = 0; s < js->source_end; s++) {
 		struct claim *joined = &home->joined[s], *asking = &home->asking[s];
 
-		/* A source that entered both generations with one join may still wait for its answer. */
+		/* A source that entered both generations with one join may still wait for its
+		 * answer. */
 		home->former[s] = joined->nonce == asking->nonce ? 0 : joined->nonce;
 		if (joined->at.valid && !is_same_process(&joined->at, &asking->at))
 			displace(home, (uint8_t)s, joined);
@@ -593,7 +631,7 @@ adopt_joins(struct job_shard *js)
 }
 
 const struct ppe_segment_name join_segments[] = {
-	{join, "join"},
-	{unbound_at_home, "unbound_at_home"},
+	{join_take, "join"},
+	{join_unbound_at_home, "unbound_at_home"},
 	{NULL, NULL},
 };

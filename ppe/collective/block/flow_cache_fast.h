@@ -61,7 +61,8 @@ flow_mbuf_of(uint16_t port)
 	return flow_mbuf(&one);
 }
 
-/* Does the packet equal the entry? It is one segment, with one reference, and not shorter than FLOW_BYTES. */
+/* Does the packet equal the entry? It is one segment, with one reference, and not shorter than
+ * FLOW_BYTES. */
 static inline bool
 flow_matches(const struct flow *flow, const struct rte_mbuf *packet, const uint8_t *p)
 {

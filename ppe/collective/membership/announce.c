@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Announcements: how all shards of a job learn that a generation begins or ends, or that a source is elsewhere.
+ * Announcements: how all shards of a job learn that a generation begins or ends, or that a source
+ * is elsewhere.
  *
- * A thread leaves the home shard, visits all workers in turn and returns, at most one per job. The thread of a last join
- * gives each shard the new generation and the endpoints, and then answers all sources. Meanwhile the shards read the
- * collection, and no thread writes it. If a member leaves during the announcement, no source is answered.
+ * A thread leaves the home shard, visits all workers in turn and returns, at most one per job. The
+ * thread of a last join gives each shard the new generation and the endpoints, and then answers all
+ * sources. Meanwhile the shards read the collection, and no thread writes it. If a member leaves
+ * during the announcement, no source is answered.
  */
-#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
+#include "ppe/collective/membership/membership.h"
 
 static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next revoke(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next revoked(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next follow(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next followed(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next endpoint_update(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next endpoint_updated(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* ---- answers ---- */
 
@@ -70,15 +72,14 @@ send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_s
 			WEIR_CHALLENGE_BYTES);
 		bytes += WEIR_CHALLENGE_BYTES;
 		if (js->keys != NULL)
-			bytes += wrap_results_key(
+			bytes += keys_wrap_results(
 				state, js, a->header.src_id, joined, payload + bytes);
-		bytes += tag_reply(
+		bytes += keys_tag_reply(
 			state, js, &a->header, joined->epoch, joined->proof, payload, bytes);
 	} else if (js->crc_bytes != 0) {
-		bytes += (uint8_t)crc_result(
-			&a->header, (const struct pktbuf_piece[2]){{0}}, payload, bytes);
+		bytes += hop_crc_reply(&a->header, payload, bytes);
 	}
-	send_small(worker, js, to, &a->header, payload, bytes);
+	reply_send_packet(worker, js, to, &a->header, payload, bytes);
 }
 
 /* Answer the sources, each under its own nonce. */
@@ -89,7 +90,7 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct answers *a = &lmem(thread)->answers;
 	struct job_shard *js = state->job[a->header.job_id];
 
-	if (unlikely(js == NULL || js->generation != a->header.gen_id))
+	if (unlikely(js == NULL || js->hop.generation != a->header.gen_id))
 		return PPE_END;
 	for (unsigned int sent = 0; a->next < a->end && sent < ANSWER_STEP; a->next++) {
 		struct pktbuf_endpoint to = js->endpoint[a->next];
@@ -103,13 +104,14 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 		send_accepted(worker, thread, js, &to);
 		js->count.results++;
 		sent++;
-		tell_once(worker, thread, js, (uint8_t)a->next);
+		join_tell_displaced(worker, thread, js, (uint8_t)a->next);
 	}
 	return a->next < a->end ? PPE_RUN(answer) : PPE_END;
 }
 
 struct ppe_next
-answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, int only)
+announce_answer(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, int only)
 {
 	const struct ppe_job *j = worker->jobs->by_id[js->job];
 	struct answers *a = &lmem(thread)->answers;
@@ -120,9 +122,9 @@ answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 	*a = (struct answers){
 		.header = {.extended = true,
 			.job_id = js->job,
-			.gen_id = js->generation,
+			.gen_id = js->hop.generation,
 			.src_cnt = (uint8_t)js->nb_ranks,
-			.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : js->flags,
+			.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : js->hop.flags,
 			.collective = WEIR_COLLECTIVE_JOIN},
 		.reply = join_reply(worker, j),
 		.next = only < 0 ? 0 : (uint16_t)only,
@@ -143,14 +145,14 @@ generation_after(const struct job_shard *js)
 }
 
 struct ppe_next
-begin_generation(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+announce_begin(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
 	struct job_home *home = js->home;
 
 	home->announcing = true;
 	home->begun = generation_after(js);
 	if (js->own != NULL)
-		job_challenge_next(home, home->generation_challenge);
+		keys_challenge_next(home, home->generation_challenge);
 	memset(home->in, 0, sizeof(home->in)); /* the former generation is over */
 	lmem(thread)->announcement = (struct announcement){.home = home,
 		.serial = js->serial,
@@ -160,8 +162,8 @@ begin_generation(struct ppe_worker *worker, struct ppe_thread *thread, struct jo
 	return ppe_hop_certain(worker, thread, 0, adopt);
 }
 
-/* The announcement's job on this worker; NULL: it is gone, or not here yet. (Its home lives as long as any worker
- * has the job.) */
+/* The announcement's job on this worker; NULL: it is gone, or not here yet. (Its home lives as long
+ * as any worker has the job.) */
 static struct job_shard *
 announced_job(const struct collective *state, const struct announcement *announcement)
 {
@@ -180,15 +182,15 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (likely(js != NULL)) {
 		/* The thread may visit a shard twice. */
-		if (js->keys != NULL && js->generation != announcement->generation)
-			job_keys_begin(state, js, announcement->generation,
+		if (js->keys != NULL && js->hop.generation != announcement->generation)
+			keys_begin(state, js, announcement->generation,
 				announcement->home->generation_challenge,
 				announcement->home->asking);
-		if (unlikely(!job_shard_begin(
+		if (unlikely(!generation_begin(
 			    state, js, announcement->generation, announcement->home)))
 			announcement->missed = true;
 		if (js->parents != NULL)
-			parents_begin(js->parents, announcement->home->parents);
+			js->tree->begin(js, announcement->home->parents);
 	} else {
 		announcement->missed = true;
 	}
@@ -202,7 +204,7 @@ static void
 end_announcement(struct job_shard *js)
 {
 	if (likely(js != NULL)) {
-		(void)abandon_joins(js->home);
+		(void)join_abandon(js->home);
 		js->home->announcing = false;
 	}
 }
@@ -220,26 +222,27 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	}
 	home = js->home;
-	if (unlikely(abandon_joins(home))) {
+	if (unlikely(join_abandon(home))) {
 		home->announcing = false;
 		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 		return PPE_END;
 	}
 	if (unlikely(lmem(thread)->announcement.missed)) {
-		/* That worker has an older job table, or a newer one, which this worker will soon have. */
+		/* That worker has an older job table, or a newer one, which this worker will soon
+		 * have. */
 		lmem(thread)->announcement.missed = false;
 		return ppe_hop_certain(worker, thread, 0, adopt);
 	}
-	adopt_joins(js);
+	join_adopt(js);
 	home->announcing = false;
 	js->count.generations++; /* in the home shard only: the shards are summed */
-	return answer_joins(worker, thread, js, -1);
+	return announce_answer(worker, thread, js, -1);
 }
 
 /* ---- it ends ---- */
 
 struct ppe_next
-end_generation(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+announce_end(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	enum weir_over why)
 {
 	js->count.revokes++;
@@ -247,7 +250,7 @@ end_generation(struct ppe_worker *worker, struct ppe_thread *thread, struct job_
 	lmem(thread)->announcement = (struct announcement){.home = js->home,
 		.serial = js->serial,
 		.home_worker = worker->id,
-		.generation = js->generation,
+		.generation = js->hop.generation,
 		.job = js->job,
 		.over = (uint8_t)why};
 	return ppe_hop_certain(worker, thread, 0, revoke);
@@ -261,10 +264,10 @@ revoke(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct announcement *announcement = &lmem(thread)->announcement;
 	struct job_shard *js = announced_job(state, announcement);
 
-	if (likely(js != NULL) && likely(js->generation == announcement->generation)) {
-		job_shard_revoke(state, js, announcement->over);
+	if (likely(js != NULL) && likely(js->hop.generation == announcement->generation)) {
+		generation_end(state, js, announcement->over);
 		if (js->parents != NULL)
-			parents_end(js->parents);
+			js->tree->end(js);
 	}
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), revoke);
@@ -290,37 +293,37 @@ announce_endpoint(
 		.endpoint = js->home->joined[source].at,
 		.serial = js->serial,
 		.home_worker = worker->id,
-		.generation = js->generation,
+		.generation = js->hop.generation,
 		.job = js->job,
 		.source = source};
-	return ppe_hop_certain(worker, thread, 0, follow);
+	return ppe_hop_certain(worker, thread, 0, endpoint_update);
 }
 
 /* On each worker in turn: set the source's endpoint. */
 static struct ppe_next
-follow(struct ppe_worker *worker, struct ppe_thread *thread)
+endpoint_update(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct announcement *announcement = &lmem(thread)->announcement;
 	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
 
-	if (likely(js != NULL) && js->generation == announcement->generation &&
+	if (likely(js != NULL) && js->hop.generation == announcement->generation &&
 		js->endpoint[announcement->source].valid)
 		source_set_endpoint(worker, js, announcement->source, &announcement->endpoint);
 	if (worker->id + 1u < worker->workers)
-		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), follow);
-	return ppe_hop_certain(worker, thread, announcement->home_worker, followed);
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), endpoint_update);
+	return ppe_hop_certain(worker, thread, announcement->home_worker, endpoint_updated);
 }
 
 /* Back at the home shard. */
 static struct ppe_next
-followed(struct ppe_worker *worker, struct ppe_thread *thread)
+endpoint_updated(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct announcement *announcement = &lmem(thread)->announcement;
 	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
 
 	end_announcement(js);
-	if (likely(js != NULL) && js->generation == announcement->generation)
-		return answer_joins(worker, thread, js, announcement->source);
+	if (likely(js != NULL) && js->hop.generation == announcement->generation)
+		return announce_answer(worker, thread, js, announcement->source);
 	ppe_drop(worker, thread, PPE_DROP_STALE);
 	return PPE_END;
 }
@@ -330,8 +333,8 @@ const struct ppe_segment_name announce_segments[] = {
 	{joined, "joined"},
 	{revoke, "revoke"},
 	{revoked, "revoked"},
-	{follow, "follow"},
-	{followed, "followed"},
+	{endpoint_update, "follow"},
+	{endpoint_updated, "followed"},
 	{answer, "answer"},
 	{NULL, NULL},
 };

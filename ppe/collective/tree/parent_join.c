@@ -2,29 +2,34 @@
 /*
  * Joins at parents: how a generation begins and ends on two hops. docs/tree.md, "Generations".
  *
- * When all sources of a job with parents have joined, its home shard joins at each parent, as a host would, with nonces
- * that have begun no generation. When all parents have accepted, the thread of the last answer announces the generation,
- * and the parents' generations with it. One generation of a parent serves at most one here.
+ * When all sources of a job with parents have joined, its home shard joins at each parent, as a
+ * host would, with nonces that have begun no generation. When all parents have accepted, the thread
+ * of the last answer announces the generation, and the parents' generations with it. One generation
+ * of a parent serves at most one here.
  *
- * An attempt has a set of parents, and the parents see it in the joins. A nonce belongs to one set: so an answer says with
- * which set the parent's generation began, and a smaller set needs new nonces.
+ * An attempt has a set of parents, and the parents see it in the joins. A nonce belongs to one set:
+ * so an answer says with which set the parent's generation began, and a smaller set needs new
+ * nonces.
  *
  * No timer repeats a join: the joins of the sources do.
  */
+#include "ppe/collective/tree/tree.h"
+
 #include <rte_cycles.h>
 #include <rte_malloc.h>
 
 #include "pktbuf/cursor.h"
-#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 
-/* A parent that leaves so many questions unanswered, for so long, is dead. Time alone says nothing where the sources seldom
- * ask: one burst of losses may take all answers. A parent answers a join at once. */
+/* A parent that leaves so many questions unanswered, for so long, is dead. Time alone says nothing
+ * where the sources seldom ask: one burst of losses may take all answers. A parent answers a join
+ * at once. */
 #define SILENT_S         3
 #define SILENT_QUESTIONS 64
 #define SILENT_JOINS     8
 
-/* An attempt without all parents that has begun nothing for so long is given up for one with all. */
+/* An attempt without all parents that has begun nothing for so long is given up for one with
+ * all. */
 #define ATTEMPT_S 10
 
 struct parents_home *
@@ -62,7 +67,7 @@ attempt(struct job_home *home, uint8_t set)
 	for (unsigned int p = 0; p < PPE_PARENTS_MAX; p++) {
 		struct parent_join *join = &parents->parent[p];
 
-		job_challenge_next(home, join->nonce);
+		keys_challenge_next(home, join->nonce);
 		join->count = 0;
 		join->unanswered = 0;
 		memset(join->joined, 0, sizeof(join->joined));
@@ -123,8 +128,8 @@ join_parent(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	if (join->unanswered++ == 0)
 		join->asked = heard_now(worker->now);
 	if (parent->keyed)
-		bytes = prove_join(ppe_state(worker, thread), parent->key, &js->parents->self, &h,
-			join, proof);
+		bytes = parent_prove_join(ppe_state(worker, thread), parent->key,
+			&js->parents->self, &h, join, proof);
 	packet = pktbuf_reply_build(worker->pools, worker->port, &js->parents->self,
 		&js->parents->parent[p].at, &h, proof, bytes);
 	worker->count.created++;
@@ -276,7 +281,8 @@ struct parent_answer {
 	uint8_t payload[sizeof(struct weir_join_reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES];
 };
 
-/* Is it about the join that is under way, or that one with a key repeats in the running generation? */
+/* Is it about the join that is under way, or that one with a key repeats in the running
+ * generation? */
 static bool
 answers_join(const struct job_shard *js, const struct parent_answer *a)
 {
@@ -288,7 +294,8 @@ answers_join(const struct job_shard *js, const struct parent_answer *a)
 		a->header->block_id == weir_get32(a->join->nonce);
 }
 
-/* `ok`: the parent's generation has begun, with this attempt's set. true: it was the last parent. */
+/* `ok`: the parent's generation has begun, with this attempt's set. true: it was the last
+ * parent. */
 static enum ppe_drop
 take_accepted(struct collective *state, struct job_shard *js, struct parent_answer *a)
 {
@@ -306,7 +313,7 @@ take_accepted(struct collective *state, struct job_shard *js, struct parent_answ
 	if (a->bytes != bytes)
 		return PPE_DROP_LENGTH;
 	if (a->j->authenticated &&
-		!unwrap_keys(
+		!parent_unwrap_keys(
 			state, parent->key, a->join, a->header->gen_id, a->payload + sizeof(reply)))
 		return PPE_DROP_NO_MBUF;
 	a->join->generation = a->header->gen_id;
@@ -358,7 +365,8 @@ take_answer(struct collective *state, struct job_shard *js, struct parent_answer
 	return PPE_DROP_COUNT;
 }
 
-/* Does a parent that asks for no proofs accept, in a job whose packets have CRCs? Then this reply has one. */
+/* Does a parent that asks for no proofs accept, in a job whose packets have CRCs? Then this reply
+ * has one. */
 static bool
 has_crc(const struct parent_answer *a)
 {
@@ -407,11 +415,11 @@ static struct ppe_next
 parent_over(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct parent_answer *a)
 {
-	if (a->header->status != WEIR_STATUS_STALE || js->revoked ||
+	if (a->header->status != WEIR_STATUS_STALE || js->is_revoked ||
 		a->join->generation == a->header->gen_id ||
-		a->join->generation != js->parents->parent[a->parent].generation)
+		a->join->generation != js->parents->parent[a->parent].hop.generation)
 		return end_dropped(worker, thread, PPE_DROP_STALE);
-	return end_generation(worker, thread, js, parent_why_over(a->header));
+	return announce_end(worker, thread, js, parent_why_over(a->header));
 }
 
 struct ppe_next
@@ -442,7 +450,7 @@ parent_join_reply(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (c->bytes > sizeof(a.payload) ||
 		pktbuf_cursor_copy(&cursor, a.payload, c->bytes) != c->bytes)
 		return end_dropped(worker, thread, PPE_DROP_LENGTH);
-	if (has_crc(&a) && !parent_crc_holds(worker, thread, js))
+	if (has_crc(&a) && !hop_result_crc_holds(worker, thread, js))
 		return PPE_END;
 	a.bytes = c->bytes;
 	reason = take_answer(state, js, &a, &again);
@@ -450,10 +458,10 @@ parent_join_reply(struct ppe_worker *worker, struct ppe_thread *thread)
 		return end_dropped(worker, thread, reason);
 	a.join->heard = now;
 	a.join->unanswered = 0;
-	if (all_have_joined(js, now)) {
+	if (join_is_complete(js, now)) {
 		if (js->home->parents->accepted == js->home->parents->set) {
 			js->home->parents->used = true;
-			return begin_generation(worker, thread, js);
+			return announce_begin(worker, thread, js);
 		}
 		if (again)
 			join_all(worker, thread, js, a.j);
@@ -465,16 +473,18 @@ parent_join_reply(struct ppe_worker *worker, struct ppe_thread *thread)
 /* ---- the running generation ---- */
 
 void
-parents_begin(struct parents *parents, const struct parents_home *home)
+parents_begin(struct job_shard *js, const struct parents_home *home)
 {
+	struct parents *parents = js->parents;
+
 	parents->nb_serving = 0;
-	parents->is_asked = false;
+	parents->peer_waits = false;
 	for (unsigned int p = 0; p < parents->nb_parents; p++) {
 		const struct parent_join *join = &home->parent[p];
 		struct parent *parent = &parents->parent[p];
 		bool serves = in_set(home->set, p);
 
-		parent->generation = serves ? join->generation : 0;
+		parent->hop.generation = serves ? join->generation : 0;
 		parent->timeout_ms = join->timeout_ms;
 		parent->unanswered = 0;
 		parent->backoff = 0;
@@ -482,17 +492,21 @@ parents_begin(struct parents *parents, const struct parents_home *home)
 		if (!serves)
 			continue;
 		parents->serving[parents->nb_serving++] = (uint8_t)p;
-		if (parent->keys != NULL)
-			parent_keys_begin(parent->keys, join);
+		if (parent->keys != NULL) {
+			pktbuf_tag_expand(&parent->keys->contributions, join->contributions);
+			pktbuf_tag_expand(&parent->keys->results, join->results);
+		}
 	}
 }
 
 void
-parents_end(struct parents *parents)
+parents_end(struct job_shard *js)
 {
+	struct parents *parents = js->parents;
+
 	parents->nb_serving = 0;
 	for (unsigned int p = 0; p < parents->nb_parents; p++)
-		parents->parent[p].generation = 0;
+		parents->parent[p].hop.generation = 0;
 }
 
 struct ppe_next
@@ -503,9 +517,9 @@ parent_revoked(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (js == NULL)
 		return PPE_END;
-	if (!is_of_parents_generation(js, &js->parents->parent[c->parent], &c->header))
+	if (!parent_is_of_generation(js, &js->parents->parent[c->parent], &c->header))
 		return end_dropped(worker, thread, PPE_DROP_STALE);
-	return end_generation(worker, thread, js, parent_why_over(&c->header));
+	return announce_end(worker, thread, js, parent_why_over(&c->header));
 }
 
 struct ppe_next
@@ -516,11 +530,11 @@ parent_timeout(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (js == NULL)
 		return PPE_END;
-	if (js->revoked || js->generation != c->header.gen_id)
+	if (js->is_revoked || js->hop.generation != c->header.gen_id)
 		return end_dropped(worker, thread, PPE_DROP_STALE);
 	js->home->parents->dead |= (uint8_t)(1u << c->parent);
 	js->home->parents->parent[c->parent].given_up++;
-	return end_generation(worker, thread, js, WEIR_OVER_SILENT);
+	return announce_end(worker, thread, js, WEIR_OVER_SILENT);
 }
 
 struct ppe_next
@@ -531,7 +545,7 @@ parent_prove(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (js == NULL)
 		return PPE_END;
-	if (js->revoked || js->generation != c->header.gen_id || !js->home->parents->used)
+	if (js->is_revoked || js->hop.generation != c->header.gen_id || !js->home->parents->used)
 		return end_dropped(worker, thread, PPE_DROP_STALE);
 	join_parent(worker, thread, js, worker->jobs->by_id[js->job], c->parent);
 	return end_dropped(worker, thread,
@@ -540,7 +554,7 @@ parent_prove(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 void
-parent_is_asked(struct parent *parent, uint32_t now)
+parent_note_question(struct parent *parent, uint32_t now)
 {
 	if (parent->unanswered == 0 || has_passed(parent->asked, now, SILENT_S)) {
 		parent->unanswered = parent->proved = now;
@@ -561,14 +575,14 @@ is_overdue(const struct parent *parent, uint32_t now, unsigned int seconds)
 }
 
 void
-parent_was_asked(struct parent *parent, unsigned int questions, uint32_t now)
+parent_note_questions(struct parent *parent, unsigned int questions, uint32_t now)
 {
 	if (is_overdue(parent, now, 0))
 		parent->questions += questions;
 }
 
 ppe_segment
-about_silence(struct parent *parent, uint32_t now)
+parent_silence(struct parent *parent, uint32_t now)
 {
 	if (parent->questions >= SILENT_QUESTIONS && is_overdue(parent, now, SILENT_S))
 		return parent_timeout;

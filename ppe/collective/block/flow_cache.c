@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The flow cache: a contribution that looks like its source's last one is not parsed again, and not admitted again
- * until something changes on which its admission depends.
+ * The flow cache: a contribution that looks like its source's last one is not parsed again, and not
+ * admitted again until something changes on which its admission depends.
  *
- * It compares eight words under a mask, about 20 instructions instead of about 400. The idea is that of Open vSwitch's
- * exact-match cache (B. Pfaff et al., "The Design and Implementation of Open vSwitch", NSDI 2015, 4.2), without a hash,
- * because the packet names its job and source.
+ * It compares eight words under a mask, about 20 instructions instead of about 400. The idea is
+ * that of Open vSwitch's exact-match cache (B. Pfaff et al., "The Design and Implementation of Open
+ * vSwitch", NSDI 2015, 4.2), without a hash, because the packet names its job and source.
  */
-#include "ppe/collective/collective.h"
-#include "ppe/collective/collective_fast.h"
-#include "ppe/collective/flow_cache_fast.h"
+#include "ppe/collective/block/block.h"
+#include "ppe/collective/block/block_fast.h"
+#include "ppe/collective/block/flow_cache_fast.h"
 
 #define IPV4_ID  18
 #define IPV4_SUM 24
 #define UDP_TO   36
 #define UDP_SUM  40
 
-/* All but IPv4's identification and checksum, which of the form's ports it came to, UDP's checksum, the block id and the
- * final flag. */
+/* All but IPv4's identification and checksum, which of the form's ports it came to, UDP's checksum,
+ * the block id and the final flag. */
 void
 flow_cache_create(struct collective *state, const struct pktbuf_identity *identity)
 {
@@ -34,8 +34,8 @@ flow_cache_create(struct collective *state, const struct pktbuf_identity *identi
 	}
 }
 
-/* A contribution for this worker's shard is admitted if its flow's version shows that nothing has changed. Others
- * continue at job_entry, and hop. */
+/* A contribution for this worker's shard is admitted if its flow's version shows that nothing has
+ * changed. Others continue at block_entry, and hop. */
 bool
 flow_cache_lookup(
 	struct ppe_worker *worker, void *arg, struct ppe_thread *thread, struct rte_mbuf *packet)
@@ -74,19 +74,20 @@ flow_cache_lookup(
 	if (home)
 		c->bytes -= js->crc_bytes;
 	if (unlikely(!home)) {
-		thread->next = PPE_RUN(job_entry);
+		thread->next = PPE_RUN(block_entry);
 	} else if (unlikely(js->keys != NULL)) {
-		thread->next = await_verification(state, js, thread);
+		thread->next = block_await_verification(state, js, thread);
 	} else {
 		flow->heard = heard_now(worker->now);
-		start_bucket(state, js, c);
-		thread->next = PPE_RUN(find_block);
+		block_start_bucket(state, js, c);
+		thread->next = PPE_RUN(block_find);
 	}
 	return true;
 }
 
-/* Learn only contributions from the source's own address, so that no other host can overwrite an entry. A join has
- * a nonce in its block field. Acknowledgements and probes come between contributions, whose entries save more. */
+/* Learn only contributions from the source's own address, so that no other host can overwrite an
+ * entry. A join has a nonce in its block field. Acknowledgements and probes come between
+ * contributions, whose entries save more. */
 static bool
 worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *h)
@@ -145,7 +146,7 @@ flow_cache_admit(struct job_shard *js, const struct contribution *c)
 	header->dtype = c->header.dtype;
 	header->op = c->header.op;
 	for (unsigned int final = 0; final < 2; final++)
-		flow->agreement[final] = agreement_of(header, final);
+		flow->agreement[final] = block_agreement(header, final);
 	flow->admitted = js->version;
 	flow->batched = header->grad_cnt > 0 && !js->ordered && js->keys == NULL &&
 			collective_table[header->collective].contribution == CONTRIBUTION_REDUCE

@@ -2,25 +2,26 @@
 /*
  * Parents: what a switch does as a source of its parents' jobs. docs/tree.md.
  *
- * A block whose sum has gone to the parent is BLOCK_UP until the parent's result comes, which takes the sum's place in the
- * same buffer. The switch has no timer that repeats: a host that repeats makes it repeat. A host that probes makes it probe,
- * and it repeats when the parent lacks its contribution.
+ * A block whose sum has gone to the parent is BLOCK_UP until the parent's result comes, which takes
+ * the sum's place in the same buffer. The switch has no timer that repeats: a host that repeats
+ * makes it repeat. A host that probes makes it probe, and it repeats when the parent lacks its
+ * contribution.
  *
- *   block_to_parent  the block is complete here, timed out or failed: its sum, bitmap and tag are fixed in the buffer
- *   ask_parent       a host's packet about the block: the same again, or a probe, at most once per millisecond. Probes wait
- *                    for twice the time that an answer takes, and twice as long each time, up to ASK_MS
- *   parent_reply.c   what the parents answer
+ *   parent_contribute  the block is complete here, timed out or failed: its sum, bitmap and tag are
+ *                      fixed in the buffer, and sent
+ *   parent_ask         a host's packet about the block: the same again, or a probe, at most once
+ *                      per millisecond. Probes wait for twice the time that an answer takes, and
+ *                      twice as long each time, up to ASK_MS
+ *   parent_reply.c     what the parents answer
  */
-#include "ppe/collective/collective.h"
+#include "ppe/collective/tree/tree.h"
 
-#include <rte_ether.h>
 #include <rte_malloc.h>
 
 #include "pktbuf/checksum.h"
 #include "pktbuf/cursor.h"
 #include "pktbuf/result_fast.h"
-#include "ppe/collective/collective_fast.h"
-#include "ppe/crossbar.h"
+#include "ppe/collective/block/block_fast.h"
 #include "ppe/guard.h"
 
 /* ---- a job's parents ---- */
@@ -54,15 +55,22 @@ parent_init(struct parents *parents, const struct ppe_job *job, unsigned int p, 
 		.extended = true,
 		.valid = true};
 	memcpy(parent->at.mac, of->mac, sizeof(parent->at.mac));
-	parent->job = of->job;
+	parent->hop = (struct hop){.generation = job->fixed_generation,
+		.job = of->job,
+		.source = (uint8_t)job->first_rank,
+		.flags = WEIR_FLAG_UP |
+			(job->integrity == PPE_INTEGRITY_CRC32C ? WEIR_FLAG_CRC : 0)};
 	pktbuf_header_template_write(
 		&parent->header, &parents->self, &parent->at, (uint8_t)job->first_rank);
-	parent->generation = job->fixed_generation;
 	if (!job->authenticated || !of->keyed)
 		return true;
 	parent->keys =
 		rte_zmalloc_socket("weir_up", sizeof(*parent->keys), RTE_CACHE_LINE_SIZE, socket);
-	return parent->keys != NULL;
+	if (parent->keys == NULL)
+		return false;
+	parent->hop.flags |= WEIR_FLAG_AUTHENTICATED;
+	parent->hop.key = &parent->keys->contributions;
+	return true;
 }
 
 struct parents *
@@ -129,8 +137,8 @@ parent_of_block(const struct job_shard *js, uint32_t block)
 
 /* ---- to the parent ---- */
 
-/* Do the block's accumulators travel as they are, 4 bytes for each element of a narrower type? Some variants' kernels have
- * wide ones for other operations, too: rmw_reduction_wide(). */
+/* Do the block's accumulators travel as they are, 4 bytes for each element of a narrower type? Some
+ * variants' kernels have wide ones for other operations, too: rmw_reduction_wide(). */
 static bool
 is_wide(const struct job_shard *js, const struct block *b)
 {
@@ -156,36 +164,8 @@ part_to_parent(const struct job_shard *js, const struct block *b, uint32_t *size
 	return part;
 }
 
-static struct weir_header
-header_to_parent(const struct job_shard *js, const struct parent *parent, const struct block *b)
-{
-	struct weir_header h = result_header(b, js);
-
-	h.job_id = parent->job;
-	h.gen_id = parent->generation;
-	h.src_id = (uint8_t)js->first_rank;
-	h.flags = WEIR_FLAG_UP | js->flags;
-	h.extended = true;
-	return h;
-}
-
-/* Write bitmap, and tag or CRC, behind the payload; returns their bytes. */
-static uint32_t
-end_to_parent(const struct job_shard *js, const struct parent *parent, const struct block *b,
-	const struct weir_header *h, uint8_t *payload, uint32_t bytes)
-{
-	uint8_t *end = payload + bytes;
-	uint32_t n = 0;
-
-	if (h->degraded) {
-		memcpy(end, b->in, WEIR_BITMAP_BYTES);
-		n = WEIR_BITMAP_BYTES;
-	}
-	return n + parent_tag(js, parent, h, payload, bytes, end, n);
-}
-
-/* A sum that is not an average is the same whether it is finished once or at each level, unless its type is wider on the
- * way. */
+/* A sum that is not an average is the same whether it is finished once or at each level, unless its
+ * type is wider on the way. */
 static void
 finish_for_parent(const struct job_shard *js, const struct block *b)
 {
@@ -194,67 +174,22 @@ finish_for_parent(const struct job_shard *js, const struct block *b)
 		b->reduction->finish(rmw_buffer_data(b->buffer), b->grad_cnt, b->in_count);
 }
 
-/* Does the contribution refer to the buffer? */
-static inline bool
-is_in_buffer(const struct block *b)
+/* Send a contribution, an acknowledgement or a probe. */
+static void
+send_to(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
+	const struct weir_header *h, const struct pktbuf_payload *payload)
 {
-	return b->buffer != NULL &&
-		(b->status == WEIR_STATUS_OK || b->status == WEIR_STATUS_PARTIAL);
+	js->count.upward++;
+	block_send_one(worker, js, h, payload, &parent->header);
 }
 
 static struct pktbuf_payload
-payload_to_parent(const struct job_shard *js, const struct parent *parent, const struct block *b,
+payload_to(const struct job_shard *js, const struct parent *parent, const struct block *b,
 	const struct weir_header *h, uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES])
 {
-	struct pktbuf_payload payload = {.data = small};
-	uint32_t size, first;
+	uint32_t size, first = part_to_parent(js, b, &size).first;
 
-	if (likely(is_in_buffer(b))) {
-		first = part_to_parent(js, b, &size).first * size;
-		return (struct pktbuf_payload){
-			.data = (uint8_t *)rmw_buffer_data(b->buffer) + first,
-			.iova = b->buffer->iova + first,
-			.bytes = b->payload_bytes,
-			.sum = b->payload_sum,
-			.released = crossbar_payload_released,
-			.opaque = b->buffer,
-		};
-	}
-	if (b->status == WEIR_STATUS_MISMATCH) {
-		payload.bytes = sizeof(b->mismatch);
-		memcpy(small, &b->mismatch, payload.bytes);
-	}
-	payload.bytes += end_to_parent(js, parent, b, h, small, payload.bytes);
-	payload.sum = payload.bytes == 0 ? 0 : pktbuf_sum_bytes(small, payload.bytes);
-	return payload;
-}
-
-static void
-send_to_parent(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
-	const struct weir_header *h, const struct pktbuf_payload *payload)
-{
-	const bool referred = pktbuf_payload_referred(payload);
-	const bool copied = referred && !rmw_may_hold(payload->opaque);
-	struct pktbuf_shared_header shared[2];
-	struct pktbuf_results results;
-	struct rte_mbuf *packet;
-
-	pktbuf_shared_header_write(&shared[true], h, payload);
-	pktbuf_results_begin(&results, worker->pools, worker->port, 1);
-	packet = pktbuf_result_build(&results, shared, payload, &parent->header);
-	pktbuf_results_end(&results);
-	js->count.upward++;
-	worker->count.created++;
-	if (likely(packet != NULL) && referred)
-		rmw_hold(payload->opaque, 1);
-	if (unlikely(packet != NULL && copied))
-		packet = pktbuf_packet_copy(packet, worker->pools->packets);
-	if (unlikely(packet == NULL)) {
-		worker->count.drops[PPE_DROP_NO_MBUF]++;
-		return;
-	}
-	charge(worker, js, 1, packet->pkt_len);
-	ppe_output(worker, packet, parent->at.port, PKTBUF_PRIO_RESULT);
+	return block_payload(js, &parent->hop, b, h, first * size, small);
 }
 
 static void
@@ -269,36 +204,42 @@ contribute_to_parent(struct ppe_worker *worker, struct job_shard *js, const stru
 	if (unlikely(p == PPE_PARENTS_MAX))
 		return;
 	parent = &js->parents->parent[p];
-	h = header_to_parent(js, parent, b);
-	payload = payload_to_parent(js, parent, b, &h, small);
-	send_to_parent(worker, js, parent, &h, &payload);
+	h = block_hop_header(b, &parent->hop);
+	payload = payload_to(js, parent, b, &h, small);
+	send_to(worker, js, parent, &h, &payload);
 }
 
-/* An acknowledgement or a probe. */
+/* The header of an acknowledgement or a probe. */
 static struct weir_header
-control_to_parent(const struct job_shard *js, const struct parent *parent, uint32_t block,
-	enum weir_collective note)
+control_header(const struct parent *parent, uint32_t block, enum weir_collective control)
 {
-	return (struct weir_header){.job_id = parent->job,
+	return (struct weir_header){.job_id = parent->hop.job,
 		.block_id = block,
-		.gen_id = parent->generation,
-		.src_id = (uint8_t)js->first_rank,
-		.collective = (uint8_t)note,
-		.flags = WEIR_FLAG_UP | js->flags,
+		.gen_id = parent->hop.generation,
+		.src_id = parent->hop.source,
+		.collective = (uint8_t)control,
+		.flags = parent->hop.flags,
 		.extended = true};
+}
+
+static uint32_t
+control_end(const struct job_shard *js, const struct parent *parent, const struct weir_header *h,
+	uint8_t tag[WEIR_TAG_BYTES])
+{
+	return hop_end(&parent->hop, h, slot_number(js, h->block_id), 0, NULL,
+		(const struct pktbuf_piece[2]){{0}}, tag);
 }
 
 static void
 send_control(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
-	uint32_t block, enum weir_collective note)
+	uint32_t block, enum weir_collective control)
 {
-	const struct weir_header h = control_to_parent(js, parent, block, note);
+	const struct weir_header h = control_header(parent, block, control);
 	uint8_t tag[WEIR_TAG_BYTES];
-	struct pktbuf_payload payload = {.data = tag};
+	struct pktbuf_payload payload = {.data = tag, .bytes = control_end(js, parent, &h, tag)};
 
-	payload.bytes = parent_tag(js, parent, &h, NULL, 0, tag, 0);
 	payload.sum = payload.bytes == 0 ? 0 : pktbuf_sum_bytes(tag, payload.bytes);
-	send_to_parent(worker, js, parent, &h, &payload);
+	send_to(worker, js, parent, &h, &payload);
 }
 
 /* This switch has the result of the block before this one, and all before it. */
@@ -313,7 +254,7 @@ acknowledge_to_parent(struct ppe_worker *worker, struct job_shard *js, uint32_t 
 }
 
 void
-ask_another(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
+parent_ask_another(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
 {
 	const struct parents *parents = js->parents;
 	unsigned int n = parents->nb_serving, own = (block & (js->window - 1u)) % RTE_MAX(n, 1u);
@@ -327,7 +268,7 @@ ask_another(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
 }
 
 void
-tag_sent_to_parent(const struct job_shard *js, const struct parent *parent,
+parent_sent_tag(const struct job_shard *js, const struct parent *parent,
 	const struct weir_header *reply, uint8_t tag[WEIR_TAG_BYTES])
 {
 	const bool probe = reply->collective == WEIR_COLLECTIVE_PROBE;
@@ -339,37 +280,23 @@ tag_sent_to_parent(const struct job_shard *js, const struct parent *parent,
 
 	if (!probe && b != NULL && b->state == BLOCK_UP && b->block_id == block &&
 		parent == &js->parents->parent[parent_of_block(js, block)]) {
-		h = header_to_parent(js, parent, b);
-		payload = payload_to_parent(js, parent, b, &h, small);
+		h = block_hop_header(b, &parent->hop);
+		payload = payload_to(js, parent, b, &h, small);
 		memcpy(tag, (const uint8_t *)payload.data + payload.bytes - WEIR_TAG_BYTES,
 			WEIR_TAG_BYTES);
 	} else {
-		h = control_to_parent(js, parent, block,
-			probe ? WEIR_COLLECTIVE_PROBE : WEIR_COLLECTIVE_ACKNOWLEDGE);
-		parent_tag(js, parent, &h, NULL, 0, tag, 0);
+		h = control_header(
+			parent, block, probe ? WEIR_COLLECTIVE_PROBE : WEIR_COLLECTIVE_ACKNOWLEDGE);
+		control_end(js, parent, &h, tag);
 	}
 }
 
-/* Note which ranks are in the block, and with which status it goes to the parent. */
-static void
-note_ranks(const struct job_shard *js, struct block *b, enum weir_status status)
-{
-	block_set_ranks(js, b);
-	if (status == WEIR_STATUS_OK && b->in_count < js->own_ranks)
-		status = WEIR_STATUS_PARTIAL;
-	if (status == WEIR_STATUS_PARTIAL &&
-		collective_table[b->collective].contribution == CONTRIBUTION_ROOT &&
-		(unsigned int)b->root - js->first_rank < js->own_ranks &&
-		!mask_test(b->in, b->root))
-		status = WEIR_STATUS_ERROR;
-	b->status = (uint8_t)status;
-}
-
 void
-block_to_parent(
+parent_contribute(
 	struct collective *state, struct job_shard *js, struct block *b, enum weir_status status)
 {
 	unsigned int p = parent_of_block(js, b->block_id);
+	const struct parent *parent;
 	struct weir_slice part;
 	struct weir_header h;
 	uint8_t *payload;
@@ -378,20 +305,22 @@ block_to_parent(
 	b->state = BLOCK_UP;
 	b->asks = 0;
 	b->backoff = p < PPE_PARENTS_MAX ? js->parents->parent[p].backoff : 0;
-	note_ranks(js, b, status);
+	b->status = (uint8_t)partial_settle(js, b, status);
 	slot_of(js, b->block_id)->asked = state->worker->now;
 	if (unlikely(p == PPE_PARENTS_MAX))
 		return;
-	if (is_in_buffer(b)) {
+	parent = &js->parents->parent[p];
+	h = block_hop_header(b, &parent->hop);
+	if (b->buffer != NULL && h.grad_cnt != 0) {
 		finish_for_parent(js, b);
 		if (b->status == WEIR_STATUS_PARTIAL)
-			clear_missing(js, b);
+			partial_clear(js, b);
 		part = part_to_parent(js, b, &size);
 		payload = (uint8_t *)rmw_buffer_data(b->buffer) + size * part.first;
 		b->payload_bytes = size * part.count;
-		h = header_to_parent(js, &js->parents->parent[p], b);
-		b->payload_bytes += end_to_parent(
-			js, &js->parents->parent[p], b, &h, payload, b->payload_bytes);
+		b->payload_bytes += hop_end(&parent->hop, &h, slot_number(js, b->block_id), 0,
+			b->in, (const struct pktbuf_piece[2]){{payload, b->payload_bytes}},
+			payload + b->payload_bytes);
 		if (state->sums)
 			b->payload_sum = pktbuf_sum_bytes(payload, b->payload_bytes);
 	}
@@ -399,7 +328,7 @@ block_to_parent(
 }
 
 void
-repeat_to_parent(struct ppe_worker *worker, struct job_shard *js, struct block *b)
+parent_repeat(struct ppe_worker *worker, struct job_shard *js, struct block *b)
 {
 	js->count.upward_repeats++;
 	b->probed = false;
@@ -411,10 +340,11 @@ repeat_to_parent(struct ppe_worker *worker, struct job_shard *js, struct block *
 #define AT_ONCE      (1000 / ASK_MS) /* questions; hosts ask once a second at least: timing.h */
 
 /*
- * How long to wait before the parent is asked again, in TSC cycles. A host knows only the path to this switch, so it may ask
- * while the result is on its way. A parent that is then probed sends the result a second time, and a thin link that is
- * full of second copies delays all the others: so the time grows with that of the answers, and doubles (RFC 6298, 5.5).
- * The next blocks begin with the time of the last one until an answer is timed (Karn).
+ * How long to wait before the parent is asked again, in TSC cycles. A host knows only the path to
+ * this switch, so it may ask while the result is on its way. A parent that is then probed sends the
+ * result a second time, and a thin link that is full of second copies delays all the others: so the
+ * time grows with that of the answers, and doubles (RFC 6298, 5.5). The next blocks begin with the
+ * time of the last one until an answer is timed (Karn).
  */
 static uint64_t
 patience(const struct collective *state, const struct parent *parent, const struct block *b)
@@ -425,8 +355,9 @@ patience(const struct collective *state, const struct parent *parent, const stru
 }
 
 /*
- * How often a parent that is silent is asked now. Hosts that wait ask less and less often, and a burst of losses ends with
- * packets: so a host's packet makes up for the time since the last question.
+ * How often a parent that is silent is asked now. Hosts that wait ask less and less often, and a
+ * burst of losses ends with packets: so a host's packet makes up for the time since the last
+ * question.
  */
 static unsigned int
 questions_due(const struct collective *state, const struct slot *slot)
@@ -436,7 +367,8 @@ questions_due(const struct collective *state, const struct slot *slot)
 	return (unsigned int)RTE_MAX(RTE_MIN(due, AT_ONCE), 1u);
 }
 
-/* Ask the parent about a block that waits for its result: with a probe; or, if that does not help, with the contribution. */
+/* Ask the parent about a block that waits for its result: with a probe; or, if that does not help,
+ * with the contribution. */
 static void
 ask_pending(struct collective *state, struct job_shard *js, struct block *b, struct parent *parent,
 	bool probe)
@@ -445,16 +377,16 @@ ask_pending(struct collective *state, struct job_shard *js, struct block *b, str
 	unsigned int questions = 1;
 	bool silent;
 
-	parent_is_asked(parent, now);
+	parent_note_question(parent, now);
 	silent =
 		ticks_since(parent->unanswered, now) > PROBED_MS * state->tsc_per_ms >> HEARD_SHIFT;
 	if (silent)
 		questions = questions_due(state, slot_of(js, b->block_id));
-	parent_was_asked(parent, questions, now);
+	parent_note_questions(parent, questions, now);
 	b->asks = (uint8_t)RTE_MIN(b->asks + questions, UINT8_MAX);
 	b->backoff += b->backoff < BACKOFF_MOST;
 	if (!probe || silent || parent->no_probes) {
-		repeat_to_parent(state->worker, js, b);
+		parent_repeat(state->worker, js, b);
 		questions--;
 	}
 	b->probed = questions > 0;
@@ -463,7 +395,7 @@ ask_pending(struct collective *state, struct job_shard *js, struct block *b, str
 }
 
 void
-ask_parent(struct collective *state, struct job_shard *js, uint32_t block, bool probe)
+parent_ask(struct collective *state, struct job_shard *js, uint32_t block, bool probe)
 {
 	struct slot *slot = slot_of(js, block);
 	struct block *b = slot->current;
@@ -478,7 +410,7 @@ ask_parent(struct collective *state, struct job_shard *js, uint32_t block, bool 
 			return;
 		ask_pending(state, js, b, parent, probe);
 		if (b->parent_status == WEIR_STATUS_WAITING)
-			ask_another(state->worker, js, block);
+			parent_ask_another(state->worker, js, block);
 	} else if (block_ahead(js, slot, block) == 0) {
 		acknowledge_to_parent(state->worker, js, block);
 	} else {
@@ -488,21 +420,21 @@ ask_parent(struct collective *state, struct job_shard *js, uint32_t block, bool 
 }
 
 void
-relay_parent_status(struct ppe_worker *worker, struct collective *state, struct job_shard *js,
+parent_relay_status(struct ppe_worker *worker, struct collective *state, struct job_shard *js,
 	const struct block *b)
 {
 	bool waiting = b->parent_status == WEIR_STATUS_WAITING;
 
-	if (!js->parents->is_asked || js->parents->asker.header.block_id != b->block_id)
+	if (!js->parents->peer_waits || js->parents->peer.header.block_id != b->block_id)
 		return;
-	js->parents->is_asked = false;
-	reply_to(worker, state, &js->parents->asker, (enum weir_status)b->parent_status,
+	js->parents->peer_waits = false;
+	reply_send(worker, state, &js->parents->peer, (enum weir_status)b->parent_status,
 		waiting ? js->parents->known[b->block_id & (js->window - 1u)] : NULL,
 		waiting ? WEIR_BITMAP_BYTES : 0);
 }
 
-/* Answer a source's probe: the ranks that were sent, and those that the parent says it has. The own bit says only that the
- * contribution need not be repeated: a late one is not in the block. */
+/* Answer a source's probe: the ranks that were sent, and those that the parent says it has. The own
+ * bit says only that the contribution need not be repeated: a late one is not in the block. */
 static void
 tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
 	const struct block *b)
@@ -541,9 +473,9 @@ parent_block_pending(struct ppe_worker *worker, struct ppe_thread *thread, struc
 		js->count.late++;
 		reason = PPE_DROP_LATE;
 	}
-	ask_parent(state, js, b->block_id, reason == PPE_DROP_PROBED);
+	parent_ask(state, js, b->block_id, reason == PPE_DROP_PROBED);
 	if (js->pinned && p < PPE_PARENTS_MAX)
-		then = about_silence(&js->parents->parent[p], heard_now(worker->now));
+		then = parent_silence(&js->parents->parent[p], heard_now(worker->now));
 	if (unlikely(then != NULL)) {
 		lmem(thread)->c.parent = (uint8_t)p;
 		lmem(thread)->c.serial = js->serial; /* a packet that is recognized has none */
@@ -554,14 +486,27 @@ parent_block_pending(struct ppe_worker *worker, struct ppe_thread *thread, struc
 		tell_probing(worker, thread, js, b);
 		return end_dropped(worker, thread, reason);
 	}
-	js->parents->asker = asker_of(thread, js, h);
-	js->parents->is_asked = true;
+	js->parents->peer = reply_peer_of(thread, js, h);
+	js->parents->peer_waits = true;
 	if (b->parent_status != 0) {
-		relay_parent_status(worker, state, js, b);
+		parent_relay_status(worker, state, js, b);
 	} else if (js->children && worker->now - b->opened >= js->timeout) {
-		js->parents->is_asked = false;
+		js->parents->peer_waits = false;
 		reply_status(worker, thread, h, WEIR_STATUS_WAITING, b->in, WEIR_BITMAP_BYTES);
 	}
 	ppe_drop(worker, thread, reason);
 	return PPE_END;
 }
+
+const struct tree_ops tree_ops = {
+	.contribute = parent_contribute,
+	.ask = parent_ask,
+	.pending = parent_block_pending,
+	.join = parents_join,
+	.joined = parents_joined,
+	.begin = parents_begin,
+	.end = parents_end,
+	.fits = child_fits,
+	.degraded = child_degraded,
+	.ranks = child_ranks,
+};

@@ -1,192 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results and replies: one header mbuf per destination; a small payload is copied behind the headers, a larger one is the
- * aggregation buffer, attached by reference. Each packet holds the buffer until the driver has sent it; so does the emission
- * of results that differ by receiver, until its end. When queues and devices hold as many buffers of the job as its window
- * has residues, further results are copied: docs/architecture.md, "Memory".
+ * Results and replies: one header mbuf per destination; a small payload is copied behind the
+ * headers, a larger one is the aggregation buffer, attached by reference. Each packet holds the
+ * buffer until the driver has sent it; so does the emission of results that differ by receiver,
+ * until its end. When queues and devices hold as many buffers of the job as its window has
+ * residues, further results are copied: docs/architecture.md, "Memory".
  */
 #include "pktbuf/checksum.h"
 #include "pktbuf/cursor.h"
-#include "ppe/collective/collective.h"
-#include "ppe/collective/collective_fast.h"
+#include "ppe/collective/block/block.h"
+#include "ppe/collective/block/block_fast.h"
 #include "ppe/crossbar.h"
 #include "ppe/guard_fast.h"
 
 /* Results that differ by receiver, per step: other threads run in between. */
 #define EMIT_STEP 16
 
-void
-endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint)
-{
-	memcpy(endpoint->mac, thread->head.bytes + 6, sizeof(endpoint->mac));
-	endpoint->port = thread->port;
-	endpoint->ip = thread->head.ip_src;
-	endpoint->udp = thread->head.udp_src;
-	endpoint->extended = extended;
-	endpoint->valid = 1;
-	endpoint->skips_own = 0;
-}
-
-void
-source_set_endpoint(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
-	const struct pktbuf_endpoint *endpoint)
-{
-	const struct pktbuf_endpoint *former =
-		mask_test(job->bound, source) ? &job->endpoint[source] : NULL;
-	bool bound =
-		job->pinned && endpoint->valid && guard_bind(worker, former, endpoint, job->job);
-
-	if (former != NULL && !(job->pinned && endpoint->valid))
-		guard_unbind(worker, former);
-	mask_clear(job->bound, source);
-	job->endpoint[source] = *endpoint;
-	job->version++;
-	if (!endpoint->valid)
-		return;
-	if (bound)
-		mask_set(job->bound, source);
-	else if (job->pinned &&
-		job->home != NULL) /* once: the other workers bind the same sources */
-		job->count.unguarded++;
-	pktbuf_header_template_write(
-		&job->header_template[source], worker->identity, endpoint, source);
-}
-
-void
-source_unbind(struct ppe_worker *worker, struct job_shard *job, uint8_t source)
-{
-	if (!mask_test(job->bound, source))
-		return;
-	guard_unbind(worker, &job->endpoint[source]);
-	mask_clear(job->bound, source);
-}
-
-void
-send_small(struct ppe_worker *worker, struct job_shard *js, const struct pktbuf_endpoint *to,
-	const struct weir_header *header, const void *payload, uint8_t bytes)
-{
-	struct rte_mbuf *packet = pktbuf_reply_build(
-		worker->pools, worker->port, worker->identity, to, header, payload, bytes);
-
-	worker->count.created++;
-	if (unlikely(packet == NULL)) {
-		worker->count.drops[PPE_DROP_NO_MBUF]++;
-		return;
-	}
-	if (js != NULL)
-		charge(worker, js, 1, packet->pkt_len);
-	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
-}
-
-static bool
-has_tag(const struct job_shard *js, const struct weir_header *asked)
-{
-	return js != NULL &&
-		(js->keys != NULL ||
-			(js->own != NULL && asked->collective == WEIR_COLLECTIVE_JOIN));
-}
-
-struct asker
-asker_of(const struct ppe_thread *thread, const struct job_shard *js,
-	const struct weir_header *asked)
-{
-	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
-	const struct pktbuf_head *head = &thread->head;
-	uint32_t end = head->payload + (uint32_t)head->payload_length;
-	uint32_t offset = asked->collective == WEIR_COLLECTIVE_JOIN
-		? c->payload + WEIR_CHALLENGE_BYTES
-		: end - WEIR_TAG_BYTES;
-	struct asker asker = {.header = *asked};
-	struct pktbuf_cursor cursor;
-
-	endpoint_of(thread, asked->extended, &asker.at);
-	if (!has_tag(js, asked))
-		return asker;
-	asker.epoch = c->epoch;
-	pktbuf_cursor_init(&cursor, thread->packet, offset, sizeof(asker.answered));
-	pktbuf_cursor_copy(&cursor, asker.answered, sizeof(asker.answered));
-	return asker;
-}
-
-/* Why the running generation is over, or there is none. */
-static uint8_t
-why_over(const struct job_shard *js)
-{
-	if (js == NULL || (js->generation != 0 && !js->revoked))
-		return WEIR_OVER_UNSAID;
-	return js->generation == 0 ? WEIR_OVER_NONE : js->over;
-}
-
-void
-reply_to(struct ppe_worker *worker, struct collective *state, const struct asker *asker,
-	enum weir_status status, const void *payload, uint8_t bytes)
-{
-	const struct weir_header *asked = &asker->header;
-	struct job_shard *js = state->job[asked->job_id];
-	struct weir_header header = *asked;
-	/* A stranger can't make the job pay. */
-	struct job_shard *payer = status == WEIR_STATUS_REFUSED ? NULL : js;
-	uint8_t tagged[64];
-
-	if (!guard_conforms(worker, asker->at.port, GUARD_REPLIES))
-		return;
-	if (payer != NULL && asked->collective != WEIR_COLLECTIVE_JOIN && in_debt(worker, payer)) {
-		payer->count.policed++;
-		return;
-	}
-	header.gen_id = WEIR_GEN_JOIN;
-	if (js != NULL) {
-		/* The sender of a refused packet must not learn the generation. */
-		if (!js->revoked && status != WEIR_STATUS_REFUSED)
-			header.gen_id = js->generation;
-		js->count.results++;
-	}
-	header.status = (uint8_t)status;
-	header.grad_cnt = 0;
-	header.flags = 0;
-	if (status == WEIR_STATUS_STALE)
-		header.src_cnt = why_over(js);
-	else if (asked->collective != WEIR_COLLECTIVE_JOIN)
-		header.src_cnt = 0;
-	header.degraded = status == WEIR_STATUS_WAITING;
-	if (status != WEIR_STATUS_REFUSED && has_tag(js, asked)) {
-		header.flags = WEIR_FLAG_AUTHENTICATED;
-		if (bytes > 0)
-			memcpy(tagged, payload, bytes);
-		bytes +=
-			tag_reply(state, js, &header, asker->epoch, asker->answered, tagged, bytes);
-		payload = tagged;
-	} else if (status != WEIR_STATUS_REFUSED && js != NULL && js->crc_bytes != 0 &&
-		asked->collective != WEIR_COLLECTIVE_JOIN) {
-		header.flags = js->flags;
-		if (bytes > 0)
-			memcpy(tagged, payload, bytes);
-		bytes += (uint8_t)crc_result(
-			&header, (const struct pktbuf_piece[2]){{0}}, tagged, bytes);
-		payload = tagged;
-	}
-	send_small(worker, payer, &asker->at, &header, payload, bytes);
-}
-
-void
-reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
-	const struct weir_header *asked, enum weir_status status, const void *payload,
-	uint8_t bytes)
-{
-	struct collective *state = ppe_state(worker, thread);
-	const struct asker asker = asker_of(thread, state->job[asked->job_id], asked);
-
-	reply_to(worker, state, &asker, status, payload, bytes);
-}
-
 struct weir_header
-result_header(const struct block *b, const struct job_shard *js)
+block_hop_header(const struct block *b, const struct hop *hop)
 {
+	const bool whole = b->status == WEIR_STATUS_OK || b->status == WEIR_STATUS_PARTIAL;
+
 	return (struct weir_header){
-		.job_id = b->job,
+		.job_id = hop->job,
 		.block_id = b->block_id,
-		.gen_id = js->generation,
-		.flags = js->flags,
+		.gen_id = hop->generation,
+		.src_id = hop->source,
+		.flags = hop->flags,
+		.extended = (hop->flags & WEIR_FLAG_UP) != 0,
 		.status = b->status,
 		.src_cnt = (uint8_t)b->in_count,
 		.collective = b->collective,
@@ -195,37 +36,18 @@ result_header(const struct block *b, const struct job_shard *js)
 		.root = b->root,
 		.final = b->final,
 		.degraded = b->status == WEIR_STATUS_PARTIAL || b->status == WEIR_STATUS_ERROR,
-		.grad_cnt = b->status == WEIR_STATUS_OK || b->status == WEIR_STATUS_PARTIAL
-			? b->grad_cnt
-			: 0,
+		.grad_cnt = whole ? b->grad_cnt : 0,
 	};
-}
-
-uint32_t
-result_end(const struct job_shard *js, const struct weir_header *result, uint64_t number,
-	unsigned int slice, const void *bitmap, const struct pktbuf_piece part[2], void *end)
-{
-	uint32_t n = 0;
-
-	if (result->degraded) {
-		memcpy(end, bitmap, WEIR_BITMAP_BYTES);
-		n = WEIR_BITMAP_BYTES;
-	}
-	if (js->keys != NULL)
-		n += tag_result(js, result, number, slice, part, end, n);
-	else if (js->crc_bytes != 0)
-		n += crc_result(result, part, end, n);
-	return n;
 }
 
 /* ---- the same result for all ---- */
 
 static inline struct pktbuf_payload
-buffer_of(const struct block *block)
+buffer_of(const struct block *block, uint32_t first)
 {
 	return (struct pktbuf_payload){
-		.data = rmw_buffer_data(block->buffer),
-		.iova = block->buffer->iova,
+		.data = (uint8_t *)rmw_buffer_data(block->buffer) + first,
+		.iova = block->buffer->iova + first,
 		.bytes = block->payload_bytes,
 		.sum = block->payload_sum,
 		.released = crossbar_payload_released,
@@ -233,20 +55,20 @@ buffer_of(const struct block *block)
 	};
 }
 
-/* The payload: the block's buffer, or a few bytes in `small` that describe an error. */
-static struct pktbuf_payload
-payload_of(const struct job_shard *js, const struct block *block, const struct weir_header *header,
+struct pktbuf_payload
+block_payload(const struct job_shard *js, const struct hop *hop, const struct block *block,
+	const struct weir_header *header, uint32_t first,
 	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES])
 {
 	uint32_t bytes = 0;
 
 	if (likely(block->buffer != NULL && header->grad_cnt != 0))
-		return buffer_of(block);
+		return buffer_of(block, first);
 	if (block->status == WEIR_STATUS_MISMATCH) {
 		bytes = sizeof(block->mismatch);
 		memcpy(small, &block->mismatch, bytes);
 	}
-	bytes += result_end(js, header, block_number(js, block->block_id), 0, block->in,
+	bytes += hop_end(hop, header, slot_number(js, block->block_id), 0, block->in,
 		(const struct pktbuf_piece[2]){{small, bytes}}, small + bytes);
 	return (struct pktbuf_payload){.data = small,
 		.bytes = bytes,
@@ -299,7 +121,8 @@ collect_destinations(const struct ppe_worker *worker, struct job_shard *js)
 	}
 }
 
-/* Send a result to n destinations. copied: each packet is copied, and its reference dropped, before it is queued. */
+/* Send a result to n destinations. copied: each packet is copied, and its reference dropped, before
+ * it is queued. */
 static __rte_always_inline void
 send_as(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *results,
 	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
@@ -310,7 +133,6 @@ send_as(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *
 	unsigned int holds = 0, built = 0;
 	uint32_t bytes = 0;
 
-	js->count.results += n;
 	worker->count.created += n;
 	if (referred && likely(n > 0))
 		rmw_hold(payload->opaque, n);
@@ -366,7 +188,8 @@ write_shared(struct pktbuf_shared_header shared[2], const bool form[2], struct w
 	}
 }
 
-/* The result of a block for all sources. That of a complete one differs from the job's last one by number and sum. */
+/* The result of a block for all sources. That of a complete one differs from the job's last one by
+ * number and sum. */
 static inline void
 send_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block *block,
 	struct pktbuf_results *results)
@@ -376,15 +199,15 @@ send_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block 
 	struct pktbuf_payload payload;
 
 	if (likely(block->agreement == to->agreement) && likely(block->status == WEIR_STATUS_OK)) {
-		payload = buffer_of(block);
+		payload = buffer_of(block, 0);
 		for (unsigned int extended = 0; extended < 2; extended++)
 			if (to->form[extended])
 				pktbuf_shared_header_renumber(
 					&to->shared[extended], block->block_id, block->payload_sum);
 	} else {
-		struct weir_header header = result_header(block, js);
+		struct weir_header header = block_hop_header(block, &js->hop);
 
-		payload = payload_of(js, block, &header, small);
+		payload = block_payload(js, &js->hop, block, &header, 0, small);
 		write_shared(to->shared, to->form, &header, &payload);
 		/* A leaf may have a buffer for a block that has no elements at the parent. */
 		to->agreement = block->status == WEIR_STATUS_OK && block->buffer != NULL &&
@@ -392,11 +215,12 @@ send_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block 
 			? block->agreement
 			: 0;
 	}
+	js->count.results += to->n;
 	send_to(worker, js, results, to->shared, &payload, to->headers, to->n);
 }
 
 void
-emit_to_all(struct ppe_worker *worker, struct collective *state, struct block *const *blocks,
+block_emit_to_all(struct ppe_worker *worker, struct collective *state, struct block *const *blocks,
 	unsigned int n)
 {
 	struct pktbuf_results results;
@@ -415,33 +239,43 @@ emit_to_all(struct ppe_worker *worker, struct collective *state, struct block *c
 	pktbuf_results_end(&results);
 }
 
+void
+block_send_one(struct ppe_worker *worker, struct job_shard *js, const struct weir_header *header,
+	const struct pktbuf_payload *payload, const struct pktbuf_header_template *to)
+{
+	struct pktbuf_shared_header shared[2];
+	struct pktbuf_results results;
+
+	pktbuf_shared_header_write(&shared[to->extended], header, payload);
+	pktbuf_results_begin(&results, worker->pools, worker->port, 1);
+	send_to(worker, js, &results, shared, payload, &to, 1);
+	pktbuf_results_end(&results);
+}
+
 static void
 emit_to_one(struct ppe_worker *worker, struct job_shard *js, const struct block *block,
 	unsigned int source)
 {
 	const struct pktbuf_header_template *to = &js->header_template[source];
-	const bool form[2] = {!to->extended, to->extended};
 	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
-	struct weir_header header = result_header(block, js);
-	const struct pktbuf_payload payload = payload_of(js, block, &header, small);
-	struct pktbuf_shared_header shared[2];
-	struct pktbuf_results results;
+	struct weir_header header = block_hop_header(block, &js->hop);
+	const struct pktbuf_payload payload = block_payload(js, &js->hop, block, &header, 0, small);
 
-	write_shared(shared, form, &header, &payload);
-	pktbuf_results_begin(&results, worker->pools, worker->port, 1);
-	send_to(worker, js, &results, shared, &payload, &to, 1);
-	pktbuf_results_end(&results);
+	header.extended = to->extended;
+	js->count.results++;
+	block_send_one(worker, js, &header, &payload, to);
 }
 
-/* ---- results that differ by receiver: each has its part of the buffer, by reference, or none, its own lengths and
- * checksum, bitmap, and tag or CRC. A part is one piece, or two around the receiver's own slice ---- */
+/* ---- results that differ by receiver: each has its part of the buffer, by reference, or none, its
+ * own lengths and checksum, bitmap, and tag or CRC. A part is one piece, or two around the
+ * receiver's own slice ---- */
 
 static void
 set_parts(struct emission *e, const struct job_shard *js, struct block *block)
 {
 	e->job = block->job;
-	e->header = result_header(block, js);
-	e->number = block_number(js, block->block_id);
+	e->header = block_hop_header(block, &js->hop);
+	e->number = slot_number(js, block->block_id);
 	memcpy(e->in, block->in, WEIR_BITMAP_BYTES);
 	e->buffer = block->buffer;
 	e->payload = (struct pktbuf_payload){.data = e->in};
@@ -509,7 +343,8 @@ sum_of(const struct pktbuf_piece *piece, unsigned int n)
 	return sum;
 }
 
-/* Build the packet of both pieces: copied, if they are small, as one payload would be. NULL: a pool is empty. */
+/* Build the packet of both pieces: copied, if they are small, as one payload would be. NULL: a pool
+ * is empty. */
 static struct rte_mbuf *
 build_part(struct pktbuf_results *results, const struct pktbuf_shared_header shared[2],
 	const struct pktbuf_payload piece[2], const struct pktbuf_header_template *to,
@@ -553,15 +388,15 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	struct pktbuf_results results;
 	struct rte_mbuf *packet;
 
-	if (unlikely(js->generation != e->header.gen_id))
+	if (unlikely(js->hop.generation != e->header.gen_id))
 		return;
 	part_of(e, js, source, piece);
 	e->header.src_id = source;
 	for (unsigned int i = 0; i < 2; i++)
 		part[i] = (struct pktbuf_piece){piece[i].data, piece[i].bytes};
 	part[2] = (struct pktbuf_piece){end,
-		result_end(js, &e->header, e->number, same ? 0 : js->rank[source] + 1u, e->in, part,
-			end)};
+		hop_end(&js->hop, &e->header, e->number, same ? 0 : js->rank[source] + 1u, e->in,
+			part, end)};
 	all = piece[0];
 	all.bytes += piece[1].bytes + part[2].bytes;
 	if (state->sums)
@@ -595,7 +430,7 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 }
 
 struct ppe_next
-emit(struct ppe_worker *worker, struct ppe_thread *thread)
+block_emit_step(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct collective *state = ppe_state(worker, thread);
 	struct emission *e = &lmem(thread)->emission;
@@ -607,14 +442,14 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 			n++;
 		}
 	if (e->next < e->end)
-		return PPE_RUN(emit);
+		return PPE_RUN(block_emit_step);
 	if (e->buffer != NULL)
 		rmw_unhold(e->buffer, 1);
 	return (struct ppe_next){e->then};
 }
 
 struct ppe_next
-emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
+block_emit(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
 	ppe_segment then)
 {
 	struct collective *state = ppe_state(worker, thread);
@@ -626,10 +461,10 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		e->next = only < 0 ? 0 : (uint16_t)only;
 		e->end = only < 0 ? js->source_end : (uint16_t)(only + 1);
 		e->then = then;
-		return PPE_RUN(emit);
+		return PPE_RUN(block_emit_step);
 	}
 	if (only < 0) {
-		emit_to_all(worker, state, &block, 1);
+		block_emit_to_all(worker, state, &block, 1);
 	} else if (js->endpoint[only].valid) {
 		emit_to_one(worker, js, block, (unsigned int)only);
 	}

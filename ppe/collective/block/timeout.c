@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stragglers. Each timer thread searches its slices of the block table for blocks whose deadline has passed, and applies
- * the job's policy to those without a new contribution for the job's timeout. Contributions do not move a deadline:
- * when it has passed, the last contribution determines the next one (hashengine/deadline.h).
+ * Stragglers. Each timer thread searches its slices of the block table for blocks whose deadline
+ * has passed, and applies the job's policy to those without a new contribution for the job's
+ * timeout. Contributions do not move a deadline: when it has passed, the last contribution
+ * determines the next one (hashengine/deadline.h).
  *
- * The time is worker->seen, up to which all packets were received: a later one may be the missing contribution. This
- * worker may still have it in a thread, so each block is checked again at its turn.
+ * The time is worker->seen, up to which all packets were received: a later one may be the missing
+ * contribution. This worker may still have it in a thread, so each block is checked again at its
+ * turn.
  */
 #include "hashengine/deadline_fast.h"
-#include "ppe/collective/collective.h"
-#include "ppe/collective/collective_fast.h"
+#include "ppe/collective/block/block.h"
+#include "ppe/collective/block/block_fast.h"
 
 /* Records per segment: some microseconds if none is in a cache. */
 #define STEP STRAGGLERS_MAX
@@ -78,10 +80,8 @@ straggler(struct ppe_worker *worker, struct ppe_thread *thread)
 				deadline_of(js, b));
 			continue;
 		}
-		if (block_end(state, js, b,
-			    ppe_policy_sends_partial(js->policy) ? WEIR_STATUS_PARTIAL
-								 : WEIR_STATUS_ERROR))
-			return emit_block(worker, thread, b, -1, straggler);
+		if (block_end(state, js, b, partial_timeout(js)))
+			return block_emit(worker, thread, b, -1, straggler);
 	}
 	return go_on(state, found);
 }
@@ -102,7 +102,7 @@ search(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 struct ppe_next
-age(struct ppe_worker *worker, struct ppe_thread *thread)
+timeout_scan(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
 	struct stragglers *found = &lmem(thread)->stragglers;
@@ -145,22 +145,12 @@ timeout_rearm(struct collective *state, const struct job_shard *js)
 /*
  * Sources that are expelled. docs/protocol.md, "Timeouts".
  *
- * A dead source acknowledges nothing, so after two windows all sources would wait for it. Its time begins with the first
- * contribution that is held back, not with its last packet: a source that has nothing to send is not dead. No timer
- * searches for dead sources: the others' repetitions trigger the check. Each shard decides for itself. A source that is
- * expelled in one shard learns it there, which ends its operation; its contributions to other shards count.
+ * A dead source acknowledges nothing, so after two windows all sources would wait for it. Its time
+ * begins with the first contribution that is held back, not with its last packet: a source that has
+ * nothing to send is not dead. No timer searches for dead sources: the others' repetitions trigger
+ * the check. Each shard decides for itself. A source that is expelled in one shard learns it there,
+ * which ends its operation; its contributions to other shards count.
  */
-
-/* The source has no endpoint, gets no more results, and its packets are answered `expired`. */
-static void
-expel_source(struct job_shard *job, uint8_t source)
-{
-	mask_set(job->expelled, source);
-	job->target--;
-	job->count.expelled++;
-	job->endpoint[source].valid = 0;
-	job->version++;
-}
 
 static bool
 expel_silent(struct job_shard *job, const struct slot *slot, uint64_t patience, uint64_t now)
@@ -176,19 +166,20 @@ expel_silent(struct job_shard *job, const struct slot *slot, uint64_t patience, 
 			continue;
 		if (heard != 0 && ticks_since(heard, heard_now(now)) < patience >> HEARD_SHIFT)
 			continue;
-		expel_source(job, source);
+		source_expel(job, source);
 		any = true;
 	}
 	return any;
 }
 
 void
-expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64_t now)
+block_expel_silent(struct collective *state, struct job_shard *job, struct slot *slot, uint64_t now)
 {
 	const struct ppe_job *j = state->worker->jobs->by_id[job->job];
 	uint64_t patience;
 
-	/* Other policies give no partial results. Without joins an expelled source could not return. */
+	/* Other policies give no partial results. Without joins an expelled source could not
+	 * return. */
 	if (j == NULL || !ppe_policy_sends_partial(j->policy) || j->dead_after_ms == 0)
 		return;
 	patience = j->dead_after_ms * state->tsc_per_ms;
@@ -202,7 +193,7 @@ expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64
 }
 
 const struct ppe_segment_name timeout_segments[] = {
-	{age, "age"},
+	{timeout_scan, "age"},
 	{search, "search"},
 	{straggler, "straggler"},
 	{NULL, NULL},

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The block room: the life of a block, from its first contribution until its buffer is free.
+ *
+ *   admit.c         is the contribution allowed? One function with a reason
+ *   flow_cache.c    the same for a contribution that equals its source's last one
+ *   contribution.c  find the block, verify, add; contributions that are late, repeated or disagree
+ *   batch.c         all usual contributions of a turn at once
+ *   reduce.c        payloads: added as they arrive, added in order, or copied
+ *   block.c         open, finish, release, forget
+ *   partial.c       which ranks a result contains, and what a partial one looks like
+ *   result.c        packets of results, and of contributions to a parent
+ *   control.c       acknowledgements and probes
+ *   timeout.c       stragglers; sources that are silent for too long
+ *
+ * It owns the hash table of blocks and their deadlines (struct collective), and of each job the
+ * slots, the buffers, the order of contributions, the flow cache, the destinations, and the
+ * counters of blocks. It reads what membership/ owns: endpoints, generation, expelled sources,
+ * keys.
+ *
+ * Functions are for the worker that owns the block's shard, unless a comment says otherwise.
+ */
+#ifndef PPE_COLLECTIVE_BLOCK_BLOCK_H
+#define PPE_COLLECTIVE_BLOCK_BLOCK_H
+
+#include "ppe/collective/collective_priv.h"
+
+/* ---- admit.c ---- */
+
+/* The segment that follows the parsing of the header. Any worker. */
+struct ppe_next block_entry(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* The segment of admission. A contribution that is not admitted continues at block_examine, which
+ * verifies it before it answers or counts the reason. */
+struct ppe_next block_admit(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next block_examine(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* ---- flow_cache.c. Worker ---- */
+
+/* Set which bits of frames are compared. */
+void flow_cache_create(struct collective *state, const struct pktbuf_identity *identity);
+
+/* struct ppe_program's `recognize`. */
+bool flow_cache_lookup(
+	struct ppe_worker *worker, void *state, struct ppe_thread *thread, struct rte_mbuf *packet);
+
+/* Store the headers of a parsed packet. Note, in the same call of a segment, that it was
+ * admitted. */
+void flow_cache_learn(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct contribution *contribution);
+void flow_cache_admit(struct job_shard *job, const struct contribution *contribution);
+
+/* ---- contribution.c ---- */
+
+/* Segments, on the worker that runs the thread. block_find follows admission; block_verify takes
+ * the place of block_find and block_aggregate in a job with tags. */
+struct ppe_next block_find(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next block_verify(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next block_aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
+extern const struct ppe_segment_name block_segments[];
+
+/* Send the done block's result again to the packet's source. Ends the packet. */
+struct ppe_next block_answer(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
+
+/* block_open() has not opened the contribution's block, for this reason. Ends the packet. */
+struct ppe_next block_not_opened(struct ppe_worker *worker, struct ppe_thread *thread,
+	const struct job_shard *job, enum ppe_drop reason, enum weir_status status);
+
+/* An admitted contribution with a tag continues at block_verify. Only the first one that waits
+ * fetches its own payload. */
+struct ppe_next block_await_verification(
+	struct collective *state, struct job_shard *job, struct ppe_thread *thread);
+
+/* ---- batch.c: struct ppe_program's `batch` and `hopped`, and their memory ---- */
+
+unsigned int block_batch(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
+	unsigned int n, unsigned int *followers);
+bool block_batch_hopped(const void *state, const struct rte_mbuf *packet, uint32_t job);
+
+/* 0; -ENOMEM leaves what block_batch_destroy() frees. */
+int block_batch_create(struct collective *state, int socket);
+void block_batch_destroy(struct collective *state);
+
+/* ---- block.c ---- */
+
+/* Open the block of a first contribution. On success it returns PPE_DROP_COUNT, and *block is in
+ * the table, empty, with its buffer. Otherwise it returns the drop reason; *block is NULL, and
+ * *status is for the source (WEIR_STATUS_OK: nothing). */
+enum ppe_drop block_open(struct collective *state, struct job_shard *job,
+	struct contribution *contribution, uint64_t now, struct block **block,
+	enum weir_status *status);
+
+/* Open the slot's next block, which the caller knows to be due. agreement: of the header; probe: of
+ * the block's key. Returns as block_open(); *block is set on success only. */
+enum ppe_drop block_begin(struct collective *state, struct job_shard *job, struct slot *slot,
+	const struct weir_header *header, uint64_t agreement, struct hash_probe *probe,
+	uint64_t now, struct block **block);
+
+/* The block was opened last of its residue, and has no contribution: undo block_begin(). */
+void block_unopen(struct collective *state, struct job_shard *job, struct block *block);
+
+/* End a block that is complete (OK), timed out or failed, and fix its result. block_end() is for
+ * callers; block_end_special() is for jobs that are `special`. */
+void block_finish(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status);
+bool block_end_special(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status);
+
+/* The result of an open block has come from the parent: its payload is in the buffer, in_count and
+ * `in` are set. Fix what hosts get. */
+void block_done(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status);
+
+/* The distance of the block from the residue's next one. */
+int32_t block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block);
+
+/* The source has the result of this block, one of the slot's two, and of all before it. Returns
+ * whether that is news. */
+bool block_acknowledge(struct collective *state, struct job_shard *job, struct slot *slot,
+	struct block *block, uint8_t source);
+
+/* Release the block before this one, which is done, when every source is known to have its
+ * result. */
+void block_release_previous(struct collective *state, struct job_shard *job, struct block *block);
+
+/* Forget all blocks of the job in this shard. count_on: do not start the block numbers again. */
+void block_forget_all(struct collective *state, struct job_shard *job, bool count_on);
+
+/* Sources of a job without joins have changed, and ranks with them. Forget the blocks that depend
+ * on ranks, and the open ones that contain a contribution of a source that left; these open
+ * again. */
+void block_regroup(
+	struct collective *state, struct job_shard *job, const uint64_t left[MASK_WORDS]);
+
+/* ---- control.c ---- */
+
+/* An admitted acknowledgement of the results before the named block. Ends the packet. */
+struct ppe_next block_acknowledged(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+
+/* The segment of an admitted probe. It ends the packet. PROBE_STEPS: contribution.place at first.
+ * Threads are stepped oldest first, so a probe that takes as many steps as a contribution is not
+ * answered before a contribution that came earlier. */
+#define PROBE_STEPS 3
+struct ppe_next block_probed(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* A switch's contribution is held back: answer with the ranks that have the former result, so that
+ * the switch does not take this one for dead. */
+void block_answer_held_back(
+	struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *job);
+
+/* ---- partial.c ---- */
+
+/* The ranks whose contributions are in an open block; returns how many. */
+uint16_t partial_ranks(
+	const struct job_shard *job, const struct block *block, uint64_t ranks[MASK_WORDS]);
+
+/* The block ends with `status`: note the ranks in it. Returns the status that they leave: PARTIAL
+ * in place of OK if some rank is missing, ERROR in place of PARTIAL if the root is. */
+enum weir_status partial_settle(
+	const struct job_shard *job, struct block *block, enum weir_status status);
+
+/* Write zeros in place of the missing parts of a partial result that consists of parts. */
+void partial_clear(const struct job_shard *job, struct block *block);
+
+/* How the policy ends a block that is past its timeout. */
+enum weir_status partial_timeout(const struct job_shard *job);
+
+/* ---- reduce.c ---- */
+
+/* Add the payload of a packet of several mbufs; block_add_payload() calls it. */
+void block_add_pieces(const struct rte_mbuf *packet, const struct contribution *contribution,
+	const struct block *block, bool first);
+
+/* Copy a payload that is not reduced to its place, in a block that has elements. */
+void block_copy_payload(const struct job_shard *job, const struct rte_mbuf *packet,
+	const struct contribution *contribution, struct block *block);
+
+/* Clear what a rank would have copied. */
+void block_clear_part(const struct job_shard *job, const struct block *block, unsigned int rank);
+
+/* Does a payload that is not reduced, of so many bytes, fit its part and the job? size: bytes of an
+ * element. */
+bool block_part_fits(const struct job_shard *job, const struct ppe_job *table,
+	const struct weir_header *header, uint32_t bytes, uint32_t size);
+
+/* Deterministic jobs: create the order of a shard with so many residues. 0; -ENOMEM: js->order is
+ * NULL. Control thread. */
+int order_create(struct job_shard *js, const struct ppe_job *job, unsigned int residues,
+	uint16_t worker, int socket);
+
+/* NULL is fine. Counts leaked buffers. Control thread. */
+void order_destroy(struct order *order, struct ppe_program_leaks *leaks);
+
+/* Bytes of an order, and of its pool. Any thread. */
+size_t order_bytes(const struct ppe_job *job);
+size_t order_pool_bytes(const struct ppe_job *job, unsigned int residues);
+
+/* Does a result of this kind depend on the order? Integers wrap, and minimum and maximum do not
+ * round. */
+bool order_matters(const struct block *block);
+
+/* Add a contribution's payload if it is its turn, and then the copies that follow; otherwise copy
+ * it. In place of block_add_payload(), for blocks whose order matters. */
+void order_add(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
+	struct block *b);
+
+/* Before the result of a deterministic job's block is fixed: add the copies that are left, in
+ * order, or free them. */
+void order_end(const struct job_shard *js, const struct block *b, bool add);
+
+/* ---- result.c ---- */
+
+/* The header of a finished block on a hop: of its result, or of the contribution to a parent. */
+struct weir_header block_hop_header(const struct block *block, const struct hop *hop);
+
+/* The payload of a finished block on a hop, with its end: the buffer from `first` (bytes), or a few
+ * bytes in `small` that describe an error. */
+struct pktbuf_payload block_payload(const struct job_shard *js, const struct hop *hop,
+	const struct block *block, const struct weir_header *header, uint32_t first,
+	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES]);
+
+/* Send one packet to `to`. Returns false if there is no mbuf, which is counted. */
+void block_send_one(struct ppe_worker *worker, struct job_shard *job,
+	const struct weir_header *header, const struct pktbuf_payload *payload,
+	const struct pktbuf_header_template *to);
+
+/* Send a finished block's result: to source `only`, or to all when negative. Returns what the
+ * thread continues with: `then` (NULL: it ends), or first block_emit_step, if results differ by
+ * receiver. */
+struct ppe_next block_emit(struct ppe_worker *worker, struct ppe_thread *thread,
+	struct block *block, int only, ppe_segment then);
+
+/* Send the results of n finished blocks, which are the same for all receivers. */
+void block_emit_to_all(struct ppe_worker *worker, struct collective *state,
+	struct block *const *blocks, unsigned int n);
+
+/* The segment that sends results that differ by receiver, a few per step. */
+struct ppe_next block_emit_step(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* ---- timeout.c ---- */
+
+/* The timer segment that searches its slices of the block table for stragglers. */
+struct ppe_next timeout_scan(struct ppe_worker *worker, struct ppe_thread *thread);
+extern const struct ppe_segment_name timeout_segments[];
+
+/* When the next block is due: struct ppe_timer. Any thread. */
+uint64_t timeout_earliest(const void *state);
+
+/* The job has another timeout or policy: set the deadlines of its open blocks again. */
+void timeout_rearm(struct collective *state, const struct job_shard *job);
+
+/* A contribution is held back because some sources have not acknowledged the slot's previous block.
+ * Expel those that are silent for too long, and release that block. */
+void block_expel_silent(
+	struct collective *state, struct job_shard *job, struct slot *slot, uint64_t now);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Layouts of the block room: what ppe/collective/block/block.h owns. */
+#ifndef PPE_COLLECTIVE_BLOCK_BLOCK_PRIV_H
+#define PPE_COLLECTIVE_BLOCK_BLOCK_PRIV_H
+
+#include <assert.h>
+
+#include "hashengine/hash_fast.h"
+#include "pktbuf/tag.h"
+#include "ppe/program_fast.h"
+#include "rmw/rmw.h"
+
+#define MASK_WORDS (WEIR_SOURCES_MAX / 64)
+
+enum block_state {
+	BLOCK_OPEN, /* collecting contributions; 0 in struct block.agreement */
+	/* the sum is sent to the parent, and kept to repeat it; only in jobs with parents */
+	BLOCK_UP,
+	BLOCK_DONE, /* the result is sent, and kept for sources that ask again */
+};
+
+/*
+ * A block's record in the hash table. The key has generation, job and block id, so that a packet of
+ * an old generation does not find a new block. A contribution touches the first line, the
+ * contributions of a batch the second one, too; the third is for losses and timeouts.
+ */
+struct block {
+	struct hash_record hash;
+	uint64_t heard[MASK_WORDS]; /* sources that contributed, late ones too */
+	union { /* in what contributions and their block agree */
+		struct {
+			uint16_t grad_cnt;
+			uint8_t state; /* enum block_state */
+			uint8_t final; /* of all contributions */
+			uint8_t collective, op, dtype, root;
+		};
+		uint64_t agreement; /* all of it: open, if a contribution has this word */
+	};
+	uint32_t block_id;
+	uint16_t heard_count;
+	uint8_t group; /* of the batch under way */
+	uint8_t job;
+
+	struct rmw_buffer *buffer; /* line 2; NULL when the block carries nothing */
+	const struct rmw_reduction *reduction; /* of the payloads; NULL: they are not reduced */
+	uint64_t opened; /* TSC */
+	uint64_t progress; /* TSC of the last new contribution */
+	uint32_t payload_sum; /* ones-complement sum of the payload of the same */
+	uint32_t payload_bytes;
+	uint16_t in_count; /* ranks in what was sent: to the parent, or, once done, as the result */
+	uint8_t status; /* enum weir_status of the same */
+	uint8_t first_source;
+	uint8_t overdue; /* counted as waiting */
+	uint8_t copied; /* by its collective's row: payloads are copied, not reduced */
+	uint8_t per_receiver; /* by its row: receivers get different results */
+	uint8_t on_arrival; /* payloads are reduced as they arrive */
+	struct weir_mismatch mismatch;
+	/* BLOCK_UP: what hosts that repeat are told, enum weir_status; 0: nothing */
+	uint8_t parent_status;
+	uint8_t probed; /* BLOCK_UP: by a probe since the contribution was sent last */
+	uint8_t asks; /* BLOCK_UP: how often the parent was asked */
+	uint8_t backoff; /* BLOCK_UP: doublings of the time to the next question */
+	uint8_t spare[4];
+
+	/* Open: ranks that the children's contributions lack. Up: ranks whose contributions were
+	 * sent; done: those in a degraded result. */
+	uint64_t in[MASK_WORDS];
+	uint64_t received[MASK_WORDS]; /* sources that acknowledged the result other than by a
+					  contribution to the next block */
+};
+static_assert(sizeof(struct block) == 192 && offsetof(struct block, buffer) == 64 &&
+		offsetof(struct block, in) == 128,
+	"three cache lines");
+
+/* The blocks of one residue modulo the window. */
+struct slot {
+	uint64_t next; /* number of the block that may be opened next, without wrapping; its low 32
+			  bits are its id, of which the high block_shift bits do not count */
+	struct block *current; /* the newest, open or done; NULL before the first */
+	struct block *previous; /* the one before, done and not yet released, or NULL */
+	uint64_t held_since; /* TSC: since when contributions are held back until `previous` is
+				released; 0: none is */
+	/* TSC: when something about the block that the parent has not answered last went up; 0:
+	 * nothing has */
+	uint64_t asked;
+};
+
+/*
+ * A flow cache entry: the frame and headers of a source's last contribution. The next one differs
+ * in block id, final flag, checksums and IPv4's identification only. An entry is never outdated;
+ * admission, which depends on jobs, generations and endpoints, has a version. A batch reads the
+ * first two lines.
+ */
+struct flow {
+	uint64_t frame[8]; /* its first 64 bytes */
+
+	uint64_t mbuf; /* flow_mbuf() of one segment with one reference; 0: nothing seen yet */
+	uint64_t admitted; /* job_shard.version when such a packet was admitted here; 0: none */
+	uint64_t batched; /* the same, if batches take such packets; otherwise 0 */
+	uint64_t agreement[2]; /* of its block, by final flag; once admitted */
+	const uint64_t *mask; /* which bits of `frame` are compared; by header form */
+	uint32_t heard; /* heard_now() of the source's last packet, of any flow; 0: none yet */
+	uint16_t length; /* bytes */
+	uint16_t payload; /* offset in the packet */
+
+	struct pktbuf_head head; /* line 3 */
+	struct weir_header header;
+} __rte_cache_aligned;
+static_assert(sizeof(struct flow) == 192 && offsetof(struct flow, head) == 120, "three lines");
+
+/* How much blocks wait for a source; a line is touched once per block. */
+struct source_late {
+	uint64_t last; /* blocks that it completed */
+	uint64_t waited; /* TSC cycles that they waited for it */
+	uint64_t until; /* TSC: counted up to here. Blocks overlap, and time counts once */
+};
+
+/* Where a result for all sources goes: to each one, or, of a job with a group, once per port and
+ * header form. */
+struct destinations {
+	uint64_t version; /* of the job shard, when they were collected */
+	uint16_t n;
+	bool form[2]; /* some are of the base form, of the extended form */
+	struct pktbuf_shared_header shared[2]; /* of the last result, by form */
+	uint64_t agreement; /* of its block, if that was complete and has a payload; otherwise 0 */
+	const struct pktbuf_header_template *headers[WEIR_SOURCES_MAX];
+	struct pktbuf_header_template group[PPE_PORTS_MAX][2]; /* to the group, by port and form */
+};
+
+/* Results in progress that differ by receiver: each is a part of the payload with an end of its
+ * own; the state of the emit segment. */
+struct emission {
+	struct pktbuf_payload payload;
+	struct rmw_buffer *buffer; /* holds the payload, and is held until the end; or NULL */
+	uint8_t in[WEIR_BITMAP_BYTES]; /* the bitmap */
+	uint8_t job;
+	bool copied; /* its packets may not hold the buffer */
+	struct weir_header header;
+	uint64_t number; /* of the block in its generation */
+	uint16_t next, end; /* sources [next, end) are to be served */
+	ppe_segment then; /* segment after the last packet; NULL: the thread ends */
+};
+
+/* A timer thread's position in its records, and what it found in the last step. */
+#define STRAGGLERS_MAX 16
+struct stragglers {
+	struct ppe_worker *worker;
+	struct collective *state;
+	uint32_t from, end; /* records to be checked */
+	unsigned int count, next;
+	struct block *block[STRAGGLERS_MAX];
+	uint64_t key[STRAGGLERS_MAX];
+};
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Acknowledgements and probes. docs/protocol.md.
+ *
+ * An acknowledgement of block b says that the source has the results of the blocks before b, as a
+ * contribution to b does. Because the source does not have b, a repetition asks for b's result,
+ * even for a residue's first block. The sources' acknowledgements are in the record of the block
+ * before b.
+ *
+ * A probe of block b acknowledges the blocks before b, and asks whether the source's contribution
+ * to b has arrived. It takes the path of the contribution, after it. So a contribution that is not
+ * here was lost.
+ */
+#include "ppe/collective/block/block.h"
+#include "ppe/collective/block/block_fast.h"
+
+/* The done block before this one. */
+static struct block *
+before(const struct job_shard *js, const struct slot *slot, uint32_t block)
+{
+	int32_t ahead = block_ahead(js, slot, block);
+	struct block *b = ahead == 0 ? slot->current : NULL;
+
+	if (slot->current != NULL && slot->current->block_id == block)
+		b = slot->previous;
+	return b != NULL && b->state == BLOCK_DONE ? b : NULL;
+}
+
+/* The block itself, if it is done and the source is not known to have its result. */
+static struct block *
+lost_by(const struct slot *slot, uint32_t block, uint8_t source)
+{
+	struct block *b = slot->current;
+
+	if (b != NULL && b->block_id != block)
+		b = slot->previous;
+	if (b == NULL || b->block_id != block || b->state != BLOCK_DONE ||
+		slot_source_has(slot, b, source))
+		return NULL;
+	return b;
+}
+
+struct ppe_next
+block_acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct weir_header *h = &lmem(thread)->c.header;
+	struct slot *slot = slot_of(js, h->block_id);
+	struct block *b = before(js, slot, h->block_id), *lost;
+	int32_t ahead = block_ahead(js, slot, h->block_id);
+	enum ppe_drop reason = PPE_DROP_KNOWN;
+
+	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL))
+		return end_dropped(worker, thread, PPE_DROP_WINDOW);
+	lost = lost_by(slot, h->block_id, h->src_id);
+	if (js->parents != NULL)
+		js->tree->ask(state, js, h->block_id, false);
+	if (b != NULL && block_acknowledge(state, js, slot, b, h->src_id)) {
+		js->count.acknowledged++;
+		reason = PPE_DROP_ACKNOWLEDGED;
+	}
+	if (lost == NULL)
+		return end_dropped(worker, thread, reason);
+	js->count.asked_again++;
+	return block_answer(worker, thread, lost);
+}
+
+/* Tell the source which contributions the block has; none, if it is not open yet. */
+static struct ppe_next
+tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
+	const struct block *b)
+{
+	uint64_t ranks[MASK_WORDS] = {0};
+
+	if (b != NULL)
+		partial_ranks(js, b, ranks);
+	reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, ranks,
+		WEIR_BITMAP_BYTES);
+	return end_dropped(worker, thread, PPE_DROP_PROBED);
+}
+
+struct ppe_next
+block_probed(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	const struct weir_header *h = &c->header;
+	struct job_shard *js = state->job[h->job_id];
+	struct block *b, *lost;
+	struct slot *slot;
+	int32_t ahead;
+
+	if (c->place-- > 0)
+		return PPE_RUN(block_probed);
+	/* Since admission other threads have run. */
+	if (js == NULL || js->serial != c->serial)
+		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (h->gen_id != js->hop.generation || js->is_revoked)
+		return end_dropped(worker, thread, PPE_DROP_STALE);
+	slot = slot_of(js, h->block_id);
+	ahead = block_ahead(js, slot, h->block_id);
+	b = before(js, slot, h->block_id);
+	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL))
+		return end_dropped(worker, thread, PPE_DROP_WINDOW);
+	js->count.probes++;
+	if (b != NULL)
+		block_acknowledge(state, js, slot, b, h->src_id);
+	if (ahead == 0)
+		return tell_probing(worker, thread, js, NULL);
+	b = slot->current;
+	if (b != NULL && b->block_id == h->block_id && b->state != BLOCK_DONE)
+		return b->state == BLOCK_OPEN ? tell_probing(worker, thread, js, b)
+					      : js->tree->pending(worker, thread, b);
+	lost = lost_by(slot, h->block_id, h->src_id);
+	if (lost == NULL)
+		return end_dropped(worker, thread, PPE_DROP_KNOWN);
+	js->count.asked_again++;
+	return block_answer(worker, thread, lost);
+}
+
+void
+block_answer_held_back(
+	struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
+{
+	const struct weir_header *h = &lmem(thread)->c.header;
+	const struct ppe_job *j = worker->jobs->by_id[js->job];
+	const struct slot *slot = slot_of(js, h->block_id);
+	uint64_t ranks[MASK_WORDS] = {0};
+
+	if (j == NULL || slot->previous == NULL)
+		return;
+	for (unsigned int s = 0; s < js->source_end; s++)
+		for (unsigned int r = 0; r < j->ranks[s] &&
+			(mask_test(js->expelled, (uint8_t)s) ||
+				slot_source_has(slot, slot->previous, (uint8_t)s));
+			r++)
+			mask_set(ranks, (uint8_t)(s + r));
+	reply_status(worker, thread, h, WEIR_STATUS_WAITING, ranks, WEIR_BITMAP_BYTES);
+}
