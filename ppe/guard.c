@@ -44,15 +44,6 @@ static_assert(sizeof(struct news) <= PPE_HOP_BYTES, "a hop");
 #define CLAIMS_MAX 3
 #define TAGS_MAX   8
 
-static uint64_t
-mac_key(const uint8_t *mac)
-{
-	uint64_t key = 0;
-
-	memcpy(&key, mac, RTE_ETHER_ADDR_LEN);
-	return key;
-}
-
 static struct binding *
 find(const struct guard *guard, uint64_t key)
 {
@@ -187,7 +178,7 @@ remove_user(struct guard *guard, uint64_t key)
 void
 guard_unbind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint)
 {
-	remove_user(worker->guard, mac_key(endpoint->mac));
+	remove_user(worker->guard, guard_mac_key(endpoint->mac));
 	remove_user(worker->guard, IP_KEY | endpoint->ip);
 }
 
@@ -208,10 +199,10 @@ guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *former,
 	const struct pktbuf_endpoint *endpoint, uint8_t job)
 {
 	struct guard *guard = worker->guard;
-	const uint64_t mac = mac_key(endpoint->mac);
+	const uint64_t mac = guard_mac_key(endpoint->mac);
 	const struct binding *binding = find(guard, mac);
 	uint64_t ports = listed(guard, endpoint->ip), mac_ports;
-	bool is_own = former != NULL && mac_key(former->mac) == mac;
+	bool is_own = former != NULL && guard_mac_key(former->mac) == mac;
 
 	if (ports == 0)
 		ports = UINT64_C(1) << endpoint->port;
@@ -240,7 +231,7 @@ read_claims(const struct pktbuf_head *head, uint64_t claims[CLAIMS_MAX])
 	const uint8_t *p;
 	int n = 0;
 
-	claims[n++] = mac_key(head->bytes + RTE_ETHER_ADDR_LEN);
+	claims[n++] = guard_mac_key(head->bytes + RTE_ETHER_ADDR_LEN);
 	for (unsigned int tags = 0; type == RTE_ETHER_TYPE_VLAN || type == RTE_ETHER_TYPE_QINQ;
 		tags++) {
 		at += RTE_VLAN_HLEN;
@@ -255,7 +246,7 @@ read_claims(const struct pktbuf_head *head, uint64_t claims[CLAIMS_MAX])
 		claims[n++] = IP_KEY | weir_get32(p + 12);
 	} else if (type == RTE_ETHER_TYPE_ARP && have >= at + 18) {
 		claims[n++] = IP_KEY | weir_get32(p + 14);
-		claims[n++] = mac_key(p + 8);
+		claims[n++] = guard_mac_key(p + 8);
 	}
 	return n;
 }
@@ -294,8 +285,7 @@ receive_news(struct ppe_worker *worker, struct ppe_thread *thread)
 		if (news->asks > 0 && binding->heard >= news->asked)
 			tell(worker, thread->program, binding);
 	}
-	ppe_consume(worker, thread);
-	return PPE_END;
+	return ppe_consume(worker, thread);
 }
 
 #define ASK_BYTES (RTE_ETHER_MIN_LEN - RTE_ETHER_CRC_LEN)
@@ -367,7 +357,7 @@ judge(struct ppe_worker *worker, const struct ppe_thread *thread, uint64_t key, 
 
 	if (key == (IP_KEY | worker->identity->ip))
 		return PPE_DROP_SPOOFED_SWITCH;
-	if (key == mac_key(worker->identity->mac))
+	if (key == guard_mac_key(worker->identity->mac))
 		return PPE_DROP_BAD_SOURCE_MAC;
 	if (is_ip && guard->config->nb_hosts > 0 && key != IP_KEY) {
 		ports = listed(guard, (uint32_t)key);

@@ -8,6 +8,16 @@
 #include "ppe/guard.h"
 #include "ppe/worker_priv.h"
 
+/* A MAC address as a key of a hash table. */
+static inline uint64_t
+guard_mac_key(const uint8_t *mac)
+{
+	uint64_t key = 0;
+
+	memcpy(&key, mac, RTE_ETHER_ADDR_LEN);
+	return key;
+}
+
 /*
  * Returns whether the frame may carry its source addresses on its port; otherwise drops it. job: one whose bindings of
  * the packet's own IPv4 address do not count, because the packet is about to prove that its source has moved; or

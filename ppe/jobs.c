@@ -33,18 +33,6 @@ forget(void *memory, size_t bytes)
 	rte_free(memory);
 }
 
-static struct ppe_setup
-setup_of(struct ppe *ppe, unsigned int worker)
-{
-	return (struct ppe_setup){.ppe = ppe,
-		.config = &ppe->config,
-		.worker = ppe->worker[worker],
-		.worker_id = worker,
-		.workers = ppe->config.workers,
-		.nb_ports = ppe->nb_ports,
-		.socket = (int)rte_lcore_to_socket_id(ppe->lcore[worker])};
-}
-
 static void
 destroy_shards(struct ppe *ppe, struct ppe_job_shards *shards, struct ppe_program_leaks *leaks)
 {
@@ -64,7 +52,7 @@ create_shards(struct ppe *ppe, const struct ppe_job *job, struct ppe_job_shards 
 	uint32_t serial = ++ppe->serials;
 
 	for (unsigned int w = 0; rc == 0 && w < ppe->config.workers; w++) {
-		struct ppe_setup setup = setup_of(ppe, w);
+		struct ppe_setup setup = ppe_setup_of(ppe, w);
 
 		setup.serial = serial;
 		for (unsigned int p = 0; rc == 0 && p < ppe->nb_programs; p++)
@@ -120,6 +108,18 @@ copy_table(const struct ppe_jobs *jobs)
 	return table;
 }
 
+/* Free a table and its shards, except those that `kept` has, too; NULL: no table. */
+static void
+destroy_table(struct ppe *ppe, struct ppe_job_table *table, const struct ppe_job_table *kept,
+	struct ppe_program_leaks *leaks)
+{
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (table->shards[id] != NULL &&
+			(kept == NULL || table->shards[id] != kept->shards[id]))
+			destroy_shards(ppe, table->shards[id], leaks);
+	forget(table, table->bytes);
+}
+
 /* Make the table of these jobs. Jobs that stay keep their shards; others get new ones. */
 static int
 make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **out)
@@ -144,11 +144,8 @@ make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **
 		*out = table;
 		return 0;
 	}
-	for (unsigned int id = 0; table != NULL && id < WEIR_JOBS_MAX; id++)
-		if (table->shards[id] != NULL &&
-			(old == NULL || table->shards[id] != old->shards[id]))
-			destroy_shards(ppe, table->shards[id], &none);
-	forget(table, table == NULL ? 0 : table->bytes);
+	if (table != NULL)
+		destroy_table(ppe, table, old, &none);
 	return rc;
 }
 
@@ -395,17 +392,6 @@ ppe_jobs_leaving(struct ppe *ppe)
 		destroy_shards(ppe, shards, &ppe->lost);
 	}
 	return n;
-}
-
-static void
-destroy_table(struct ppe *ppe, struct ppe_job_table *table, const struct ppe_job_table *next,
-	struct ppe_program_leaks *leaks)
-{
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		if (table->shards[id] != NULL &&
-			(next == NULL || table->shards[id] != next->shards[id]))
-			destroy_shards(ppe, table->shards[id], leaks);
-	forget(table, table->bytes);
 }
 
 void

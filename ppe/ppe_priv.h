@@ -106,6 +106,9 @@ uint64_t ppe_timer_wake(const struct ppe_worker *worker);
 /* Set the first due times. */
 void ppe_timer_arm(struct ppe_worker *worker, uint64_t now);
 
+/* The arguments of create() for a worker, without jobs and serial. ppe/topology.c */
+struct ppe_setup ppe_setup_of(struct ppe *ppe, unsigned int worker);
+
 /* The jobs of a switch that has not started. 0 or -errno. ppe/jobs.c */
 int ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 /* Returns whether the workers run. ppe/jobs.c */

@@ -31,20 +31,22 @@ ppe_consume_packet(struct ppe_worker *worker, struct rte_mbuf *packet)
 		ppe_free_consumed(worker);
 }
 
-static inline void
+static inline struct ppe_next
 ppe_consume(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	ppe_consume_packet(worker, thread->packet);
 	thread->packet = NULL;
+	return PPE_END;
 }
 
 /* End of the packet: dropped and counted under `reason`. Frees it. */
-static inline void
+static inline struct ppe_next
 ppe_drop(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
 {
 	rte_pktmbuf_free(thread->packet);
 	thread->packet = NULL;
 	worker->count.drops[reason]++;
+	return PPE_END;
 }
 
 /* Drop a packet that an output queue has refused. Out of line: barrel.c. */
@@ -80,13 +82,14 @@ ppe_output(struct ppe_worker *worker, struct rte_mbuf *packet, uint16_t port, un
 }
 
 /* End of the packet: send it to the output queue of a port. */
-static inline void
+static inline struct ppe_next
 ppe_send(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t port, unsigned int priority)
 {
 	struct rte_mbuf *packet = thread->packet;
 
 	thread->packet = NULL;
 	ppe_output(worker, packet, port, priority);
+	return PPE_END;
 }
 
 /*

@@ -209,6 +209,18 @@ assign_tx(struct ppe *ppe)
 	return 0;
 }
 
+struct ppe_setup
+ppe_setup_of(struct ppe *ppe, unsigned int worker)
+{
+	return (struct ppe_setup){.ppe = ppe,
+		.config = &ppe->config,
+		.worker = ppe->worker[worker],
+		.worker_id = worker,
+		.workers = ppe->config.workers,
+		.nb_ports = ppe->nb_ports,
+		.socket = (int)rte_lcore_to_socket_id(ppe->lcore[worker])};
+}
+
 static int
 create_programs(struct ppe *ppe, const struct ppe_jobs *jobs)
 {
@@ -221,15 +233,9 @@ create_programs(struct ppe *ppe, const struct ppe_jobs *jobs)
 	}
 	for (unsigned int i = 0; i < ppe->config.workers; i++) {
 		struct ppe_worker *w = ppe->worker[i];
-		struct ppe_setup setup = {.ppe = ppe,
-			.config = &ppe->config,
-			.jobs = jobs,
-			.worker = w,
-			.worker_id = i,
-			.workers = ppe->config.workers,
-			.nb_ports = ppe->nb_ports,
-			.socket = (int)rte_lcore_to_socket_id(ppe->lcore[i])};
+		struct ppe_setup setup = ppe_setup_of(ppe, i);
 
+		setup.jobs = jobs;
 		w->nb_programs = (uint8_t)ppe->nb_programs;
 		for (unsigned int p = 0; p < ppe->nb_programs; p++) {
 			int rc;

@@ -174,7 +174,6 @@ ppe_faults_bytes(
 static int
 make_stores(struct ppe *ppe)
 {
-
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
 		struct ppe_fault_store *store;
 

@@ -405,13 +405,6 @@ choose_actions(const struct site *site, struct rte_mbuf **packet)
 }
 
 static void
-pass(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
-{
-	put(site, packet);
-	overtake(site, rest);
-}
-
-static void
 repeat(const struct site *site, unsigned int rule, const struct rte_mbuf *packet, unsigned int rest)
 {
 	struct ppe_worker *worker = site->worker;
@@ -474,7 +467,8 @@ apply_rules(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
 		for (uint64_t left = actions.holders; left != 0; left &= left - 1)
 			spare(site, (unsigned int)__builtin_ctzll(left));
 	}
-	pass(site, packet, rest);
+	put(site, packet);
+	overtake(site, rest);
 }
 
 void
@@ -523,13 +517,6 @@ give_up_waiting(struct ppe_fault_store *store, uint64_t now)
 	store->waiting = kept;
 }
 
-static void
-release_one(const struct site *site, struct rte_mbuf *packet)
-{
-	put(site, packet);
-	mark(site);
-}
-
 unsigned int
 ppe_faults_release(struct ppe_worker *worker, bool draining)
 {
@@ -547,7 +534,8 @@ ppe_faults_release(struct ppe_worker *worker, bool draining)
 		/* The backlog has room. An output queue may be full and then drops the packet. */
 		if (room(&site) == 0 && site.outq == NULL)
 			break;
-		release_one(&site, ppe_held_pop(store).packet);
+		put(&site, ppe_held_pop(store).packet);
+		mark(&site);
 		n++;
 	}
 	if (worker->fault_set == NULL && held_now(store) == 0)

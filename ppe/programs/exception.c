@@ -65,16 +65,11 @@ to_kernel(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely(thread->packet->pkt_len > most) && most > 0 &&
 		thread->head.ether_type == RTE_ETHER_TYPE_IPV4)
 		rc = send_fragments(worker, thread, most - RTE_ETHER_HDR_LEN);
-	if (unlikely(rc == 0)) {
-		ppe_consume(worker, thread);
-		return PPE_END;
-	}
-	if (unlikely(rc == -ENOMEM)) {
-		ppe_drop(worker, thread, PPE_DROP_NO_MBUF);
-		return PPE_END;
-	}
-	ppe_send(worker, thread, (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);
-	return PPE_END;
+	if (unlikely(rc == 0))
+		return ppe_consume(worker, thread);
+	if (unlikely(rc == -ENOMEM))
+		return ppe_drop(worker, thread, PPE_DROP_NO_MBUF);
+	return ppe_send(worker, thread, (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);
 }
 
 static bool
@@ -114,25 +109,16 @@ tagged_aggregation(const struct ppe_worker *worker, const struct pktbuf_head *he
 static struct ppe_next
 classify(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	if (unlikely(
-		    is_tag(thread->head.ether_type) && tagged_aggregation(worker, &thread->head))) {
-		ppe_drop(worker, thread, PPE_DROP_VLAN_TAG);
-		return PPE_END;
-	}
+	if (unlikely(is_tag(thread->head.ether_type) && tagged_aggregation(worker, &thread->head)))
+		return ppe_drop(worker, thread, PPE_DROP_VLAN_TAG);
 	if (!guard_passes(worker, thread, GUARD_NO_JOB))
 		return PPE_END;
-	if (unlikely(worker->exception_port < 0)) {
-		ppe_drop(worker, thread, PPE_DROP_NO_EXCEPTION_PORT);
-		return PPE_END;
-	}
-	if (unlikely(thread->port == worker->exception_port)) {
-		ppe_drop(worker, thread, PPE_DROP_SAME_PORT);
-		return PPE_END;
-	}
-	if (!guard_conforms(worker, thread->port, GUARD_EXCEPTION)) {
-		ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
-		return PPE_END;
-	}
+	if (unlikely(worker->exception_port < 0))
+		return ppe_drop(worker, thread, PPE_DROP_NO_EXCEPTION_PORT);
+	if (unlikely(thread->port == worker->exception_port))
+		return ppe_drop(worker, thread, PPE_DROP_SAME_PORT);
+	if (!guard_conforms(worker, thread->port, GUARD_EXCEPTION))
+		return ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
 	return ppe_in_order(worker, thread, to_kernel);
 }
 

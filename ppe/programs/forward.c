@@ -62,21 +62,11 @@ struct forward_lmem {
 	uint64_t gone[GONE_MAX]; /* timer: stations to announce */
 	struct forward *state;
 };
-static_assert(sizeof(struct forward_lmem) <= PPE_LMEM_BYTES, "LMEM");
 
 static struct forward_lmem *
 lmem(struct ppe_thread *thread)
 {
 	return ppe_lmem(struct forward_lmem, thread);
-}
-
-static uint64_t
-mac_key(const uint8_t *mac)
-{
-	uint64_t key = 0;
-
-	memcpy(&key, mac, RTE_ETHER_ADDR_LEN);
-	return key;
 }
 
 static struct station *
@@ -118,8 +108,7 @@ receive_update(struct ppe_worker *worker, struct ppe_thread *thread)
 	} else if (hash_insert(state->fdb, &probe, &record) == 0) {
 		place(worker, station_of(record), update->port, true, false);
 	}
-	ppe_consume(worker, thread);
-	return PPE_END;
+	return ppe_consume(worker, thread);
 }
 
 static void
@@ -131,8 +120,7 @@ send_update(struct ppe_worker *worker, uint8_t program, const struct fdb_update 
 static struct ppe_next
 send_known(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	ppe_send(worker, thread, lmem(thread)->to, PKTBUF_PRIO_BULK);
-	return PPE_END;
+	return ppe_send(worker, thread, lmem(thread)->to, PKTBUF_PRIO_BULK);
 }
 
 /* Send copies to all other ports, and the frame itself to the last. Floods are rare, and copies need no reference
@@ -144,10 +132,8 @@ flood(struct ppe_worker *worker, struct ppe_thread *thread)
 	uint64_t except = thread->port == worker->exception_port ? 0 : state->unforwarded;
 	int last = -1;
 
-	if (!guard_conforms(worker, thread->port, GUARD_BROADCAST)) {
-		ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
-		return PPE_END;
-	}
+	if (!guard_conforms(worker, thread->port, GUARD_BROADCAST))
+		return ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
 	for (uint16_t p = 0; p < worker->nb_ports; p++) {
 		struct rte_mbuf *copy;
 
@@ -164,11 +150,9 @@ flood(struct ppe_worker *worker, struct ppe_thread *thread)
 		}
 		last = p;
 	}
-	if (last >= 0)
-		ppe_send(worker, thread, (uint16_t)last, PKTBUF_PRIO_BULK);
-	else
-		ppe_drop(worker, thread, PPE_DROP_NO_OTHER_PORT);
-	return PPE_END;
+	if (last < 0)
+		return ppe_drop(worker, thread, PPE_DROP_NO_OTHER_PORT);
+	return ppe_send(worker, thread, (uint16_t)last, PKTBUF_PRIO_BULK);
 }
 
 static struct ppe_next
@@ -179,10 +163,8 @@ lookup(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (record == NULL)
 		return ppe_in_order(worker, thread, flood);
-	if (station_of(record)->port == thread->port) {
-		ppe_drop(worker, thread, PPE_DROP_SAME_PORT);
-		return PPE_END;
-	}
+	if (station_of(record)->port == thread->port)
+		return ppe_drop(worker, thread, PPE_DROP_SAME_PORT);
 	lmem(thread)->to = station_of(record)->port;
 	return ppe_in_order(worker, thread, send_known);
 }
@@ -227,12 +209,10 @@ static struct ppe_next
 to_kernel(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	if ((thread->head.bytes[0] & RTE_ETHER_GROUP_ADDR) == 0 || worker->exception_port < 0)
-		ppe_drop(worker, thread, PPE_DROP_NOT_FORWARDED);
-	else if (!guard_conforms(worker, thread->port, GUARD_BROADCAST))
-		ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
-	else
-		ppe_send(worker, thread, (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);
-	return PPE_END;
+		return ppe_drop(worker, thread, PPE_DROP_NOT_FORWARDED);
+	if (!guard_conforms(worker, thread->port, GUARD_BROADCAST))
+		return ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
+	return ppe_send(worker, thread, (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);
 }
 
 static struct ppe_next
@@ -242,20 +222,16 @@ addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct forward *state = ppe_state(worker, thread);
 	const uint8_t *to = thread->head.bytes, *from = to + RTE_ETHER_ADDR_LEN;
 
-	if (unlikely((from[0] & 1) != 0)) {
-		ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
-		return PPE_END;
-	}
+	if (unlikely((from[0] & 1) != 0))
+		return ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 	if (unlikely(!guard_passes(worker, thread, GUARD_NO_JOB)))
 		return PPE_END;
-	if (unlikely(memcmp(to, reserved, sizeof(reserved)) == 0 && to[5] < 0x10)) {
-		ppe_drop(worker, thread, PPE_DROP_RESERVED_MAC);
-		return PPE_END;
-	}
+	if (unlikely(memcmp(to, reserved, sizeof(reserved)) == 0 && to[5] < 0x10))
+		return ppe_drop(worker, thread, PPE_DROP_RESERVED_MAC);
 	if (unlikely((state->unforwarded >> thread->port & 1) != 0))
 		return ppe_in_order(worker, thread, to_kernel);
-	hash_begin(state->fdb, mac_key(from), &lmem(thread)->source);
-	hash_begin(state->fdb, mac_key(to), &lmem(thread)->destination);
+	hash_begin(state->fdb, guard_mac_key(from), &lmem(thread)->source);
+	hash_begin(state->fdb, guard_mac_key(to), &lmem(thread)->destination);
 	return PPE_RUN(learn);
 }
 
@@ -266,7 +242,7 @@ seen_elsewhere(const void *arg, const uint8_t *mac, uint64_t ports, uint64_t now
 	const struct station *station;
 	struct hash_probe probe;
 
-	hash_begin(state->fdb, mac_key(mac), &probe);
+	hash_begin(state->fdb, guard_mac_key(mac), &probe);
 	if (!hash_find(state->fdb, &probe))
 		return false;
 	station = (const struct station *)(const void *)hash_peek(state->fdb, &probe);
@@ -303,10 +279,9 @@ age(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 static void
-forward_memory(
-	const struct ppe_config *config, const struct ppe_jobs *jobs, struct ppe_memory *memory)
+forward_memory(const struct ppe_config *config, const struct ppe_jobs *jobs __rte_unused,
+	struct ppe_memory *memory)
 {
-	(void)jobs;
 	memory->fdb += config->workers *
 		(hash_records_bytes(config->fdb_entries, sizeof(struct station)) +
 			hash_table_bytes(config->fdb_entries));
