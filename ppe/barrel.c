@@ -15,8 +15,8 @@
 #define BARREL_CLOCK ppe_clock_read
 #endif
 
-/* The functions of a turn are compiled without and with a trace (`traced` is constant), so that they need not test
- * for it. */
+/* The functions of a turn are compiled without and with a trace (`traced` is constant), so that
+ * they need not test for it. */
 #define TWICE static __rte_always_inline
 
 static inline unsigned int
@@ -96,7 +96,7 @@ start_next(struct ppe_worker *worker, struct ppe_thread *thread)
 	return false;
 }
 
-/* The segment of a thread that ended before its turn (a drop): it waits, so that tickets return in order. */
+/* The segment of a thread that ended before its turn (a drop). Tickets return in order. */
 struct ppe_next
 ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -197,9 +197,9 @@ fill_first(struct ppe_worker *worker, unsigned int n)
 }
 
 /*
- * Let the program take packets of the backlog in batches. Threads with packets end first, because later packets of their
- * sources must not overtake them. For the same reason, threads of the packets that a batch leaves end before the next
- * batch gets their followers.
+ * Let the program take packets of the backlog in batches. Threads with packets end first, because
+ * later packets of their sources must not overtake them. For the same reason, threads of the
+ * packets that a batch leaves end before the next batch gets their followers.
  */
 static __rte_noinline void
 run_batch(struct ppe_worker *worker)
@@ -329,16 +329,18 @@ launch_timers(struct ppe_worker *worker, const bool traced)
 }
 
 /*
- * A worker that sleeps or loses its CPU for longer than a timeout must not take the sources of waiting packets for
- * stragglers. So timers use a time up to which all packets were received: the beginning of the previous turn, or of this
- * one if it found none. While more packets wait than one turn receives, no timer runs (ppe_timer_must_wait), neither
- * here nor on the workers that get these packets. (Packets that a delayed worker has not received are unknown.)
+ * A worker that sleeps or loses its CPU for longer than a timeout must not take the sources of
+ * waiting packets for stragglers. So timers use a time up to which all packets were received: the
+ * beginning of the previous turn, or of this one if it found none. While more packets wait than one
+ * turn receives, no timer runs (ppe_timer_must_wait), neither here nor on the workers that get
+ * these packets. (Packets that a delayed worker has not received are unknown.)
  */
 
-/* TSC cycles, some tenths of a ms: the least pause between two turns after which packets may wait. */
+/* TSC cycles, some tenths of a ms: packets may wait after a pause of this length between two
+ * turns. */
 #define AWAY (UINT64_C(1) << 20)
 
-/* Most turns that timers wait for a worker to catch up, so that an overloaded worker does not stop them. */
+/* Most turns that timers wait for a worker to catch up: an overloaded worker never does. */
 #define BEHIND_TURNS 256
 
 static inline void
@@ -385,8 +387,8 @@ note_time(struct ppe_worker *worker, unsigned int work)
 TWICE unsigned int
 turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 {
-	/* A timer that found no free context goes first in the next turn: a flood from other workers must not stop
-	 * the search for stragglers. */
+	/* A timer that found no free context goes first in the next turn: a flood from other
+	 * workers must not stop the search for stragglers. */
 	const bool running = state == PPE_STATE_RUNNING, first = worker->timers_first;
 	unsigned int work = 0, timers = 0;
 
@@ -454,7 +456,7 @@ ppe_worker_in_flight(const struct ppe_worker *worker)
 	return n;
 }
 
-/* Take a new job table when the threads that use the present one have ended, so that no thread sees both. */
+/* Take a new job table after all threads have ended, so that no thread sees both. */
 static __rte_noinline void
 take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 {
@@ -522,7 +524,7 @@ ppe_barrel(void *arg)
 			__atomic_store_n(&worker->resting, 0, __ATOMIC_RELAXED);
 			continue;
 		}
-		/* Release: when the control thread sees this worker rest, it sees its last hand-over. */
+		/* Release: a control thread that sees this worker rest also sees its hand-overs. */
 		__atomic_store_n(&worker->resting,
 			state == PPE_STATE_DRAINING && ppe_worker_in_flight(worker) == 0,
 			__ATOMIC_RELEASE);

@@ -152,8 +152,8 @@ prefetch_arrival(void *entry)
 		rte_prefetch0((const uint8_t *)pktbuf_priv(packet) + at);
 }
 
-/* Take an entry. false: it is a thread, and must wait: no context is free, or packets before it are in the backlog, which
- * it must not overtake. */
+/* Take an entry. false: a thread that must wait, because no context is free or it would overtake
+ * packets of the backlog. */
 static inline bool
 take(struct ppe_worker *worker, void *entry, bool *raw)
 {
@@ -284,7 +284,6 @@ crossbar_payload_released(void *address __rte_unused, void *opaque)
 {
 	struct ppe_worker *self = RTE_PER_LCORE(ppe_worker_self);
 	struct rmw_buffer *buffer = opaque;
-
 	struct ppe_worker *owner = buffer->user;
 
 	/* The ring cannot be full: it has room for every attach mbuf. */

@@ -2,23 +2,23 @@
 /*
  * The crossbar: how workers reach state of other workers.
  *
- * One single-producer single-consumer ring per ordered pair of workers carries mbufs: a thread in its packet's private
- * area, to be resumed at a segment; a received packet, which joins the other worker's backlog; or a finished packet for
- * a port whose queue the other worker owns. Entries are staged per destination and enqueued once per loop turn or burst.
+ * One single-producer single-consumer ring per ordered pair of workers carries mbufs: a thread in
+ * its packet's private area, to be resumed at a segment; a received packet, which joins the other
+ * worker's backlog; or a finished packet for a port whose queue the other worker owns. Entries are
+ * staged per destination and enqueued once per loop turn or burst.
  *
- * A hop can't deadlock, because the sender never waits. A thread's state moves from its context to its
- * packet's private area. When the ring is full, the packet is dropped under crossbar_full, which hosts
- * repair like any loss. The few threads that must arrive (those that announce a generation, its end or a
- * source's new endpoint to all shards, at most one per job) stay staged until there is room; the stage has
- * room for all of them (PPE_STAGE >= 256 jobs + a burst of 256).
+ * A hop can't deadlock, because the sender never waits. A thread's state moves from its context to
+ * its packet's private area. When the ring is full, the packet is dropped under crossbar_full,
+ * which hosts repair like any loss. The few threads that must arrive (those that announce a
+ * generation, its end or a source's new endpoint to all shards, at most one per job) stay staged
+ * until there is room; the stage has room for all of them (PPE_STAGE >= 256 jobs + a burst of 256).
  *
- * A second ring per ordered pair returns payload buffers: when a worker's driver has sent a packet whose
- * payload is another worker's aggregation buffer, the hold returns to that worker. The ring is as deep as
- * the number of attach mbufs, so it can't be full. A thread that is not a worker (a capture, a port made
- * of rings) returns payloads through the owner's `foreign` ring, which takes many producers.
+ * A second ring per ordered pair returns payload buffers: when a worker's driver has sent a packet
+ * whose payload is another worker's aggregation buffer, the hold returns to that worker. The ring
+ * is as deep as the number of attach mbufs, so it can't be full. A thread that is not a worker (a
+ * capture, a port made of rings) uses the owner's `foreign` ring, which takes many producers.
  *
- * Cost of a thread's hop: 3 lines written and read (private area), a share of a ring line; of a received packet's: the
- * share.
+ * Cost: a share of a ring line; for a thread also 3 lines written and read (private area).
  */
 #ifndef PPE_CROSSBAR_H
 #define PPE_CROSSBAR_H
@@ -44,14 +44,14 @@ unsigned int crossbar_destroy(struct ppe *ppe);
 /* Bytes that crossbar_create allocates. */
 uint64_t crossbar_bytes(unsigned int workers, uint32_t depth, uint32_t returns);
 
-/* Receive from other workers: start threads, append received packets to the backlog, queue outputs, take back holds. Own
- * worker only. Returns the number of entries. */
+/* Receive from other workers: start threads, append received packets to the backlog, queue outputs,
+ * take back holds. Own worker only. Returns the number of entries. */
 unsigned int crossbar_receive(struct ppe_worker *worker);
 
 /*
- * Start a thread of the program at `segment` on every other worker, with `bytes` of `message`, at most PPE_HOP_BYTES, at the
- * start of its LMEM. The message is lost for workers whose ring is full, or if there is no mbuf. Own worker only. Cost: an
- * mbuf and a hop for each worker.
+ * Start a thread of the program at `segment` on every other worker, with `bytes` of `message`, at
+ * most PPE_HOP_BYTES, at the start of its LMEM. The message is lost for workers whose ring is full,
+ * or if there is no mbuf. Own worker only. Cost: an mbuf and a hop for each worker.
  */
 void crossbar_tell_others(struct ppe_worker *worker, uint8_t program, ppe_segment segment,
 	const void *message, size_t bytes);

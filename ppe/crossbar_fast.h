@@ -9,8 +9,8 @@
 #include "ppe/crossbar.h"
 #include "ppe/worker_priv.h"
 
-/* The content of a hopping mbuf's private area. A finished packet uses only the first 16 bytes, which
- * also fit a header mbuf's private area. */
+/* The content of a hopping mbuf's private area. A finished packet uses only the first 16 bytes,
+ * which also fit a header mbuf's private area. */
 struct crossbar_hop {
 	ppe_segment segment; /* NULL: a finished packet for `port` */
 	uint16_t port;
@@ -24,8 +24,8 @@ struct crossbar_hop {
 static_assert(sizeof(struct crossbar_hop) <= PKTBUF_PRIV_BYTES, "a hop fits the private area");
 static_assert(offsetof(struct crossbar_hop, head) <= 16, "an output fits a header mbuf's area");
 
-/* An entry is an mbuf with a hop in its private area, or, marked in the lowest bit of its address, one as it was
- * received, of which the other worker reads nothing but the packet. */
+/* An entry is an mbuf with a hop in its private area; or, with the lowest bit of its address set, a
+ * received packet, without a hop. */
 static inline bool
 crossbar_is_raw(const void *entry)
 {

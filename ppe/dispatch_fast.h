@@ -2,10 +2,10 @@
 /*
  * Dispatch and reorder: choose a packet's program and thread, and keep the order of its flow.
  *
- * A flow is a pair of MAC addresses (coarser than a connection, so connections are never reordered). A
- * packet of an ordered program draws a ticket at its flow's slot on arrival, and may leave when all
- * earlier tickets have been returned. Flows in one slot wait for each other. The oldest ticket's thread
- * never waits, so there is always progress.
+ * A flow is a pair of MAC addresses (coarser than a connection, so connections are never
+ * reordered). A packet of an ordered program draws a ticket at its flow's slot on arrival, and may
+ * leave when all earlier tickets have been returned. Flows in one slot wait for each other. The
+ * oldest ticket's thread never waits, so there is always progress.
  */
 #ifndef PPE_DISPATCH_FAST_H
 #define PPE_DISPATCH_FAST_H
@@ -58,8 +58,8 @@ dispatch_ticket(struct ppe_worker *worker, struct ppe_thread *thread)
 	thread->ordered = 1;
 }
 
-/* Returns whether the thread's ticket is the next of its flow. Tickets are returned in order, because a
- * thread ends only after its turn, or waits for it. */
+/* Returns whether the thread's ticket is the next of its flow. Tickets are returned in order,
+ * because a thread ends only after its turn, or waits for it. */
 static inline bool
 dispatch_my_turn(const struct ppe_worker *worker, const struct ppe_thread *thread)
 {
@@ -103,8 +103,8 @@ dispatch_match(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_
 }
 
 /*
- * Put a packet into a free context. False: no program takes the packet; it is dropped and the context is
- * still free. packet->port is the switch port.
+ * Put a packet into a free context. False: no program takes the packet; it is dropped and the
+ * context is still free. packet->port is the switch port.
  */
 static inline bool
 dispatch_start(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_mbuf *packet)

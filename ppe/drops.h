@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reasons for dropping a packet. One list makes the enum, the JSON keys and the texts; a test compares
- * docs/counters.md with it.
+ * The reasons for dropping a packet. One list makes the enum, the JSON keys and the texts; a test
+ * compares docs/counters.md with it.
  */
 #ifndef PPE_DROPS_H
 #define PPE_DROPS_H

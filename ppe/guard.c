@@ -17,7 +17,7 @@ struct binding {
 	uint64_t heard; /* TSC: when a frame with it was last seen, other than a contribution */
 	uint64_t asked; /* TSC: when its host was last asked; 0: never */
 	uint32_t users; /* sources */
-	uint32_t ip; /* theirs, of a MAC address; host order */
+	uint32_t ip; /* of the users; host order */
 	int16_t job; /* of all users, or SEVERAL_JOBS */
 	uint8_t asks; /* without an answer; more than GUARD_ASKS: the binding does not hold */
 	uint8_t spare[13];
@@ -206,7 +206,7 @@ guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *former,
 
 	if (ports == 0)
 		ports = UINT64_C(1) << endpoint->port;
-	/* What is bound stays so: a host that moves keeps its address, and hosts that share one go on. */
+	/* A binding stays: a host that moves keeps its address, and hosts that share one go on. */
 	mac_ports = binding != NULL && (is_own || binding->ports == ANY_PORT)
 		? (binding->ports == ANY_PORT ? ANY_PORT : ports)
 		: seen_elsewhere(worker, endpoint->mac, ports) ? ANY_PORT
@@ -253,7 +253,8 @@ read_claims(const struct pktbuf_head *head, uint64_t claims[CLAIMS_MAX])
 
 static struct ppe_next receive_news(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/* Another worker may receive the answer, or the next frame from elsewhere. A lost message costs one more question. */
+/* Tell the other workers: one may receive the answer, or the next frame from elsewhere. A lost
+ * message costs one more question. */
 static void
 tell(struct ppe_worker *worker, uint8_t program, const struct binding *binding)
 {
@@ -290,7 +291,7 @@ receive_news(struct ppe_worker *worker, struct ppe_thread *thread)
 
 #define ASK_BYTES (RTE_ETHER_MIN_LEN - RTE_ETHER_CRC_LEN)
 
-/* Ask for the MAC address of the binding's host at its ports. Any frame with the bound address is an answer. */
+/* Ask for the host's MAC address at the ports. Any frame with the bound address is an answer. */
 static void
 ask(struct ppe_worker *worker, const struct binding *binding)
 {
@@ -389,7 +390,7 @@ guard_examine(struct ppe_worker *worker, struct ppe_thread *thread, int job)
 		ppe_drop(worker, thread, PPE_DROP_VLAN_TAG);
 		return false;
 	}
-	/* All, also after the first bad one: the switch asks for all at once. */
+	/* Judge all, even after a bad one, so that the switch asks for all hosts at once. */
 	for (int i = 0; i < n; i++) {
 		enum ppe_drop found = judge(worker, thread, claims[i], job);
 
@@ -405,7 +406,7 @@ guard_examine(struct ppe_worker *worker, struct ppe_thread *thread, int job)
 	return false;
 }
 
-/* -- what the control thread reads */
+/* Control thread. */
 
 bool
 ppe_guard_is_full(const struct ppe *ppe)

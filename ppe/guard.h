@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The guard of the ports: which source addresses a frame may carry, and how many frames of a kind a port may send.
+ * The guard of the ports: which source addresses a frame may carry, and how many frames of a kind a
+ * port may send.
  *
- * An address is a frame's Ethernet source, its IPv4 source, or the sender of its ARP packet, also behind VLAN and
- * priority tags, which hosts accept. The rules, in this order:
+ * An address is a frame's Ethernet source, its IPv4 source, or the sender of its ARP packet, also
+ * behind VLAN and priority tags, which hosts accept. The rules, in this order:
  *
  *  1. The switch's own addresses come from the exception port only.
- *  2. An IPv4 address that ports list (ppe_config.host) comes from these ports only, and a port with a list carries no
- *     other IPv4 address. 0.0.0.0 is no address.
- *  3. Of the others, the MAC and IPv4 address of a source that has joined are bound to its port until the next
- *     generation begins without them or the source leaves. The MAC address of a source with a listed IPv4 address is
- *     bound to the ports of that list. A MAC address that another port has carried in the last tables.fdb_timeout_s is
- *     also another host's: it may come from any port, so a member that takes it keeps no host's frames out.
+ *  2. An IPv4 address that ports list (ppe_config.host) comes from these ports only, and a port
+ *     with a list carries no other IPv4 address. 0.0.0.0 is no address.
+ *  3. Of the others, the MAC and IPv4 address of a source that has joined are bound to its port
+ *     until the next generation begins without them or the source leaves. The MAC address of a
+ *     source with a listed IPv4 address is bound to the ports of that list. A MAC address that
+ *     another port has carried in the last tables.fdb_timeout_s also belongs to another host: it
+ *     may come from any port, so that a member that takes it does not block the other host.
  *
- * A host may move to another port (a virtual machine migrates, a bond fails over, a cable is moved), where it needs ARP
- * before it can join. In one job, the process that has joined moves its addresses with its join. Any other frame from
- * elsewhere makes the switch ask for the host by ARP, at the ports of the binding, once a second. After GUARD_ASKS
- * questions in a row without an answer, and without a contribution for as many seconds, the binding does not hold until
- * its address is seen at its ports again, and the next join with it moves it. A host that is still
- * there answers, and no other port can prevent that; silence alone proves nothing. The workers tell each other of questions
- * and answers.
+ * A host may move to another port (a virtual machine migrates, a bond fails over, a cable is
+ * moved), where it needs ARP before it can join. In one job, the process that has joined moves its
+ * addresses with its join. Any other frame from elsewhere makes the switch ask for the host by ARP,
+ * at the ports of the binding, once a second. After GUARD_ASKS questions in a row without an
+ * answer, and without a contribution for as many seconds, the binding does not hold until its
+ * address is seen at its ports again, and the next join with it moves it. A host that is still
+ * there answers, and no other port can prevent that; silence alone proves nothing. The workers tell
+ * each other of questions and answers.
  *
- * Contributions from their source's endpoint need no check: admission compares port, MAC and IPv4 address.
+ * Contributions need no check: admission compares port, MAC and IPv4 address with the source's.
  *
- * Each worker has a guard of its own with the bindings of all jobs, because each has all endpoints. A key of its table is
- * a MAC address, or an IPv4 address with the highest bit set. A host may be in several jobs and be several sources, so
- * a binding counts its users.
+ * Each worker has a guard of its own with the bindings of all jobs, because each has all endpoints.
+ * A key of its table is a MAC address, or an IPv4 address with the highest bit set. A host may be
+ * in several jobs and be several sources, so a binding counts its users.
  */
 #ifndef PPE_GUARD_H
 #define PPE_GUARD_H
@@ -66,7 +69,7 @@ struct guard {
 	struct rmw_policer policer[][GUARD_POLICERS]; /* by port; all zero: no limit */
 };
 
-/* NULL: no memory. Control thread, as destroy, for which NULL is fine. */
+/* Control thread. create: NULL if there is no memory. destroy: NULL is fine. */
 struct guard *guard_create(const struct ppe_config *config, unsigned int nb_ports, int socket);
 void guard_destroy(struct guard *guard);
 
@@ -74,15 +77,15 @@ void guard_destroy(struct guard *guard);
 size_t guard_bytes(unsigned int nb_ports);
 
 /*
- * Bind the addresses of a source that has joined, or release them. former: what the source has bound so far, which is
- * released; NULL: nothing. bind returns false if there is no room, and then nothing is bound; unbind only what was bound,
- * with the same endpoint. The worker.
+ * Bind the addresses of a source that has joined, or release them. former: the endpoint that it has
+ * bound so far, which is released; NULL: none. bind returns false if there is no room; then nothing
+ * is bound. Unbind only what was bound, with the same endpoint. Worker.
  */
 bool guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *former,
 	const struct pktbuf_endpoint *endpoint, uint8_t job);
 void guard_unbind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint);
 
-/* All rules of a frame that guard_passes() does not pass at once. false: it has been dropped and counted. */
+/* Apply all rules to a frame that guard_passes() did not pass. false: dropped and counted. */
 bool guard_examine(struct ppe_worker *worker, struct ppe_thread *thread, int job);
 
 #endif

@@ -19,9 +19,10 @@ guard_mac_key(const uint8_t *mac)
 }
 
 /*
- * Returns whether the frame may carry its source addresses on its port; otherwise drops it. job: one whose bindings of
- * the packet's own IPv4 address do not count, because the packet is about to prove that its source has moved; or
- * GUARD_NO_JOB. Cost: a few instructions; with bindings or lists, a lookup of each address.
+ * Returns whether the frame may carry its source addresses on its port; otherwise drops it. job:
+ * its bindings of the packet's own IPv4 address do not count, because the packet may prove that its
+ * source has moved; or GUARD_NO_JOB. Cost: few instructions; with bindings or lists, a lookup per
+ * address.
  */
 static inline bool
 guard_passes(struct ppe_worker *worker, struct ppe_thread *thread, int job)
@@ -36,7 +37,7 @@ guard_passes(struct ppe_worker *worker, struct ppe_thread *thread, int job)
 	return guard_examine(worker, thread, job);
 }
 
-/* Returns whether one more frame of the port conforms; otherwise counts it. The exception port has no limits. */
+/* Returns whether a frame conforms; otherwise counts it. The exception port has no limits. */
 static inline bool
 guard_conforms(struct ppe_worker *worker, uint16_t port, enum guard_policer which)
 {

@@ -12,11 +12,12 @@
 #define YIELDS 32
 
 /*
- * A yield that takes longer than a millisecond: other programs compute on this CPU. There a yield is expensive, because
- * Linux (EEVDF) charges the whole slice to a task that yields, whatever the task has used. A worker that goes on
- * yielding hardly runs. A worker that sleeps is charged what it uses, and runs soon after it wakes. So the worker does
- * not yield for as long again as that yield took. Each further long yield doubles the pause, up to 2^BACKOFF_MOST times;
- * a short one ends the series.
+ * A yield that takes longer than a millisecond: other programs compute on this CPU. There a yield
+ * is expensive, because Linux (EEVDF) charges the whole slice to a task that yields, whatever the
+ * task has used. A worker that goes on yielding hardly runs. A worker that sleeps is charged what
+ * it uses, and runs soon after it wakes. So the worker does not yield for as long again as that
+ * yield took. Each further long yield doubles the pause, up to 2^BACKOFF_MOST times; a short one
+ * ends the series.
  */
 #define LONG_YIELD_S 1e-3
 #define BACKOFF_MOST 7

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs that come and go while the switch runs. docs/architecture.md, "Jobs come and go", says who owns a job's shards.
+ * Jobs that come and go while the switch runs. docs/architecture.md, "Jobs come and go", says who
+ * owns a job's shards.
  */
 #include "ppe/jobs.h"
 
@@ -21,7 +22,7 @@
 #define POLL_US 50
 #define WAIT_US 500000
 
-/* If other packets of a source arrive this long after its request to join, two processes have the same rank. */
+/* If a source sends other packets so long after its request to join, two processes use its id. */
 #define CONTESTED_US UINT64_C(1000000)
 
 /* Free memory that may hold keys. */
@@ -69,7 +70,7 @@ create_shards(struct ppe *ppe, const struct ppe_job *job, struct ppe_job_shards 
 	return rc;
 }
 
-/* Is b the running job a, perhaps with other attributes? Its shards have b's shape, and room for its sources. */
+/* Is b the running job a with other attributes, if any? a's shards fit b's shape and sources. */
 static bool
 same_job(const struct ppe_job *a, const struct ppe_job *b)
 {
@@ -212,8 +213,8 @@ wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, void *), void
 	return true;
 }
 
-/* Has every worker taken the present table? If not, *first is the first that has not. (An RCU quiescent state is not
- * enough: threads outlive a turn.) */
+/* Has every worker taken the present table? If not, *first is the first that has not. (An RCU
+ * quiescent state is not enough: threads outlive a turn.) */
 static bool
 taken(const struct ppe *ppe, void *first)
 {
@@ -226,8 +227,8 @@ taken(const struct ppe *ppe, void *first)
 	return true;
 }
 
-/* The workers no longer use the shards, so their generations are final. After an incomplete announcement some are
- * one ahead. */
+/* The workers no longer use the shards, so their generations are final. After an incomplete
+ * announcement some are one ahead. */
 static void
 note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 {
@@ -246,7 +247,7 @@ note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 		}
 }
 
-/* May a worker still have the job? All have had a table with it, and the next lacks it. */
+/* Is the job in the former table only? A worker may still use it. */
 static bool
 is_given_up(const struct ppe_job_table *table, uint8_t id, uint32_t instance)
 {
@@ -351,8 +352,8 @@ turned(const struct ppe *ppe, void *token)
 		rte_rcu_qsbr_check(ppe->qsbr, *(const uint64_t *)token, false) == 1;
 }
 
-/* The worker that returned the last buffer may still be in that call: wait for one turn, for all such jobs
- * together. */
+/* The worker that returned the last buffer may still be in that call: wait for one turn, for all
+ * such jobs together. */
 static void
 note_returned(struct ppe *ppe)
 {
@@ -480,7 +481,7 @@ ppe_source_heard(const struct ppe_worker *worker, uint32_t address, uint32_t sec
 
 		if (job == NULL || shards == NULL)
 			continue;
-		/* Where a parent is, the configuration says. */
+		/* A parent's address is configured, so it counts as heard. */
 		for (unsigned int p = 0; p < job->nb_parents; p++)
 			if (job->parent[p].address == address)
 				return true;

@@ -2,10 +2,10 @@
 /*
  * The job table: jobs, as the control plane describes them to the engines.
  *
- * A table is immutable once published (ppe_publish_jobs in ppe/ppe.h): the control thread builds a new
- * table, swaps the pointer and frees the old one when every worker has taken the new one. A worker takes
- * a table between threads, so no thread sees two. Microcode reads it as worker->jobs. It keeps no pointer
- * into it from one segment to the next, but the job id.
+ * A table is immutable once published (ppe_publish_jobs in ppe/ppe.h): the control thread builds a
+ * new table, swaps the pointer and frees the old one when every worker has taken the new one. A
+ * worker takes a table between threads, so no thread sees two. Microcode reads it as worker->jobs.
+ * It keeps no pointer into it from one segment to the next, but the job id.
  */
 #ifndef PPE_JOBS_H
 #define PPE_JOBS_H
@@ -19,8 +19,9 @@
 #define PPE_WINDOW_MAX   4096 /* blocks; a window is a power of two in [1, PPE_WINDOW_MAX] */
 
 /*
- * What happens to a block that saw no new contribution for the job's timeout: name, word, and whether a result
- * without the missing contributions is sent. Except for WAIT the block ends; without such a result it fails.
+ * What happens to a block that saw no new contribution for the job's timeout: name, word, and
+ * whether a result without the missing contributions is sent. Except for WAIT the block ends;
+ * without such a result it fails.
  */
 #define PPE_POLICY_LIST(X)                                                                         \
 	X(WAIT, "wait", false)                                                                     \
@@ -43,7 +44,7 @@ ppe_policy_sends_partial(enum ppe_policy policy)
 			;
 }
 
-/* What else than checksums shows that a packet of a job is damaged: name, word. */
+/* What shows a damaged packet of a job, besides checksums: name, word. */
 #define PPE_INTEGRITY_LIST(X)                                                                      \
 	X(NONE, "none")                                                                            \
 	X(CRC32C, "crc32c")
@@ -56,8 +57,8 @@ enum ppe_integrity {
 
 /* The buffers of AlltoAll's blocks. */
 enum ppe_alltoall {
-	PPE_ALLTOALL_SHORT, /* those of the other blocks: all rows of a block share `elements` */
-	PPE_ALLTOALL_FULL, /* others, in which each row has `elements`. Not in a tree */
+	PPE_ALLTOALL_SHORT, /* those of other blocks: all rows of a block share `elements` */
+	PPE_ALLTOALL_FULL, /* their own: each row has `elements`; not in a tree */
 };
 
 #define PPE_PARENTS_MAX 8
@@ -87,34 +88,31 @@ struct ppe_job {
 	uint16_t nb_sources; /* [1, 256] */
 	uint16_t fixed_generation; /* 0: sources join; else the generation, and no join is needed */
 	uint16_t first_generation; /* before the first join is done; 0: the switch's */
-	bool revoke; /* a join of a source of the running generation ends it at once; otherwise it runs
-			until all have joined */
+	/* A source's join ends the running generation at once; false: when all have joined. */
+	bool revoke;
 	bool deterministic; /* floating-point contributions are added in the order of source ids */
 	uint8_t alltoall; /* enum ppe_alltoall */
 	bool proved; /* joins need a proof; not with a fixed generation */
-	bool authenticated; /* every packet has a tag; implies `proved`. With a fixed generation only to measure: tags
-			       repeat when the switch is started again */
-	uint8_t key
-		[WEIR_KEY_BYTES]; /* from which all others are derived; when proved or authenticated */
+	/* Every packet has a tag; implies `proved`. A fixed generation is only for measurements:
+	 * its tags repeat when the switch is restarted. */
+	bool authenticated;
+	uint8_t key[WEIR_KEY_BYTES]; /* all others derive from it; if proved or authenticated */
 	uint32_t instance; /* distinguishes successive jobs with the same id */
 	uint32_t timeout_ms; /* [1, 60000] */
-	uint32_t
-		dead_after_ms; /* policy partial: a silent source that delays the others for this long
-				   is expelled, [0, 3600000]; 0: never */
+	/* [0, 3600000] policy partial: expel a silent source that delays others so long; 0: no */
+	uint32_t dead_after_ms;
 	uint32_t rate_mbit; /* Mbit/s of its contributions' frames, [1, 10^6]; 0: any */
 	uint32_t group; /* host order; results by multicast to it; 0: unicast */
 	uint64_t members[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in the job */
-	uint32_t address[WEIR_SOURCES_MAX]; /* host order, of the sources that are in it */
-	uint64_t epoch
-		[WEIR_SOURCES_MAX]; /* of the sources that are in it: another for each membership,
-					     or 0 for sources that keep their key */
+	uint32_t address[WEIR_SOURCES_MAX]; /* of members, host order */
+	uint64_t epoch[WEIR_SOURCES_MAX]; /* of members: new per membership; 0: keeps its key */
 	/*
-	 * Trees, docs/tree.md. Ids of sources are ranks of the tree: a host's own, a switch's first one. The sources
-	 * of a job of a tree cover the ranks [first_rank, first_rank + ppe_job_ranks()).
+	 * Trees, docs/tree.md. Ids of sources are ranks of the tree: a host's own, a switch's
+	 * first. The sources of a job cover the ranks [first_rank, first_rank + ppe_job_ranks()).
 	 */
 	bool children; /* the sources are switches */
-	bool narrow; /* narrow types travel upward as they are, not as 4 bytes; equal in all jobs of a tree */
-	uint8_t integrity; /* enum ppe_integrity; of an authenticated job NONE. Equal in all jobs of a tree */
+	bool narrow; /* narrow types travel upward unwidened; equal in all jobs of a tree */
+	uint8_t integrity; /* enum ppe_integrity; NONE if authenticated; equal in a whole tree */
 	uint8_t nb_parents; /* [0, PPE_PARENTS_MAX] */
 	uint16_t first_rank; /* 0 without parents */
 	uint16_t tree_ranks; /* in the whole tree, [1, 256]; 0 without parents */
@@ -135,8 +133,8 @@ ppe_job_has(const struct ppe_job *job, uint8_t source)
 }
 
 /*
- * One more than the highest source id that the job has room for, [1, 256]. Members that join while it runs
- * get ids below it; a higher id needs a new job.
+ * One more than the highest source id that the job has room for, [1, 256]. Members that join while
+ * it runs get ids below it; a higher id needs a new job.
  */
 static inline uint16_t
 ppe_job_source_end(const struct ppe_job *job)
@@ -179,9 +177,9 @@ ppe_job_block(const struct ppe_job *job, uint32_t id)
 }
 
 /*
- * The shard of a residue modulo the window of the job `id`. Block b and block b + window, which releases it, so meet on
- * one lcore. Neighboring residues go round all shards.
- * shards: [1, 16]. Returns [0, shards). Cost: a mask, or one 32-bit division.
+ * The shard of a residue modulo the window of the job `id`. So block b and block b + window, which
+ * releases it, meet on one lcore. Neighboring residues go round all shards. shards: [1, 16].
+ * Returns [0, shards). Cost: a mask, or one 32-bit division.
  */
 static inline unsigned int
 ppe_residue_shard(uint8_t id, uint32_t residue, unsigned int shards)
@@ -207,7 +205,7 @@ ppe_job_residues(const struct ppe_job *job, unsigned int shard, unsigned int sha
 	return first >= job->window ? 0 : (job->window - first + shards - 1) / shards;
 }
 
-/* Bytes of the job's largest payload: `elements` of 4 bytes, or half as many of 8, but at least one. */
+/* Bytes of the job's largest payload: `elements` of 4 bytes, or half as many of 8; at least one. */
 static inline uint32_t
 ppe_job_payload_bytes(const struct ppe_job *job)
 {
@@ -232,8 +230,9 @@ ppe_job_row_bytes(const struct ppe_job *job)
 }
 
 /*
- * Contributions of an open block that may have to wait for their turn: all but one in a deterministic job.
- * The job reserves ppe_job_payload_bytes for each of them, for each block of its window.
+ * Contributions of an open block that may have to wait for their turn: all but one in a
+ * deterministic job. The job reserves ppe_job_payload_bytes for each, and for each block of its
+ * window.
  */
 static inline unsigned int
 ppe_job_kept(const struct ppe_job *job)
@@ -250,12 +249,13 @@ ppe_job_end_bytes(const struct ppe_job *job)
 	return job->integrity == PPE_INTEGRITY_CRC32C ? WEIR_CRC_BYTES : 0;
 }
 
-/* Buffers per residue of the window: two for its blocks, and one that queues and devices may keep after its block is
- * over. docs/architecture.md, "Memory". */
+/* Buffers per residue of the window: two for its blocks, and one that queues and devices may keep
+ * after its block is over. docs/architecture.md, "Memory". */
 #define PPE_JOB_BUFFERS 3u
 
-/* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag or CRC. A job with full AlltoAll blocks
- * has as many more of ppe_job_row_bytes(): what ends its results differs by receiver, and is not in the buffer. */
+/* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag or CRC. A job
+ * with full AlltoAll blocks has as many more of ppe_job_row_bytes(), without the end, which differs
+ * by receiver. */
 static inline uint32_t
 ppe_job_buffer_bytes(const struct ppe_job *job)
 {

@@ -11,10 +11,10 @@
  *   port -> dispatch (program, order ticket) -> thread -> [crossbar -> thread on the owner]
  *        -> consumed | dropped under a reason | output queue of a port -> port
  *
- * No mutable state on the packet path has two owners, so there is no lock and no atomic read-modify-write.
- * Lcores meet only in single-producer single-consumer rings.
+ * No mutable state on the packet path has two owners, so there is no lock and no atomic
+ * read-modify-write. Lcores meet only in single-producer single-consumer rings.
  *
- * Thread safety: every function in this header is for the one control thread, unless it says otherwise.
+ * Thread safety: all functions here are for the one control thread, unless they say otherwise.
  */
 #ifndef PPE_PPE_H
 #define PPE_PPE_H
@@ -39,7 +39,7 @@ enum ppe_idle {
 	PPE_IDLE_SLEEP, /* sleep idle_sleep_us after some empty turns: small machines, demos */
 };
 
-/* What each port may send to each worker: name, key, default, and what is counted; frames per second, 0: no limit. */
+/* Limits of a port at each worker, in frames/s, 0: none. Name, key, default, what is counted. */
 #define PPE_POLICERS(X)                                                                            \
 	X(BROADCAST, broadcast, "20000",                                                           \
 		"Frames that are flooded: broadcast, multicast, unknown unicast.")                 \
@@ -70,8 +70,7 @@ struct ppe_program;
 
 /* Filled and validated by ctrl; ppe_create checks the numbers again and returns -EINVAL. */
 struct ppe_config {
-	/* NULL-terminated, in order of precedence: the first that matches a packet gets it. Not copied, never NULL.
-	 * ppe/programs/programs.h has the built-in ones. */
+	/* In order of precedence, ended by NULL; not copied, not NULL. ppe/programs/programs.h */
 	const struct ppe_program *const *programs;
 	uint16_t workers; /* [1, 16] worker lcores: the first `workers` EAL worker lcores */
 	uint16_t threads; /* [1, 64] contexts per worker */
@@ -86,26 +85,21 @@ struct ppe_config {
 	struct ppe_policers policers;
 	unsigned int nb_hosts; /* [0, PPE_HOSTS_MAX] */
 	struct ppe_host host[PPE_HOSTS_MAX]; /* ppe/guard.h has the rule */
-	uint64_t
-		unforwarded; /* bit p: port p takes no part in forwarding (ppe/programs/forward.c) */
-	uint32_t
-		joins_s; /* [0, 3600] how long a join is kept without repetition; 0: as in docs/protocol.md */
+	uint64_t unforwarded; /* bit p: port p takes no part in forwarding */
+	uint32_t joins_s; /* [0, 3600] time until an unrepeated join expires; 0: docs/protocol.md */
 	uint32_t fdb_entries; /* [16, 1 << 20] */
 	uint32_t fdb_timeout_s; /* [1, 1000000] */
 	int exception_port; /* index of the TAP port that leads to the kernel; -1: none */
 	int isa; /* enum rmw_isa: the widest vectors the kernels may use */
 	struct pktbuf_identity identity; /* the switch's MAC, IPv4 address and UDP ports */
-	uint16_t
-		first_generation; /* [1, 65535] generation before the first join; draw it at random */
+	uint16_t first_generation; /* [1, 65535] before the first join; draw it at random */
 	uint32_t packets; /* mbufs of the packet pool */
 	uint32_t packets_kept; /* of them at most in rings of devices */
 	uint32_t packet_bytes; /* largest frame (or framesz) of any port */
 	uint32_t headers; /* mbufs of the header pool and of the attach pool each */
 	uint32_t headers_kept; /* of them at most in rings of devices */
-	uint32_t
-		blocks; /* block records per worker, [0, 1 << 24]; more if the first jobs need more */
-	uint64_t
-		hash_seed; /* of the FDB: draw it at random, so that chosen addresses cannot fill a bucket */
+	uint32_t blocks; /* block records per worker, [0, 1 << 24]; more if first jobs need more */
+	uint64_t hash_seed; /* of the FDB; draw it at random against chosen addresses */
 };
 
 /* Memory in bytes, computed before anything is allocated. */
@@ -122,8 +116,9 @@ struct ppe_memory {
 struct ppe; /* a running switch */
 
 /*
- * Compute what a job of this shape takes on a switch of this configuration, while it exists: its buffers
- * (data_memory), and its tables, keys and places (block_tables). The others are 0. No side effects, no EAL.
+ * Compute what a job of this shape takes on a switch of this configuration, while it exists: its
+ * buffers (data_memory), and its tables, keys and places (block_tables). The others are 0. No side
+ * effects, no EAL.
  */
 void ppe_job_memory(
 	const struct ppe_config *config, const struct ppe_job *job, struct ppe_memory *memory);
@@ -133,9 +128,9 @@ void ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 	const struct ppe_jobs *jobs, struct ppe_memory *memory);
 
 /*
- * Build the whole switch: pools, ports, crossbar, engines, program state. After EAL init. ports: nb_ports
- * entries, [1, 64], copied. jobs: the first jobs, copied. Returns NULL with rte_errno after
- * one log line that says what failed. Nothing stays allocated on error.
+ * Build the whole switch: pools, ports, crossbar, engines, program state. After EAL init. ports:
+ * nb_ports entries, [1, 64], copied. jobs: the first jobs, copied. Returns NULL with rte_errno
+ * after one log line that says what failed. Nothing stays allocated on error.
  */
 struct ppe *ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *ports,
 	unsigned int nb_ports, const struct ppe_jobs *jobs);
@@ -146,34 +141,34 @@ void ppe_print(const struct ppe *ppe, FILE *out);
 /* Start ports and workers. 0 or -errno. */
 int ppe_start(struct ppe *ppe);
 
-/* Does the port's device put the packets of a block into the queue of the worker that owns it? After ppe_start; port:
- * index. */
+/* Returns whether the port's device gives a block's packets to its worker. After ppe_start. */
 bool ppe_port_steers(const struct ppe *ppe, unsigned int port);
 
 /*
  * Replace the jobs. A job stays the same while id, instance and shape (window, elements, sources,
- * generation, block bits) do: members, addresses, timeout and policy may change without effect on blocks.
- * A member's id must stay below the ppe_job_source_end() that the job began with; otherwise it is another
- * job, as with another shape. A new job gets its buffers and records now. A job that is gone forgets its
- * blocks, and its packets are unknown_job. Every worker changes tables between two packets.
+ * generation, block bits) do: members, addresses, timeout and policy may change without effect on
+ * blocks. A member's id must stay below the ppe_job_source_end() that the job began with; otherwise
+ * it is another job, as with another shape. A new job gets its buffers and records now. A job that
+ * is gone forgets its blocks, and its packets are unknown_job. A worker changes tables between
+ * packets.
  *
- * A new job is made while the former one exists: replacing a job by one of another shape needs buffers and
- * records for both, until the former one has left (ppe_jobs_leaving).
+ * A new job is made while the former one exists: replacing a job by one of another shape needs
+ * buffers and records for both, until the former one has left (ppe_jobs_leaving).
  *
  * Table and jobs are copied. 0; or, without any change, -ENOMEM (DPDK's memory, or OpenSSL's for an
- * authenticated job), -ENOSPC (block records), -EBUSY (a worker has not taken the previous change), -EIO
- * (no random bytes for an authenticated job) or -EINVAL (buffers of a shape that no job of the
- * configuration has). Waits for a loop turn of the slowest worker, at most half a second; a worker that
- * is stuck takes the change later. Then does as ppe_jobs_leaving().
+ * authenticated job), -ENOSPC (block records), -EBUSY (a worker has not taken the previous change),
+ * -EIO (no random bytes for an authenticated job) or -EINVAL (buffers of a shape that no job of the
+ * configuration has). Waits for a loop turn of the slowest worker, at most half a second; a worker
+ * that is stuck takes the change later. Then calls ppe_jobs_leaving().
  */
 int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 
 /*
- * Free the memory of deleted jobs whose last results have been sent. Call it periodically. Returns how many
- * such jobs are left. Waits for a loop turn of the slowest worker, at most half a second, if last results
- * were sent just now. A job leaves some milliseconds after its last result was sent or dropped, even through idle
- * ports (pktbuf_outq_tend). A device that was found prompt and then stops keeps it until it sends again, and a
- * capture while it holds packets.
+ * Free the memory of deleted jobs whose last results have been sent. Call it periodically. Returns
+ * how many such jobs are left. Waits for a loop turn of the slowest worker, at most half a second,
+ * if last results were sent just now. A job leaves some milliseconds after its last result was sent
+ * or dropped, even through idle ports (pktbuf_outq_tend). A device that was prompt and then stops
+ * keeps the job until it sends again, and a capture while it holds packets.
  */
 unsigned int ppe_jobs_leaving(struct ppe *ppe);
 
@@ -181,9 +176,9 @@ unsigned int ppe_jobs_leaving(struct ppe *ppe);
 bool ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance);
 
 /*
- * The first generation of a new job of this id (ppe_job.first_generation), so that packets of former jobs
- * with the id are stale: the generation after their last one, [1, 65535]. 0: there was none, so use the
- * switch's; or a worker that is stuck still has the last job, which may begin another generation.
+ * The first generation of a new job of this id (ppe_job.first_generation), so that packets of
+ * former jobs with the id are stale: the generation after their last one, [1, 65535]. 0: there was
+ * none, so use the switch's; or a stuck worker still has the last job, which may begin another.
  */
 uint16_t ppe_generation_after(struct ppe *ppe, uint8_t id);
 
@@ -197,10 +192,10 @@ struct ppe_room {
 void ppe_job_room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *room);
 
 /*
- * Stop: receive no more packets, finish and send those in progress, then end the workers and stop the
- * ports. Waits at most `limit_ms` for packets in progress. Returns 0; -ETIMEDOUT when some were dropped
- * (freed, and counted as in flight); -EBUSY when a worker did not return within another second: a log
- * line says which. It stops as soon as it turns; another call waits another second.
+ * Stop: receive no more packets, finish and send those in progress, then end the workers and stop
+ * the ports. Waits at most `limit_ms` for packets in progress. Returns 0; -ETIMEDOUT when some were
+ * dropped (freed, and counted as in flight); -EBUSY when a worker did not return within another
+ * second: a log line says which. It stops as soon as it turns; another call waits another second.
  */
 int ppe_stop(struct ppe *ppe, unsigned int limit_ms);
 
@@ -226,8 +221,8 @@ struct ppe_leaks {
 void ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks);
 
 /*
- * Counters of packets, ports, workers and jobs. One list of each makes the struct's fields, the JSON
- * keys, the names of the metrics and docs/counters.md. Port counters under EACH are counted by
+ * Counters of packets, ports, workers and jobs. One list of each makes the struct's fields, the
+ * JSON keys, the names of the metrics and docs/counters.md. Port counters under EACH are counted by
  * priority: [0] results, [1] bulk.
  */
 #define PPE_PACKET_COUNTERS(X)                                                                     \
@@ -312,8 +307,8 @@ struct ppe_job_stats {
 	struct ppe_histogram latency; /* of blocks: first contribution to result */
 	struct ppe_histogram spread; /* of blocks: first contribution to last one */
 	uint16_t generation;
-	/* Bit s: source s is in the generation, and has neither left nor asked for another since. All 0 in
-	 * a job of a fixed generation. */
+	/* Bit s: source s is in the generation, and has neither left nor asked for another since.
+	 * All 0 in a job of a fixed generation. */
 	uint64_t present[WEIR_SOURCES_MAX / 64];
 	uint64_t joining[WEIR_SOURCES_MAX / 64]; /* bit s: it asks for the next generation now */
 	uint32_t blocks_in_flight;
@@ -350,15 +345,15 @@ void ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats);
 struct ppe_port_queue {
 	uint32_t packets;
 	uint32_t oldest_ms; /* the oldest one has waited at least so long */
-	bool is_stalled; /* packets were dropped because the port took nothing, and it still takes nothing */
+	bool is_stalled; /* packets were dropped, and the port still takes nothing */
 	bool is_copied; /* results are copied for the port at present (pktbuf/outq.h) */
 };
 
-/* Read the output queues of a port. Any time between create and destroy. Control thread. */
+/* Read the output queues of a port. Any time between create and destroy. */
 void ppe_port_queue_read(const struct ppe *ppe, unsigned int port, struct ppe_port_queue *queue);
 
-/* Tell the workers the longest frame that the port's link carries now, in bytes, without a VLAN tag; 0: there is no link.
- * Longer frames for the port are dropped. Control thread. */
+/* Set the longest frame that the port's link carries now, in bytes without a VLAN tag; 0: no link.
+ * Longer frames to the port are dropped. */
 void ppe_port_set_frame_max(struct ppe *ppe, unsigned int port, uint32_t bytes);
 
 /* A source address that a port must not carry. */
@@ -368,27 +363,26 @@ struct ppe_spoofed {
 	uint32_t ip; /* otherwise; host order */
 };
 
-/* The last such address of a frame that was counted as `spoofed`. false: there was none. Control thread. */
+/* The last such address of a frame that was counted as `spoofed`. false: there was none. */
 bool ppe_spoofed_read(const struct ppe *ppe, unsigned int port, struct ppe_spoofed *spoofed);
 
-/* Have there been more joined hosts than ppe/guard.h has room for? Control thread. */
+/* Returns whether more hosts have joined than ppe/guard.h has room for. */
 bool ppe_guard_is_full(const struct ppe *ppe);
 
-/* Sum a job's counters. 0, or -ENOENT. Cost: visits window x workers slots, one or two cache lines each,
- * which the workers write; for a scrape, not for a loop. */
+/* Sum a job's counters. 0, or -ENOENT. Cost: visits window x workers slots, one or two cache lines
+ * each, which the workers write; for a scrape, not for a loop. */
 int ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *stats);
 
 /* A source, as known from its packets. */
 struct ppe_source_stats {
-	uint64_t last; /* blocks that it completed as the last one */
-	uint64_t
-		waited_us; /* how long blocks waited for it, from their last contribution but one; of the
-			       worker with the longest wait */
-	bool heard; /* a packet came from its address, with the right tag if the job has tags; joins
-		       count once they have begun a generation */
+	uint64_t last; /* blocks to which it was the last to contribute */
+	uint64_t waited_us; /* time that blocks waited for it alone; the longest of the workers' */
+	/* A packet came from its address, with the right tag if any. A join counts when it has
+	 * begun a generation. */
+	bool heard;
 	uint64_t silent_us; /* since its last packet, to a few ms; if heard */
 	bool joining; /* it asks for the next generation: its join is kept and repeated */
-	bool contested; /* two processes use it: both join in turn, or one joins and the other contributes */
+	bool contested; /* two processes use it: both join, or one joins and one contributes */
 	uint64_t joining_us; /* since it first asked; if joining */
 	bool located; /* the switch knows where to send its results, from the join */
 	uint16_t port; /* index of that port */
@@ -400,7 +394,7 @@ struct ppe_source_stats {
 int ppe_source_stats_read(
 	const struct ppe *ppe, uint8_t job, uint8_t source, struct ppe_source_stats *stats);
 
-/* Why a switch does not take part in a parent's job: the setting, its word, and what must hold of both values. */
+/* Why a switch does not take part in a parent's job: setting, word, and rule for both values. */
 #define PPE_PARENT_SETTINGS(X)                                                                     \
 	X(WINDOW, "window", "must be equal")                                                       \
 	X(ELEMENTS, "elements", "must be equal")                                                   \
@@ -436,18 +430,16 @@ struct ppe_parent_stats {
 	uint32_t given_up; /* how often this switch took it for dead, and ended the generation */
 	bool joining; /* this switch asks it for the next generation */
 	uint64_t joining_us; /* since it first asked; if joining */
-	uint64_t joined[WEIR_SOURCES_MAX /
-		64]; /* bit r: rank r has joined there, as it said last; if joining */
+	uint64_t joined[WEIR_SOURCES_MAX / 64]; /* if joining; bit r: rank r has joined there */
 	uint8_t refused; /* enum ppe_parent_setting, by its last answer to a join; 0: none */
-	uint32_t ours,
-		theirs; /* values of that setting, as numbers: enum values, milliseconds, flags */
+	uint32_t ours, theirs; /* values of that setting: enum values, milliseconds or flags */
 };
 
-/* The word of a setting, and what must hold. Any thread. */
+/* The word and the rule of a setting. Any thread. */
 const char *ppe_parent_setting_word(enum ppe_parent_setting setting);
 const char *ppe_parent_setting_rule(enum ppe_parent_setting setting);
 
-/* A parent of a job. 0, or -ENOENT when there is no such job or parent. Costs a line per worker. Control thread. */
+/* A parent of a job. 0, or -ENOENT: there is no such job or parent. Costs a line per worker. */
 int ppe_parent_stats_read(
 	const struct ppe *ppe, uint8_t job, unsigned int parent, struct ppe_parent_stats *stats);
 
@@ -467,10 +459,10 @@ struct ppe_block_info {
 };
 
 /*
- * The blocks of a job without a new contribution for `idle_us` or more; open: only those without a result.
- * Fills at most `max`, in no order, and returns how many there are; -ENOENT: no such job. The workers
- * continue meanwhile, so a block that changes during the call may be missing. Cost: window x workers
- * slots, and one or two lines of each block.
+ * The blocks of a job without a new contribution for `idle_us` or more; open: only those without a
+ * result. Fills at most `max`, in no order, and returns how many there are; -ENOENT: no such job.
+ * The workers continue meanwhile, so a block that changes during the call may be missing. Cost:
+ * window x workers slots, and one or two lines of each block.
  */
 int ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle_us,
 	struct ppe_block_info *blocks, unsigned int max);
@@ -487,8 +479,7 @@ struct ppe_gauges {
 };
 
 /*
- * Read the gauges of a switch between create and destroy. Control thread. Cost: visits the pools' caches,
- * a line per lcore.
+ * Read the gauges, between create and destroy. Cost: the pools' caches, a line per lcore.
  */
 void ppe_gauges_read(const struct ppe *ppe, struct ppe_gauges *gauges);
 

@@ -22,9 +22,9 @@ struct ppe_tracing {
 	unsigned int ready; /* rings that were touched; the trace begins when all were */
 	uint64_t until; /* TSC */
 	uint64_t token; /* of the quiescent states that end it */
-	bool over; /* the workers have been told */
+	bool over; /* the workers end it in their next turns */
 	bool given_up; /* no worker writes any more */
-	bool abandoned; /* the reader has gone */
+	bool abandoned; /* the reader no longer wants it */
 };
 
 /* The programs' state of a job, by worker and program. ppe/jobs.c */
@@ -49,7 +49,7 @@ struct ppe_job_table {
 
 struct ppe {
 	/* ctrl: rw, workers: ro */
-	struct ppe_trace *trace; /* being made now, or NULL; by release store */
+	struct ppe_trace *trace; /* the running one, or NULL; by release store */
 	struct ppe_job_table *table; /* published by release store */
 	struct ppe_fault_set *faults; /* published by release store; NULL: none */
 	uint32_t state; /* enum ppe_state, by release store */
@@ -61,7 +61,7 @@ struct ppe {
 	unsigned int nb_programs;
 	unsigned int nb_ports;
 	unsigned int ports_open;
-	bool returned; /* all workers have, after a stop */
+	bool returned; /* all workers have returned after a stop */
 	struct pktbuf_port port[PPE_PORTS_MAX];
 	struct pktbuf_pools pools;
 	struct ppe_worker *worker[PPE_WORKERS_MAX];
@@ -72,8 +72,7 @@ struct ppe {
 	uint32_t serials; /* of jobs' shards */
 	struct ppe_program_leaks lost; /* by jobs that have left */
 	struct ppe_job_shards *leaving; /* of jobs that are gone, held by packets on their way */
-	uint16_t last_generation
-		[WEIR_JOBS_MAX]; /* of the last job of the id that is gone; 0: none */
+	uint16_t last_generation[WEIR_JOBS_MAX]; /* of the id's last job that is gone; 0: none */
 };
 
 /* The log type weir.ppe. ppe/topology.c */
@@ -88,7 +87,7 @@ int ppe_barrel(void *worker);
 /* The segment of a thread that ended before its turn. ppe/barrel.c */
 struct ppe_next ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/* Idle after worker->empty_turns turns without work; prepare the calling thread for that. ppe/idle.c */
+/* Idle after worker->empty_turns turns without work; prepare the thread for it. ppe/idle.c */
 void ppe_idle_turn(struct ppe_worker *worker);
 void ppe_idle_prepare(const struct ppe_config *config);
 
@@ -98,8 +97,7 @@ void ppe_sleep_exactly(void);
 /* The time, which is never before worker->now. ppe/timer.c */
 uint64_t ppe_clock_read(const struct ppe_worker *worker);
 
-/* Start threads for the timer slices that are due, while a context is free. Returns how many.
- * ppe/timer.c */
+/* Start threads for due timer slices, while a context is free. Returns how many. ppe/timer.c */
 unsigned int ppe_timer_launch(struct ppe_worker *worker);
 /* TSC at which a worker that has nothing to do must be awake for its timers; UINT64_MAX: never. */
 uint64_t ppe_timer_wake(const struct ppe_worker *worker);
@@ -113,13 +111,13 @@ struct ppe_setup ppe_setup_of(struct ppe *ppe, unsigned int worker);
 int ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 /* Returns whether the workers run. ppe/jobs.c */
 bool ppe_running(const struct ppe *ppe);
-/* This worker goes over to another table; it has no threads. */
+/* Let this worker use another table. It must have no threads. */
 void ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table);
 /* Add what the programs' shards of the job take to `memory`. */
 void ppe_add_job_memory(
 	const struct ppe_config *config, const struct ppe_job *job, struct ppe_memory *memory);
-/* Has any worker heard a source at this address, of any job, in the last `seconds` s? Linear in the sources of all jobs. On a
- * worker. */
+/* Has any worker heard a source at this address, of any job, in the last `seconds` s? Linear in the
+ * sources of all jobs. On a worker. */
 bool ppe_source_heard(const struct ppe_worker *worker, uint32_t address, uint32_t seconds);
 /* Free all job state after the workers have stopped. */
 void ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks);

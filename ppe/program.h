@@ -8,12 +8,12 @@
  *
  *  1. A segment never waits, allocates from the heap, logs, or reads a clock (worker->now is the
  *     time of the loop turn, in TSC cycles).
- *  2. State lives in the thread's LMEM (ppe_lmem) and in structures that this worker owns. A pointer
- *     into shared state (a record, a buffer) must be checked again in the next segment, because other
- *     threads of this worker ran in between.
- *  3. Only a hop reaches state of another worker. The first PPE_HOP_BYTES of LMEM and the parsed head
- *     go along.
- *  4. The packet has exactly one end: ppe_send, ppe_consume or ppe_drop; then PPE_END.
+ *  2. State lives in the thread's LMEM (ppe_lmem) and in structures that this worker owns. A
+ *     pointer into shared state (a record, a buffer) must be checked again in the next segment,
+ *     because other threads of this worker ran in between.
+ *  3. Only a hop reaches state of another worker. The first PPE_HOP_BYTES of LMEM and the parsed
+ *     head go along.
+ *  4. The packet has exactly one end: ppe_send, ppe_consume or ppe_drop, which return PPE_END.
  *
  * docs/write-a-program.md is a tutorial.
  */
@@ -62,8 +62,7 @@ struct ppe_next {
  */
 struct ppe_thread {
 	struct ppe_next next; /* engine */
-	struct rte_mbuf
-		*packet; /* the packet; NULL in a timer's thread and after the packet's end */
+	struct rte_mbuf *packet; /* NULL in a timer's thread and after the packet's end */
 	uint16_t port; /* switch port that received it */
 	uint16_t flow; /* engine: reorder slot, when ordered */
 	uint16_t ticket; /* engine: turn within the flow */
@@ -84,8 +83,8 @@ struct ppe_thread {
 		(void *)(thread)->lmem;                                                            \
 	})))
 
-/* Which packets a program takes. All set conditions must hold. The first program that matches a packet
- * gets it. */
+/* Which packets a program takes. All set conditions must hold. The first program that matches a
+ * packet gets it. */
 #define PPE_MATCH_TO_SWITCH_MAC 0x1 /* Ethernet destination is the switch's address */
 #define PPE_MATCH_TO_SWITCH_IP  0x2 /* IPv4 destination is the switch's address */
 #define PPE_MATCH_ETHER_TYPE    0x4
@@ -103,10 +102,10 @@ struct ppe_match {
 };
 
 /*
- * A timer: starts `slices` threads per period, one each period / slices, at `segment` with thread->packet
- * NULL, for slices [thread->slice, thread->slice + thread->slices). That is one slice, unless `together`
- * is set: then one thread takes all slices that are due, and threads start at least 16 us apart, because
- * with short periods threads would cost more than scans.
+ * A timer: starts `slices` threads per period, one each period / slices, at `segment` with
+ * thread->packet NULL, for slices [thread->slice, thread->slice + thread->slices). That is one
+ * slice, unless `together` is set: then one thread takes all slices that are due, and threads start
+ * at least 16 us apart, because with short periods threads would cost more than scans.
  */
 struct ppe_timer {
 	ppe_segment segment;
@@ -128,8 +127,7 @@ struct ppe_setup {
 	unsigned int workers;
 	unsigned int nb_ports;
 	int socket; /* NUMA node for the memory */
-	uint32_t
-		serial; /* jobs->create: the same for all shards of a job, different for other jobs */
+	uint32_t serial; /* jobs->create: of the job, the same for all its shards */
 };
 
 /* Leaks that a program reports when its state is destroyed; see struct ppe_leaks. */
@@ -146,37 +144,39 @@ struct ppe_segment_name {
 #define PPE_SEGMENT_LISTS 6
 
 /*
- * What a program that has jobs does for them. Jobs come and go while the switch runs. A program's state of a job on one
- * worker is its shard. It is made before a job table names the job, and destroyed when no table does any more.
+ * A program's operations on jobs. Jobs come and go while the switch runs. A program's state of a
+ * job on one worker is its shard. It is made before a job table names the job, and destroyed when
+ * no table does any more.
  *
- * A thread from another worker may belong to a job that this worker no longer has, or does not have yet; segments that are
- * hopped to compare serials. Threads must end after finitely many segments, because a worker waits for them before it takes
- * a table. Functions from `memory` on may be NULL.
+ * A thread from another worker may belong to a job that this worker no longer has, or does not have
+ * yet, so a segment that a hop runs compares serials. Threads must end after finitely many
+ * segments, because a worker waits for them before it takes a table. Functions from `memory` on may
+ * be NULL.
  */
 struct ppe_jobs_ops {
-	/* Control thread: make the shard. 0; -ENOMEM, or -ENOSPC when a table of fixed size has no room. Leaves nothing
-	 * behind on error. */
+	/* Control thread: make the shard. 0; -ENOMEM, or -ENOSPC when a table of fixed size has no
+	 * room. Leaves nothing behind on error. */
 	int (*create)(const struct ppe_setup *setup, void *state, const struct ppe_job *job,
 		void **shard);
-	/* The worker, between threads, so that no thread sees two: use this shard for job `id` from now on; NULL: the job is
-	 * gone. */
+	/* Worker, between threads: use this shard for job `id` from now on; NULL: no job. */
 	void (*take)(void *state, uint8_t id, void *shard);
-	/* The worker, after all take() of a table: some job has changed. */
+	/* Worker, after all take() of a table. */
 	void (*taken)(void *state);
-	/* Control thread, after the worker gave the shard up: does no packet need its memory any more? */
+	/* Control thread, after the worker gave up the shard: does no packet need its memory? */
 	bool (*idle)(const void *shard);
 	/* Control thread: free the shard, and report leaks. */
 	void (*destroy)(void *shard, struct ppe_program_leaks *leaks);
-	/* Add what create() allocates for shard [0, shards) to `memory`. No side effects, no EAL. */
+	/* Add what create() of shard [0, shards) allocates to `memory`. No side effects, no EAL. */
 	void (*memory)(const struct ppe_job *job, unsigned int shard, unsigned int shards,
 		struct ppe_memory *memory);
-	/* Control thread: raise room->records_needed to the job's records on this worker, and lower room->records_free to the
-	 * free ones. */
+	/* Control thread: raise room->records_needed to the job's records on this worker, and lower
+	 * room->records_free to the free ones. */
 	void (*room)(const void *state, const struct ppe_job *job, unsigned int shard,
 		unsigned int shards, struct ppe_room *room);
 	/* Has the shard heard the source in the last `seconds` s? now: TSC. Any worker. */
 	bool (*heard)(const void *shard, uint8_t source, uint64_t now, uint32_t seconds);
-	/* Control thread, any time: add up the counters of the job, of a source, and of a parent [0, nb_parents). */
+	/* Control thread, any time: add up counters of the job, a source, parent [0,
+	 * nb_parents). */
 	void (*stats)(const void *shard, struct ppe_job_stats *stats);
 	void (*source)(const void *shard, uint8_t source, struct ppe_source_stats *stats);
 	void (*parent)(const void *shard, unsigned int parent, struct ppe_parent_stats *stats);
@@ -185,7 +185,7 @@ struct ppe_jobs_ops {
 		struct ppe_block_info *blocks, unsigned int max);
 };
 
-/* A program. All members but `name` and `first` may be NULL. state: what create() made; NULL without create(). */
+/* All members but `name` and `first` may be NULL. state: what create() made, or NULL. */
 struct ppe_program {
 	const char *name;
 	ppe_segment first;
@@ -199,35 +199,36 @@ struct ppe_program {
 	bool (*recognize)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
 		struct rte_mbuf *packet);
 	/*
-	 * Batch segments: take the usual packets of a turn's backlog through one step after the other, without threads.
-	 * packets: n, at least 1, in order of arrival. Returns how many it does not take, which it leaves at the front
-	 * of the array: first those that are dispatched, then *followers, which must not overtake them, and come
-	 * back when their threads have ended. It must give the same result as threads would. Only the first program of the
-	 * list may have one, and only if it is not ordered. No thread has a packet meanwhile.
+	 * Batch segments: process the usual packets of a turn's backlog together, step by step,
+	 * without threads. packets: n, at least 1, in order of arrival. Returns how many it does
+	 * not take. It leaves these at the front of the array: first packets to dispatch, then
+	 * *followers, which must not overtake them, and come back when their threads have ended. It
+	 * must give the same result as threads would. Only the first program of the list may have
+	 * one, and only if it is not ordered. No thread has a packet meanwhile.
 	 */
 	unsigned int (*batch)(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
 		unsigned int n, unsigned int *followers);
-	/* Does a packet that another worker's batch gave to this one belong to the job of this serial here? With `batch`. */
+	/* With `batch`: is this packet of another worker's batch of the job with this serial? */
 	bool (*hopped)(const void *state, const struct rte_mbuf *packet, uint32_t job);
 	/* Make this worker's state, and register matches with ppe_match_add and timers with
 	 * ppe_timer_add. Control thread, before start. 0 or -errno. */
 	int (*create)(const struct ppe_setup *setup, void **state);
 	/* Free it: control thread, workers stopped. */
 	void (*destroy)(void *state, struct ppe_program_leaks *leaks);
-	/* Add what create() allocates on all workers together to `memory`; the engine adds the first jobs (jobs->memory).
-	 * No side effects, no EAL. */
+	/* Add what create() allocates on all workers together to `memory`; the engine adds the
+	 * first jobs (jobs->memory). No side effects, no EAL. */
 	void (*memory)(const struct ppe_config *config, const struct ppe_jobs *jobs,
 		struct ppe_memory *memory);
 	/* Add up the state's gauges: control thread, any time. */
 	void (*stats)(const void *state, struct ppe_stats *stats);
 	void (*gauges)(const void *state, struct ppe_gauges *gauges);
-	/* Has a port other than these (bit p: port p) carried frames of the station lately? Of a program that learns
-	 * addresses. The worker. */
+	/* Of a program that learns addresses: has a port other than these (bit p: port p) lately
+	 * carried frames of the station? Worker. */
 	bool (*seen_elsewhere)(const void *state, const uint8_t *mac, uint64_t ports, uint64_t now);
 	/* Names of the segments for traces (ppe/trace/trace.h), a list per file; NULL: no more. */
 	const struct ppe_segment_name *segments[PPE_SEGMENT_LISTS];
-	/* While a trace runs: the block and source of the packet that the thread has started with, as
-	 * ppe_trace_id; 0: none. */
+	/* While a trace runs: the block and source of the packet that the thread has started with,
+	 * as ppe_trace_id; 0: none. */
 	uint64_t (*identify)(const struct ppe_worker *worker, const struct ppe_thread *thread);
 	const struct ppe_jobs_ops *jobs; /* NULL: the program has no jobs */
 };
@@ -248,20 +249,20 @@ int ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer);
 /* Set the period of the timer of `segment`. Worker. */
 void ppe_timer_set_period(struct ppe_worker *worker, ppe_segment segment, uint64_t period_us);
 
-/* Returns whether a worker that was away has not yet taken all packets that arrived meanwhile: what a
- * timer misses may be among them. For a timer's first segment. Cost: a shared line for each worker. */
+/* Returns whether a worker that was away has not yet taken all packets that arrived meanwhile: what
+ * a timer misses may be among them. For a timer's first segment. Cost: a line per worker. */
 bool ppe_timer_must_wait(const struct ppe_worker *worker);
 
 /*
- * The index of the program of this name, for ppe_pass (create() only). -ENOENT if it is not in the list,
- * so that create() can fail.
+ * The index of the program of this name, for ppe_pass (create() only). -ENOENT if it is not in the
+ * list, so that create() can fail.
  */
 int ppe_program_find(const struct ppe_setup *setup, const char *name);
 
 /*
- * The state that create() of `program` made for a worker, to read its numbers. Control thread, any time
- * between ppe_create and ppe_destroy; the worker may be writing. NULL if the program is not in the list,
- * or worker is not in [0, workers).
+ * The state that create() of `program` made for a worker, to read its numbers. Control thread, any
+ * time between ppe_create and ppe_destroy; the worker may be writing. NULL if the program is not in
+ * the list, or worker is not in [0, workers).
  */
 const void *ppe_program_state(
 	const struct ppe *ppe, const struct ppe_program *program, unsigned int worker);

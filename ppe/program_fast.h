@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The operations of a segment: the hot half of the program contract. All are for the worker that runs the
- * thread, inside a segment. None allocates, logs, reads a clock or waits.
+ * The operations of a segment: the hot half of the program contract. All are for the worker that
+ * runs the thread, inside a segment. None allocates, logs, reads a clock or waits.
  */
 #ifndef PPE_PROGRAM_FAST_H
 #define PPE_PROGRAM_FAST_H
@@ -20,8 +20,8 @@ ppe_state(const struct ppe_worker *worker, const struct ppe_thread *thread)
 	return worker->state[thread->program];
 }
 
-/* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. It is freed with
- * others, by the end of the turn. */
+/* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. It is freed
+ * with others, by the end of the turn. */
 static inline void
 ppe_consume_packet(struct ppe_worker *worker, struct rte_mbuf *packet)
 {
@@ -65,9 +65,9 @@ ppe_output_own(struct ppe_worker *worker, struct pktbuf_outq *outq, struct rte_m
 }
 
 /*
- * Send a packet that this thread made (a result, a reply, a copy) to the output queue of a port: directly
- * if this worker owns a queue of the port, else over the crossbar. Always takes the mbuf; a packet that the
- * queue refuses is a drop. The caller has counted the packet as created.
+ * Send a packet that this thread made (a result, a reply, a copy) to the output queue of a port:
+ * directly if this worker owns a queue of the port, else over the crossbar. Always takes the mbuf;
+ * a packet that the queue refuses is a drop. The caller has counted the packet as created.
  * port: [0, nb_ports). priority: enum pktbuf_priority.
  */
 static inline void
@@ -93,9 +93,10 @@ ppe_send(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t port, un
 }
 
 /*
- * Continue with `segment` on worker `to`: [0, workers). On the same worker, runs it at once. Otherwise the
- * packet, the parsed head, port and the first PPE_HOP_BYTES of LMEM go there, and this context becomes
- * free; the thread gives up its turn within its flow. A full ring drops the packet (crossbar_full).
+ * Continue with `segment` on worker `to`: [0, workers). On the same worker, runs it at once.
+ * Otherwise the packet, the parsed head, port and the first PPE_HOP_BYTES of LMEM go there, and
+ * this context becomes free; the thread gives up its turn within its flow. A full ring drops the
+ * packet (crossbar_full).
  */
 static inline struct ppe_next
 ppe_hop(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t to, ppe_segment segment)
@@ -106,8 +107,9 @@ ppe_hop(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t to, ppe_s
 	return PPE_END;
 }
 
-/* Give a packet of the backlog to worker `to`, another one, which takes it as if it had received it, if it has the same
- * job: see `hopped` in struct ppe_program. For batch segments. A full ring drops it (crossbar_full). */
+/* For batch segments: give a packet of the backlog to another worker, as if that had received it. A
+ * worker without the job (`hopped` in struct ppe_program) drops it, and a full ring
+ * (crossbar_full). */
 static inline void
 ppe_hop_packet(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet, uint32_t job)
 {
@@ -129,8 +131,8 @@ ppe_hop_certain(
 struct ppe_next ppe_wait_turn(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /*
- * Continue with `segment` when all earlier packets of the flow have ended or been sent; at once if the
- * program is not `ordered`.
+ * Continue with `segment` when all earlier packets of the flow have ended or been sent; at once if
+ * the program is not `ordered`.
  */
 static inline struct ppe_next
 ppe_in_order(struct ppe_worker *worker, struct ppe_thread *thread, ppe_segment segment)
@@ -142,9 +144,9 @@ ppe_in_order(struct ppe_worker *worker, struct ppe_thread *thread, ppe_segment s
 }
 
 /*
- * Pass the packet to another program of this switch, at its first segment. index: from ppe_program_find.
- * LMEM then belongs to the next program. A program that passes packets to an `ordered` one must be
- * ordered, because tickets are drawn at dispatch.
+ * Pass the packet to another program of this switch, at its first segment. index: from
+ * ppe_program_find. LMEM then belongs to the next program. A program that passes packets to an
+ * `ordered` one must be ordered, because tickets are drawn at dispatch.
  */
 static inline struct ppe_next
 ppe_pass(struct ppe_worker *worker, struct ppe_thread *thread, uint8_t index)
@@ -153,7 +155,7 @@ ppe_pass(struct ppe_worker *worker, struct ppe_thread *thread, uint8_t index)
 	return PPE_RUN(worker->first[index]);
 }
 
-/* Allocate an mbuf for a message or a copy from the packet pool, counted as created. NULL: no_mbuf. */
+/* Allocate a packet mbuf for a message or a copy, counted as created. NULL: none (no_mbuf). */
 static inline struct rte_mbuf *
 ppe_packet_alloc(struct ppe_worker *worker)
 {

@@ -14,7 +14,7 @@ ppe_clock_read(const struct ppe_worker *worker)
 
 	if (likely((int64_t)(now - worker->now) >= 0))
 		return now;
-	/* For the others, time stands still until the first worker was here. */
+	/* The other workers' time stands still until worker 0 has raised the step. */
 	if (worker->id == 0)
 		__atomic_store_n(
 			&ppe_clock_step, ppe_clock_step + (worker->now - now), __ATOMIC_RELAXED);
@@ -110,7 +110,8 @@ start(struct ppe_worker *worker, struct ppe_timer_state *state)
 	worker->count.worker.timer_runs += thread->slices;
 }
 
-/* A slice that could not start in time starts late. Slices are skipped only when a whole period is behind. */
+/* A slice that could not start in time starts late. Slices are skipped only after a whole
+ * period. */
 unsigned int
 ppe_timer_launch(struct ppe_worker *worker)
 {

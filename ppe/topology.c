@@ -25,8 +25,8 @@ RTE_LOG_REGISTER(ppe_log, weir.ppe, NOTICE);
 
 #define POOL_CACHE_MOST 256
 
-/* Mbufs that an lcore may cache. It frees mbufs that others allocated and returns only those beyond 1.5 caches, so
- * all caches together must leave most of the pool to receivers. */
+/* Mbufs that an lcore may cache. It frees mbufs that others allocated and returns only those beyond
+ * 1.5 caches, so all caches together must leave most of the pool to receivers. */
 static unsigned int
 pool_cache(const struct ppe *ppe, unsigned int n)
 {
@@ -88,8 +88,8 @@ open_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
 }
 
 /*
- * Each worker gets a UDP port of each form, in the order of shards (ppe_job_shard), so that a device with several queues
- * can give it the packets of its blocks. Without such a device there is nothing to be gained.
+ * Each worker gets a UDP port of each form, in the order of shards (ppe_job_shard), so that a
+ * device with several queues can give it the packets of its blocks. Other devices gain nothing.
  */
 static void
 choose_udp_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
@@ -117,8 +117,9 @@ choose_udp_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
 }
 
 /*
- * Packets that may wait in the output queues of a worker: of the packets that no device keeps, three quarters of the headers or
- * half of the packets. The rest is for ports that take all their packets at once, receivers, and lcores' caches.
+ * Packets that may wait in the output queues of a worker: of the packets that no device keeps,
+ * three quarters of the headers or half of the packets. The rest is for ports that take all their
+ * packets at once, receivers, and lcores' caches.
  */
 static uint32_t
 queue_share(const struct ppe_config *config)
@@ -523,7 +524,7 @@ ppe_print(const struct ppe *ppe, FILE *out)
 /* The time in which a worker must notice the end. */
 #define RETURN_MS 1000
 
-/* Have the device give each worker the packets to its UDP ports, if the worker has a queue of the port. */
+/* Have the device give each worker with a queue of the port the packets to its UDP ports. */
 static int
 steer(struct ppe *ppe, struct pktbuf_port *port)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The layout of a worker: the whole state of one engine. Only its lcore writes it; the control thread
- * writes before start and after stop, and reads counters any time.
+ * The layout of a worker: the whole state of one engine. Only its lcore writes it; the control
+ * thread writes before start and after stop, and reads counters any time.
  */
 #ifndef PPE_WORKER_PRIV_H
 #define PPE_WORKER_PRIV_H
@@ -16,8 +16,8 @@
 #include "ppe/program.h"
 
 /*
- * The clock of the engine, in cycles of the TSC. The TSC goes back when a machine is suspended or restored from a snapshot:
- * the step grows by as much then, so that timers, deadlines and ages go on.
+ * The clock of the engine, in cycles of the TSC. If the TSC goes back (after a suspension, or from
+ * a snapshot), the step grows by as much, so that timers, deadlines and ages go on.
  */
 extern uint64_t ppe_clock_step; /* worker 0: rw, others: ro */
 
@@ -55,8 +55,6 @@ struct ppe_route {
 struct ppe_peer {
 	struct rte_ring *in, *out; /* threads, received packets and output packets */
 	struct rte_ring *returns_in, *returns_out; /* returned payload buffers */
-	uint32_t
-		raw_end; /* one more than the number of the last backlog entry that came as it was received; or more */
 	uint16_t staged;
 	void *stage[PPE_STAGE]; /* as in the rings: crossbar_fast.h */
 };
@@ -118,8 +116,7 @@ struct ppe_worker {
 
 	/* own writes */
 	uint64_t now __rte_cache_aligned; /* TSC of this turn, read after it received packets */
-	uint64_t
-		seen; /* TSC: all packets that arrived before were dispatched, in an earlier turn */
+	uint64_t seen; /* TSC: all packets that arrived before were dispatched in an earlier turn */
 	uint64_t begun; /* TSC: begin of this turn */
 	uint64_t tend_at; /* TSC of the next pktbuf_outq_tend */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
@@ -148,11 +145,11 @@ struct ppe_worker {
 
 	/* written by this worker, read by the control thread */
 	uint32_t resting __rte_cache_aligned; /* 1: draining, and nothing in progress */
-	/* Turns until it is assumed to have caught up after a pause; 0: it has. Other workers' timers read this
-	 * line. */
+	/* Turns until it is assumed to have caught up after a pause; 0: it has. Other workers'
+	 * timers read this line. */
 	uint32_t behind __rte_cache_aligned;
 	const struct ppe_job_table *taken; /* the worker no longer uses the one before */
-	const struct ppe_fault_set *fault_taken; /* likewise */
+	const struct ppe_fault_set *fault_taken; /* the worker no longer uses the set before */
 	/* made by the control thread before the first faults, then owned by the worker */
 	struct ppe_fault_store *store;
 } __rte_cache_aligned;

@@ -188,7 +188,8 @@ make_stores(struct ppe *ppe)
 	return 0;
 }
 
-/* If all workers have the present set, none uses the former one: free it. Else *stuck is the first that has not. */
+/* If all workers have the present set, none uses the former one: free it. Else *stuck is the first
+ * that has not. */
 static bool
 settle(struct ppe *ppe, unsigned int *stuck)
 {

@@ -11,8 +11,8 @@
 #include "ppe/faults/faults_priv.h"
 #include "ppe/ppe_priv.h"
 
-/* A random choice depends only on the packet's number, so an additional packet at one port changes nothing at
- * another. */
+/* A choice depends only on the packet's number, so a packet more at one port changes no other
+ * port. */
 
 /* The finalizer of splitmix64: every bit of the outcome depends on every bit of x. */
 static uint64_t
@@ -211,8 +211,8 @@ mark(const struct site *site)
 			site->outq->fifo[site->priority].tail;
 }
 
-/* Is the packet from or to an aggregation port, with a whole header? Otherwise it is ordinary. Reads only the
- * head. */
+/* Is the packet from or to an aggregation port, with a whole header? Otherwise it is ordinary.
+ * Reads only the head. */
 static struct subject
 classify(const struct ppe_worker *worker, const struct rte_mbuf *packet)
 {
@@ -277,7 +277,7 @@ held_now(const struct ppe_fault_store *store)
 	return store->used + store->waiting;
 }
 
-/* Packets passed: release those that have been overtaken often enough. `rest`: packets that have their places. */
+/* Packets passed: release those overtaken often enough. `rest`: packets that have their places. */
 static void
 overtake(const struct site *site, unsigned int rest)
 {
@@ -447,7 +447,7 @@ hold(const struct site *site, struct rte_mbuf *packet, const struct actions *act
 	return true;
 }
 
-/* Apply the rules to a packet that was taken out of the queue. rest: later packets that need a place. */
+/* Apply the rules to a packet taken out of the queue. rest: later packets that need a place. */
 static void
 apply_rules(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
 {

@@ -2,18 +2,18 @@
 /*
  * Faults: deliberate damage by the switch to its own traffic, repeatable from a seed.
  *
- * A rule consists of a match, a choice among the matched packets, and an action. A hash of (seed, rule,
- * port, queue, direction, n) decides about the n-th packet, so the same seed and the same arrivals give
- * the same faults, whatever the timing. Matched packets are numbered from 1 per queue of a port. A packet
- * passes the rules in order until one drops it.
+ * A rule consists of a match, a choice among the matched packets, and an action. A hash of (seed,
+ * rule, port, queue, direction, n) decides about the n-th packet, so the same seed and the same
+ * arrivals give the same faults, whatever the timing. Matched packets are numbered from 1 per queue
+ * of a port. A packet passes the rules in order until one drops it.
  *
- * Rules apply to a received packet after its port's counters, before dispatch, and to a sent packet in its
- * output queue, before the device gets it. Without faults this costs a branch per burst and two per turn
- * of the loop (ppe/barrel.c).
+ * Rules apply to a received packet after its port's counters, before dispatch, and to a sent packet
+ * in its output queue, before the device gets it. Without faults this costs a branch per burst and
+ * two per turn of the loop (ppe/barrel.c).
  *
- * The worker holds packets that are delayed or reordered, at most ppe_faults.held of them. Beyond that, or
- * if no mbuf is left for a copy, the packet passes unharmed and counts as spared by each rule concerned.
- * Held packets leave when other faults are published or the switch drains.
+ * The worker holds packets that are delayed or reordered, at most ppe_faults.held of them. Beyond
+ * that, or if no mbuf is left for a copy, the packet passes unharmed and counts as spared by each
+ * rule concerned. Held packets leave when other faults are published or the switch drains.
  *
  * Thread safety: for the one control thread.
  */
@@ -37,10 +37,10 @@
 
 enum ppe_fault_direction { PPE_FAULT_IN, PPE_FAULT_OUT };
 
-/* What a rule matches. Everything but a whole aggregation packet is ordinary. */
+/* What a rule matches. A packet that is not a whole aggregation packet is ordinary. */
 enum ppe_fault_what {
 	PPE_FAULT_ANY,
-	PPE_FAULT_CONTRIBUTION, /* to an aggregation port of the switch; joins and acknowledgements too */
+	PPE_FAULT_CONTRIBUTION, /* to an aggregation port; joins and acknowledgements too */
 	PPE_FAULT_RESULT, /* from one; replies too */
 	PPE_FAULT_ORDINARY,
 };
@@ -74,10 +74,8 @@ struct ppe_fault_rule {
 	int port; /* [0, nb_ports), or -1: any */
 	enum ppe_fault_direction direction;
 	enum ppe_fault_what what;
-	int job,
-		source; /* [0, 255] of an aggregation packet, or -1: any. A result's is its receiver */
-	uint32_t first,
-		last; /* block ids as in the packets; 0, UINT32_MAX: any, ordinary ones too */
+	int job, source; /* [0, 255], or -1: any. The source of a result is its receiver */
+	uint32_t first, last; /* block ids of packets; 0, UINT32_MAX: any, also ordinary packets */
 	/* choice */
 	enum ppe_fault_choice choice;
 	double probability; /* [0, 1] */
@@ -108,15 +106,15 @@ struct ppe_faults {
  * ppe_publish_faults checks `held` and nb_rules. */
 int ppe_faults_check(const struct ppe_faults *faults, unsigned int nb_ports);
 
-/* Bytes that ppe_publish_faults takes at most: about half a MiB per worker, kept until the switch ends, and
- * the old and new rules. 0 without rules. */
+/* Bytes that ppe_publish_faults takes at most: about half a MiB per worker, kept until the switch
+ * ends, and the old and new rules. 0 without rules. */
 uint64_t ppe_faults_bytes(
 	const struct ppe_config *config, unsigned int nb_ports, const struct ppe_faults *faults);
 
 /*
- * Replace the faults by a copy of these; NULL or no rules: none. Counters and ordinals restart. 0; -EINVAL;
- * -ENOMEM; -EBUSY: a worker has not taken the previous change. On error nothing changes. Waits for a
- * loop turn of the slowest worker, at most half a second.
+ * Replace the faults by a copy of these; NULL or no rules: none. Counters and ordinals restart. 0;
+ * -EINVAL; -ENOMEM; -EBUSY: a worker has not taken the previous change. On error nothing changes.
+ * Waits for a loop turn of the slowest worker, at most half a second.
  */
 int ppe_publish_faults(struct ppe *ppe, const struct ppe_faults *faults);
 
@@ -127,9 +125,8 @@ const struct ppe_faults *ppe_faults_of(const struct ppe *ppe);
 struct ppe_fault_stats {
 	uint64_t matched[PPE_FAULT_RULES_MAX]; /* by rule */
 	uint64_t hit[PPE_FAULT_RULES_MAX]; /* of those, chosen for the action */
-	uint64_t spared
-		[PPE_FAULT_RULES_MAX]; /* of those, not acted on: no room to hold it, no mbuf to copy it */
-	uint64_t spared_ever; /* the same over all rules ever */
+	uint64_t spared[PPE_FAULT_RULES_MAX]; /* of those, not acted on: no room, or no mbuf */
+	uint64_t spared_ever; /* by all rules since the switch was created */
 	uint64_t held; /* at this moment */
 	uint64_t elapsed_us; /* since publication; 0: no faults */
 };

@@ -45,16 +45,15 @@ struct ppe_behind {
 };
 
 /*
- * The packets that a worker holds. The store outlives the faults that filled it, so that no packet is lost when
- * they change. A binary heap: few packets, any order of due times, no allocation.
+ * The packets that a worker holds. The store outlives the faults that filled it, so that no packet
+ * is lost when they change. A binary heap: few packets, any order of due times, no allocation.
  */
 struct ppe_fault_store {
 	uint32_t used; /* of heap. worker: rw, ctrl: ro */
 	uint32_t waiting; /* of behind. worker: rw, ctrl: ro */
 	uint64_t spared; /* worker: rw, ctrl: ro */
 	uint64_t serial;
-	uint32_t checked[PPE_QUEUES_MAX]
-			[PKTBUF_PRIOS]; /* tails of the output FIFOs at the last call */
+	uint32_t checked[PPE_QUEUES_MAX][PKTBUF_PRIOS]; /* output FIFOs' tails at the last call */
 	struct ppe_behind behind[PPE_FAULT_BEHIND_MAX];
 	struct ppe_held heap[PPE_FAULT_HELD_MAX];
 	struct rte_mbuf *burst[]; /* of one FIFO or poll, while rules are applied to it */
@@ -63,7 +62,7 @@ struct ppe_fault_store {
 /* This worker takes another set, or NULL. The packets that it holds are due at once. */
 void ppe_take_faults(struct ppe_worker *worker, struct ppe_fault_set *set);
 
-/* Apply the rules to the last n packets of the backlog, which came from rx queue `rx` of the worker. */
+/* Apply the rules to the last n packets of the backlog, from the worker's rx queue `rx`. */
 void ppe_faults_in(struct ppe_worker *worker, unsigned int rx, unsigned int n);
 
 /* Apply the rules to the packets that entered the output queues since the last call. */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exception program: packets to the switch itself, except aggregation packets, go to the kernel through a TAP port
- * with the switch's MAC and IP address. The kernel's answers enter by that port and are forwarded like other frames.
+ * The exception program: packets to the switch itself, except aggregation packets, go to the kernel
+ * through a TAP port with the switch's MAC and IP address. The kernel's answers enter by that port
+ * and are forwarded like other frames.
  *
- * The TAP's MTU is 1500, and the hosts' may be larger. An IPv4 packet that is too long for the TAP goes to the kernel in
- * fragments, which the kernel reassembles (RFC 791, 3.2). Its DF bit is ignored, because the packet has arrived.
+ * The TAP's MTU is 1500, and the hosts' may be larger. An IPv4 packet that is too long for the TAP
+ * goes to the kernel in fragments, which the kernel reassembles (RFC 791, 3.2). Its DF bit is
+ * ignored, because the packet has arrived.
  *
- * Neither the kernel nor the switch can use an aggregation packet with a VLAN tag; it has its own drop reason.
+ * Neither the kernel nor the switch can use an aggregation packet with a VLAN tag; it has its own
+ * drop reason.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -24,7 +27,7 @@
 /* Of a packet of the longest MTU, 9600 bytes. */
 #define FRAGMENTS_MAX 8
 
-/* Send the fragments of an IPv4 packet instead of it. 0, -ENOMEM, or another -errno: it cannot be cut. */
+/* Send an IPv4 packet in fragments. 0, -ENOMEM, or another -errno: it cannot be cut. */
 static int
 send_fragments(struct ppe_worker *worker, struct ppe_thread *thread, uint32_t mtu)
 {
@@ -39,7 +42,7 @@ send_fragments(struct ppe_worker *worker, struct ppe_thread *thread, uint32_t mt
 		return -EINVAL;
 	ip->fragment_offset &= ~RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
 	rte_pktmbuf_adj(packet, RTE_ETHER_HDR_LEN);
-	/* They refer to the packet, which the TAP's driver copies. */
+	/* The fragments refer to the packet, which the TAP's driver copies. */
 	n = rte_ipv4_fragment_packet(packet, part, FRAGMENTS_MAX, (uint16_t)mtu,
 		worker->pools->headers, worker->pools->attaches);
 	rte_pktmbuf_prepend(packet, RTE_ETHER_HDR_LEN);

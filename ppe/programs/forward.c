@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The forward program: a learning layer 2 switch (IEEE 802.1D, without spanning tree: where links between switches make
- * a loop, ppe_config.unforwarded keeps frames between stations off some ports).
+ * The forward program: a learning layer 2 switch (IEEE 802.1D, without spanning tree: if links
+ * between switches make a loop, ppe_config.unforwarded keeps stations' frames off some ports).
  *
  *   addresses  checks the addresses (ppe/guard.h), prefetches the buckets of both MAC addresses
  *   learn      the source's record: its port
@@ -9,9 +9,10 @@
  *   send_known / flood, in the flow's order
  *   to_kernel  from a port that takes no part: frames to a group, for the switch's own kernel alone
  *
- * Each worker has its own forwarding database (FDB), so that no frame hops for a lookup. The worker that receives a
- * station's frames owns its entry, ages it by its REF flag, and sends updates to the other workers, whose copies
- * (`owned` is false) never age. A lost update causes floods, not lost frames.
+ * Each worker has its own forwarding database (FDB), so that no frame hops for a lookup. The worker
+ * that receives a station's frames owns its entry, ages it by its REF flag, and sends updates to
+ * the other workers, whose copies (`owned` is false) never age. A lost update causes floods, not
+ * lost frames.
  */
 #include <errno.h>
 
@@ -39,7 +40,7 @@ struct forward {
 	void *records;
 	uint32_t slices;
 	uint64_t unforwarded; /* bit p: port p takes no part */
-	uint64_t memory; /* TSC cycles for which a station that is silent is known at least */
+	uint64_t memory; /* TSC cycles for which a silent station is known at least */
 };
 
 /* An update of a station for the other workers; sent by a hop. */
@@ -75,7 +76,7 @@ station_of(struct hash_record *record)
 	return (struct station *)(void *)record;
 }
 
-/* A station is new, or at another port than before. */
+/* Set a station's port. */
 static void
 place(const struct ppe_worker *worker, struct station *station, uint16_t port, bool is_new,
 	bool owned)
@@ -123,8 +124,9 @@ send_known(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_send(worker, thread, lmem(thread)->to, PKTBUF_PRIO_BULK);
 }
 
-/* Send copies to all other ports, and the frame itself to the last. Floods are rare, and copies need no reference
- * count. What the kernel sends goes to ports that take no part, too: their stations are not learned. */
+/* Send copies to all other ports, and the frame itself to the last. Floods are rare, and copies
+ * need no reference count. What the kernel sends goes to ports that take no part, too: their
+ * stations are not learned. */
 static struct ppe_next
 flood(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -169,7 +171,7 @@ lookup(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_in_order(worker, thread, send_known);
 }
 
-/* Learn the source. A full table forgets no station; its frames are flooded. */
+/* Learn the source. A full table learns no station: frames to it are flooded. */
 static void
 note_source(struct ppe_worker *worker, struct ppe_thread *thread, struct hash_record *record)
 {

@@ -12,7 +12,7 @@
 #include "ppe/program_fast.h"
 #include "ppe/trace/trace_fast.h"
 
-/* The next free event. When the ring is full, sets a flag for the control thread and returns a spare event. */
+/* The next free event. If the ring is full, a spare event, and a flag for the control thread. */
 static struct ppe_event *
 next_event(struct ppe_tracer *tracer)
 {
@@ -137,8 +137,8 @@ end_of(const struct ppe_worker *worker, const struct ppe_counters *count, uint64
 }
 
 /*
- * Reserve the event before the segment runs, so that events within the segment follow it. A hop has the time of the
- * event before it, so that it precedes its arrival.
+ * Reserve the event before the segment runs, so that events within the segment follow it. A hop has
+ * the time of the event before it, so that it precedes its arrival.
  */
 struct ppe_next
 ppe_trace_run(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -253,7 +253,7 @@ some_ring_full(const struct ppe_trace *trace)
 	return false;
 }
 
-/* Touch one ring per call, so that its worker gets no page faults. When all are ready the trace begins. */
+/* Touch one ring per call, so that workers get no page faults. The last call begins the trace. */
 static void
 prepare(struct ppe *ppe)
 {

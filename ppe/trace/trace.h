@@ -2,13 +2,13 @@
 /*
  * Traces: what each worker and each thread did, for some milliseconds.
  *
- * While a trace runs, a worker writes events of 32 bytes into its own ring, which was allocated before: a
- * slice per segment and per step of the turn, hops, and events of blocks. A full ring ends the trace. No
- * other thread touches the ring until the worker has given it up.
+ * While a trace runs, a worker writes events of 32 bytes into its own ring, which was allocated
+ * before: a slice per segment and per step of the turn, hops, and events of blocks. A full ring
+ * ends the trace. No other thread touches the ring until the worker has given it up.
  *
- * Off, it costs a load and a branch per turn, and one branch per event of a block: the traced turn is
- * another compilation of the same loop (ppe/barrel.c), chosen once per turn. On, it costs reading the
- * time-stamp counter and storing 32 bytes per segment, about 20 ns.
+ * Off, it costs a load and a branch per turn, and one branch per event of a block: the traced turn
+ * is another compilation of the same loop (ppe/barrel.c), chosen once per turn. On, it costs
+ * reading the time-stamp counter and storing 32 bytes per segment, about 20 ns.
  *
  *   ppe_trace_start -> ppe_trace_done, from the event loop, until it returns 1 -> ppe_trace_take
  *   -> read -> ppe_trace_free
@@ -93,8 +93,7 @@ struct ppe_tracer {
 /* A change of a job while the trace ran. */
 enum ppe_trace_change_kind { PPE_TRACE_ADDED, PPE_TRACE_CHANGED, PPE_TRACE_REMOVED };
 
-#define PPE_TRACE_CHANGES                                                                          \
-	256 /* of a trace; more are only counted, and their jobs keep their names */
+#define PPE_TRACE_CHANGES 256 /* of a trace; more are only counted, and jobs keep their names */
 
 struct ppe_trace_change {
 	uint64_t tsc; /* publication of the table; workers take it in their next turns */
@@ -108,7 +107,7 @@ struct ppe_trace {
 	uint64_t begin, end; /* TSC */
 	uint64_t hz; /* TSC cycles per second */
 	unsigned int ms; /* as requested; a full ring ends a trace earlier */
-	bool full; /* some ring was */
+	bool full; /* a ring was full */
 	unsigned int nb_workers, threads, nb_ports, nb_programs;
 	unsigned int lcore[PPE_WORKERS_MAX];
 	const struct ppe_program *program[PPE_PROGRAMS_MAX];
@@ -120,34 +119,34 @@ struct ppe_trace {
 };
 
 /*
- * Request a trace of ms: [1, 10000] milliseconds into rings of `events` each: [16, 1 << 22]. Allocates 32
- * bytes per event and worker. 0; -EINVAL; -EBUSY: another trace runs or was not taken; -ENOMEM. If the
- * switch does not run, the trace is empty.
+ * Request a trace of ms: [1, 10000] milliseconds into rings of `events` each: [16, 1 << 22].
+ * Allocates 32 bytes per event and worker. 0; -EINVAL; -EBUSY: another trace runs or was not taken;
+ * -ENOMEM. If the switch does not run, the trace is empty.
  */
 int ppe_trace_start(struct ppe *ppe, unsigned int ms, unsigned int events);
 
 /*
- * Continue the trace, and return whether it is over and every worker has given up its ring. Each of the
- * first calls, one per worker, touches a ring (0.5 ms per MiB); after the last of them the trace begins.
- * Later calls end it when the time is over or a ring is full. Never waits; call it again until it returns
- * 1, at the latest a turn of the slowest worker after the end. 1: call ppe_trace_take. 0: not yet.
- * -ENOENT: there is no trace. -ETIMEDOUT: a worker has not turned for a second since the end; the call
- * may be repeated, but the trace not taken.
+ * Continue the trace, and return whether it is over and every worker has given up its ring. Each of
+ * the first calls, one per worker, touches a ring (0.5 ms per MiB); after the last of them the
+ * trace begins. Later calls end it when the time is over or a ring is full. Never waits; call it
+ * again until it returns 1, at the latest a turn of the slowest worker after the end. 1: call
+ * ppe_trace_take. 0: not yet. -ENOENT: there is no trace. -ETIMEDOUT: a worker has not turned for a
+ * second since the end; the call may be repeated, but the trace not taken.
  */
 int ppe_trace_done(struct ppe *ppe);
 
 /* Take the trace after ppe_trace_done has returned 1; else NULL. Free it with ppe_trace_free. */
 struct ppe_trace *ppe_trace_take(struct ppe *ppe);
 
-/* Abandon the trace in progress, if any: it ends now, and is freed by the next ppe_trace_start or with
- * the switch. */
+/* Abandon the trace in progress, if any: it ends now, and is freed by the next ppe_trace_start or
+ * with the switch. */
 void ppe_trace_abandon(struct ppe *ppe);
 
 /* NULL is fine. */
 void ppe_trace_free(struct ppe_trace *trace);
 
-/* All steps in one call, which sleeps for at most ms and two seconds. For tests and tools. *out belongs to
- * the caller. 0, or the errors of the steps; then the trace is abandoned. */
+/* All steps in one call, which sleeps for at most ms and two seconds. For tests and tools. *out
+ * belongs to the caller. 0, or the errors of the steps; then the trace is abandoned. */
 int ppe_trace(struct ppe *ppe, unsigned int ms, unsigned int events, struct ppe_trace **out);
 
 /* The name of the event's segment, from the program; NULL: none. */

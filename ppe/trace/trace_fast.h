@@ -2,8 +2,8 @@
 /*
  * The workers' side of a trace (ppe/trace/trace.h). Own worker only.
  *
- * A worker's slices have no gaps: each begins at the end of the one before, so the counter is read once
- * per slice.
+ * A worker's slices have no gaps: each begins at the end of the one before, so the counter is read
+ * once per slice.
  */
 #ifndef PPE_TRACE_FAST_H
 #define PPE_TRACE_FAST_H
@@ -11,8 +11,8 @@
 #include "ppe/trace/trace.h"
 #include "ppe/worker_priv.h"
 
-/* Record an event of a block if a trace runs. key: generation << 40 | job << 32 | block. Cost without a
- * trace: a load and a branch. */
+/* Record an event of a block if a trace runs. key: generation << 40 | job << 32 | block. Cost
+ * without a trace: a load and a branch. */
 void ppe_trace_note_block(struct ppe_tracer *tracer, enum ppe_event_kind kind, uint64_t key);
 
 static inline void
