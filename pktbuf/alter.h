@@ -8,9 +8,9 @@
 #include <rte_mbuf.h>
 
 /*
- * Copy a packet into one mbuf with its own bytes. No device or flag vouches for the copy's checksums:
- * those that a device was to write are written here, and those that it has verified must be verified
- * again. NULL: the pool is empty, or the packet too long for one of its mbufs.
+ * Copy a packet into one mbuf with its own bytes. No device or flag vouches for the copy's
+ * checksums: those that a device was to write are written here, and those that it has verified must
+ * be verified again. NULL: the pool is empty, or the packet too long for one of its mbufs.
  */
 struct rte_mbuf *pktbuf_bare_copy(const struct rte_mbuf *packet, struct rte_mempool *pool);
 

@@ -42,8 +42,8 @@ pktbuf_sum_bytes(const void *bytes, size_t length)
 	return pktbuf_sum_fold((uint32_t)((sum + (sum >> 32 | sum << 32)) >> 32));
 }
 
-/* Words and their checksum add up to 0xffff (RFC 1071, 1), so to a multiple of it before folding. Not to 0, because not
- * all words of a header are 0. */
+/* Words and their checksum add up to 0xffff (RFC 1071, 1), so to a multiple of it before folding.
+ * Not to 0, because not all words of a header are 0. */
 static inline bool
 holds(uint64_t sum)
 {
@@ -71,8 +71,8 @@ ip_holds(const struct pktbuf_head *head)
 	return holds(sum);
 }
 
-/* The same as sum_of, over a chain. rte_raw_cksum_mbuf of DPDK 22.11 is wrong where a segment begins at an odd
- * offset: it cuts the unfolded sum to 16 bits before it swaps. */
+/* The same as sum_of, over a chain. rte_raw_cksum_mbuf of DPDK 22.11 is wrong where a segment
+ * begins at an odd offset: it cuts the unfolded sum to 16 bits before it swaps. */
 static __rte_noinline uint64_t
 sum_chain(const struct rte_mbuf *packet, uint32_t offset, uint32_t length, uint64_t sum)
 {
@@ -124,8 +124,8 @@ pktbuf_checksum_verify(const struct pktbuf_port *port, const struct rte_mbuf *pa
 	const struct pktbuf_head *head)
 {
 	/*
-	 * 0: the device has no result. NONE: a sender on the same machine left the checksum to a device, so the
-	 * content is right although the checksum is not.
+	 * 0: the device has no result. NONE: a sender on the same machine left the checksum to a
+	 * device, so the content is right although the checksum is not.
 	 */
 	if (port->rx_checksum == PKTBUF_CHECKSUM_OFF)
 		return PKTBUF_CHECKSUM_GOOD;

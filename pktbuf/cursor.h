@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cursor over the bytes of a packet in a chain of mbufs. It returns contiguous spans, or copies across
- * segments. All functions are for the thread that owns the packet. They fail only at the end, where
- * `left` is 0.
+ * A cursor over the bytes of a packet in a chain of mbufs. It returns contiguous spans, or copies
+ * across segments. All functions are for the thread that owns the packet. They fail only at the
+ * end, where `left` is 0.
  */
 #ifndef PKTBUF_CURSOR_H
 #define PKTBUF_CURSOR_H
@@ -45,8 +45,8 @@ pktbuf_cursor_init(struct pktbuf_cursor *cursor, const struct rte_mbuf *packet, 
 	pktbuf_cursor_settle(cursor);
 }
 
-/* Returns the contiguous bytes at the cursor and sets *length to their number; NULL and 0 at the end.
- * Does not move the cursor. */
+/* Returns the contiguous bytes at the cursor and sets *length to their number; NULL and 0 at the
+ * end. Does not move the cursor. */
 static inline const uint8_t *
 pktbuf_cursor_span(const struct pktbuf_cursor *cursor, uint32_t *length)
 {

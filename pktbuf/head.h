@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The head of a packet: its first bytes, contiguous, and its parsed Ethernet, IPv4 and UDP headers. It is
- * parsed once, at dispatch. VLAN-tagged frames are not parsed further.
+ * The head of a packet: its first bytes, contiguous, and its parsed Ethernet, IPv4 and UDP headers.
+ * It is parsed once, at dispatch. VLAN-tagged frames are not parsed further.
  */
 #ifndef PKTBUF_HEAD_H
 #define PKTBUF_HEAD_H

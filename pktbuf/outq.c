@@ -14,11 +14,12 @@
 #define BURST 64
 /* Packets that a FIFO takes at least, however many others wait. */
 #define LIMIT_LEAST 16
-/* Mbufs of any chain: a frame of 9600 bytes in mbufs of 2048, a result with two payloads and an end. */
+/* Mbufs of any chain: 9600 bytes in mbufs of 2048; a result with two payloads and an end. */
 #define CHAIN_MOST 8
-/* Calls of pktbuf_outq_tend without a packet after which a device that still has the watched one is not prompt. */
+/* A device that keeps the watched packet for so many calls of pktbuf_outq_tend, while nothing is
+ * sent, is not prompt. */
 #define QUIET 4
-/* Such as the results of one block. */
+/* Results that are few, such as those of one block. */
 #define FEW 16
 
 size_t
@@ -27,12 +28,12 @@ pktbuf_outq_bytes(uint32_t depth)
 	return sizeof(struct pktbuf_outq) + sizeof(struct rte_mbuf *) * PKTBUF_PRIOS * depth;
 }
 
-/* What may be queued from now on. */
+/* Set which packets may be queued. */
 static void
 set_free(struct pktbuf_outq *outq, bool refers)
 {
 	outq->refers = refers;
-	/* Shorter ones are no chains. */
+	/* Shorter packets are no chains. */
 	outq->bytes_free = refers && outq->port->segments_max >= CHAIN_MOST
 		? outq->frame_max
 		: RTE_MIN(outq->frame_max, (uint32_t)PKTBUF_COPY_BYTES);
@@ -150,7 +151,7 @@ sent_packets(const struct pktbuf_outq *outq)
 	return outq->fifo[PKTBUF_PRIO_RESULT].packets + outq->fifo[PKTBUF_PRIO_BULK].packets;
 }
 
-/* Has the device given the watched packet back, before it was given others? */
+/* Note whether the device has given the watched packet back, before it got others. */
 static void
 look(struct pktbuf_outq *outq)
 {
@@ -188,12 +189,12 @@ offer(struct pktbuf_outq *outq, struct rte_mbuf **packets, uint16_t n, bool last
 	return taken;
 }
 
-/* One burst of a FIFO: its packets up to the end of the ring. False: the device is full, or the FIFO empty. */
+/* Send a burst: packets up to the ring's end. False: the device is full, or the FIFO empty. */
 static bool
 burst(struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, unsigned int *sent)
 {
 	uint32_t at = fifo->head & (outq->depth - 1), waiting = fifo->tail - fifo->head;
-	/* Few results: send the first alone, so that it does not wait for the copies of the others. */
+	/* Few results: send the first alone, so that it does not wait for copies of the others. */
 	bool alone = fifo == &outq->fifo[0] && *sent == 0 && waiting <= FEW;
 	uint32_t n = alone ? 1 : RTE_MIN(waiting, outq->depth - at);
 	uint64_t bytes = 0;
@@ -241,9 +242,9 @@ pktbuf_outq_limit(struct pktbuf_outq *outq, uint32_t room)
 		outq->limit = RTE_MIN(outq->depth, RTE_MAX(room, (uint32_t)LIMIT_LEAST));
 }
 
-/* Make a quiet device free its sent packets. Ask each time, because the answer of some drivers depends on the configuration.
- * A driver that cannot free on demand gets a burst of no packets, which makes some drivers free (net_memif without
- * copies). */
+/* Make a quiet device free its sent packets. Ask each time, because the answer of some drivers
+ * depends on the configuration. A driver that cannot free on demand gets a burst of no packets,
+ * which makes some drivers free (net_memif without copies). */
 static void
 reclaim(const struct pktbuf_outq *outq)
 {

@@ -7,8 +7,8 @@
 
 #include "pktbuf/outq.h"
 
-/* As pktbuf_outq_push() with a packet that needs a look, and may be copied, or refused. There is room. Out of line:
- * pktbuf/outq.c. */
+/* pktbuf_outq_push() with room, of a longer packet, which may be copied or refused.
+ * pktbuf/outq.c */
 enum pktbuf_refusal pktbuf_outq_push_other(
 	struct pktbuf_outq *outq, unsigned int priority, struct rte_mbuf *packet);
 
@@ -40,8 +40,8 @@ pktbuf_outq_depth(const struct pktbuf_outq *outq)
 /* Offer all queued packets to the device, results first. Out of line: pktbuf/outq.c. */
 unsigned int pktbuf_outq_send(struct pktbuf_outq *outq, uint32_t *waiting);
 
-/* Send queued packets, results first; the owner. Those that the device does not take stay, and are added to *waiting.
- * Returns how many it took. Cost if none are queued: one line. */
+/* Send queued packets, results first; the owner. Those that the device does not take stay, and are
+ * added to *waiting. Returns how many it took. Cost if none are queued: one line. */
 static inline unsigned int
 pktbuf_outq_flush(struct pktbuf_outq *outq, uint32_t *waiting)
 {

@@ -12,12 +12,12 @@
  *   port.h      ethdev ports: open, start, receive
  *   outq.h      output queues: two priorities, bounded
  *
- * Trio's packet buffer splits a packet into a head, which goes to the thread, and a tail, which stays
- * and is read in chunks. head.h and cursor.h do the same.
+ * Trio's packet buffer splits a packet into a head, which goes to the thread, and a tail, which
+ * stays and is read in chunks. head.h and cursor.h do the same.
  *
- * Ownership: a pool, a port's queue and an output queue belong to one lcore each, but any lcore may free
- * any mbuf. There is no lock and no atomic operation besides those of DPDK's pools, which exchange mbufs
- * between lcores in bulk, through a ring.
+ * Ownership: a pool, a port's queue and an output queue belong to one lcore each, but any lcore may
+ * free any mbuf. There is no lock and no atomic operation besides those of DPDK's pools, which
+ * exchange mbufs between lcores in bulk, through a ring.
  */
 #ifndef PKTBUF_PKTBUF_H
 #define PKTBUF_PKTBUF_H

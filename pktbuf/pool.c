@@ -19,10 +19,10 @@ address_is_iova(struct rte_mempool *pool, void *arg, void *object, unsigned int 
 }
 
 /*
- * Without huge pages, a mempool lets no object cross a page of 4 KiB, which wastes up to half of each page and lets the
- * objects' first lines share a few sets of L1. If devices see virtual addresses, that is unnecessary. So declare that
- * IOVAs are not needed, and set them. (Drivers that register memory with their device skip such a pool; they need huge
- * pages anyway.)
+ * Without huge pages, a mempool lets no object cross a page of 4 KiB, which wastes up to half of
+ * each page and lets the objects' first lines share a few sets of L1. If devices see virtual
+ * addresses, that is unnecessary. So declare that IOVAs are not needed, and set them. (Drivers that
+ * register memory with their device skip such a pool; they need huge pages anyway.)
  */
 static struct rte_mempool *
 make(const char *name, const char *ops, unsigned int n, unsigned int priv, unsigned int data,

@@ -8,10 +8,10 @@
  *   attaches  mbufs without data, through which a result refers to its payload; the private area
  *             holds the reference count
  *
- * These use the ring_mt_rts mempool: if an lcore is preempted while it exchanges mbufs with the common
- * ring, the others continue. With DPDK's default they would spin until it runs again, which stops a
- * machine whose lcores share CPUs (DPDK Programmer's Guide, Ring Library,
- * "Relaxed Tail Sync").
+ * These use the ring_mt_rts mempool: if an lcore is preempted while it exchanges mbufs with the
+ * common ring, the others continue. With DPDK's default they would spin until it runs again, which
+ * stops a machine whose lcores share CPUs (DPDK Programmer's Guide, Ring Library, "Relaxed Tail
+ * Sync").
  */
 #ifndef PKTBUF_POOL_H
 #define PKTBUF_POOL_H
@@ -43,8 +43,8 @@ struct rte_mempool *pktbuf_attach_pool(
 	const char *name, unsigned int n, unsigned int cache, int socket);
 
 /*
- * For threads that are no lcores and take turns under a lock: no cache, no private area, and the mbuf that was freed last
- * is the next one. For the rest as pktbuf_packet_pool().
+ * For threads that are no lcores and take turns under a lock: no cache, no private area, and the
+ * mbuf that was freed last is the next one. For the rest as pktbuf_packet_pool().
  */
 struct rte_mempool *pktbuf_stack_pool(
 	const char *name, unsigned int n, unsigned int data_bytes, int socket);
@@ -55,8 +55,9 @@ size_t pktbuf_header_pool_bytes(unsigned int n);
 size_t pktbuf_attach_pool_bytes(unsigned int n);
 
 /*
- * A copy of the packet with its own bytes, in one mbuf, or a chain if one is too short. Consumes the packet, in either
- * case. NULL: the pool is empty. The thread that owns the packet. Cost: an mbuf, and a copy of all bytes.
+ * Copy the packet and its bytes into one mbuf, or a chain if one is too short. Consumes the packet,
+ * even on failure. NULL: the pool is empty. The thread that owns the packet. Cost: an mbuf, and a
+ * copy of all bytes.
  */
 struct rte_mbuf *pktbuf_packet_copy(struct rte_mbuf *packet, struct rte_mempool *pool);
 

@@ -33,13 +33,11 @@ find(const struct pktbuf_port_config *config, uint16_t *id)
 	if (strncmp(device, "net_", 4) != 0)
 		return REFUSE(config, -ENODEV,
 			"no driver of DPDK has taken the PCI device %s: the lines above may say "
-			"why. Is its driver's "
-			"package installed (librte-net-...)?",
+			"why. Is its driver's package installed (librte-net-...)?",
 			device);
 	return REFUSE(config, -ENODEV,
 		"EAL has no device %s: the lines above may say why. Is its driver's package "
-		"installed "
-		"(librte-net-...)?",
+		"installed (librte-net-...)?",
 		device);
 }
 
@@ -94,8 +92,9 @@ configure(struct pktbuf_port *port, const struct pktbuf_port_config *config,
 			conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE; /* the device spreads by itself */
 	}
 	/*
-	 * When its peer goes, net_virtio_user registers an interrupt whatever was asked for, and unregisters it only if
-	 * it was asked for: the end of EAL then panics on a closed descriptor.
+	 * When its peer disconnects, net_virtio_user registers an interrupt, even if the
+	 * configuration has none, and unregisters it only if it has one. EAL's cleanup would panic
+	 * on a closed descriptor.
 	 */
 	conf.intr_conf.lsc = strcmp(port->driver, "net_virtio_user") == 0 &&
 		(*info->dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
@@ -165,7 +164,7 @@ pktbuf_port_open(
 	if (rc < 0)
 		return rc;
 	learn_limits(port, config, &info);
-	/* What its fill rings hold, always as many; they have no end. */
+	/* The mbufs of its fill rings: always as many, and never returned. */
 	if (strcmp(port->driver, "net_af_xdp") == 0)
 		port->kept = available - rte_mempool_avail_count(pool);
 	rte_eth_macaddr_get(port->id, &port->mac);

@@ -3,12 +3,12 @@
  * Ports: ethdevs of any driver. A (port, queue) belongs to one lcore, which ppe chooses.
  *
  * Results leave as chains of two mbufs. Of DPDK 22.11's virtual devices net_af_packet, net_tap,
- * net_memif and net_pcap copy such a chain; net_ring passes it on, and the receiver frees it; a NIC reads
- * the payload in place and frees the chain after sending.
+ * net_memif and net_pcap copy such a chain; net_ring passes it on, and the receiver frees it; a NIC
+ * reads the payload in place and frees the chain after sending.
  *
- * net_af_packet reports a largest frame of 1518 bytes, but carries jumbo frames if the port keeps its
- * default MTU (mtu 0 here), the interface has MTU 9000, framesz is larger than the frame, and the mbufs
- * are larger than framesz.
+ * net_af_packet reports a largest frame of 1518 bytes, but carries jumbo frames if the port keeps
+ * its default MTU (mtu 0 here), the interface has MTU 9000, framesz is larger than the frame, and
+ * the mbufs are larger than framesz.
  */
 #ifndef PKTBUF_PORT_H
 #define PKTBUF_PORT_H
@@ -33,7 +33,7 @@ struct pktbuf_port_config {
 	enum pktbuf_checksum rx_checksum, tx_checksum;
 	uint16_t mtu; /* bytes; 0: keep the device's own */
 	uint32_t
-		frame_max; /* bytes of the longest frame that may be sent, without a VLAN tag; 0: the driver's limit */
+		frame_max; /* bytes of the longest frame, without VLAN tag; 0: the driver's limit */
 	bool promiscuous;
 };
 
@@ -45,22 +45,22 @@ struct pktbuf_port {
 	enum pktbuf_checksum rx_checksum, tx_checksum; /* resolved: never AUTO */
 	struct rte_ether_addr mac; /* the device's own */
 	uint16_t segments_max; /* mbufs of the longest chain that the driver sends, at least 1 */
-	uint32_t
-		frame_limit; /* bytes of the longest frame that it sends, without a VLAN tag; UINT32_MAX: any */
-	/* As frame_limit, with the present MTU of the link; 0: there is no link. ctrl: rw, workers: ro */
+	/* bytes of the longest frame that it sends, without a VLAN tag; UINT32_MAX: any */
+	uint32_t frame_limit;
+	/* frame_limit with the link's present MTU; 0: there is no link. ctrl: rw, workers: ro */
 	uint32_t frame_max;
-	uint32_t
-		kept; /* mbufs of the pool that the driver took when it was opened, and does not return when it is closed */
+	uint32_t kept; /* mbufs of the pool that the driver takes at open and never returns */
 	bool started;
-	bool steers; /* pktbuf_port_steer() has succeeded for all that it was asked for */
+	bool steers; /* all rules of pktbuf_port_steer() are set */
 	char name[PKTBUF_NAME_MAX];
 	char driver[PKTBUF_NAME_MAX];
 };
 
 /*
- * Find the device, which EAL has probed, and configure it and its queues. It receives into `pool`. Control
- * thread. Returns 0, or -errno with one log line that says which port and why: -ENODEV (no such device),
- * -ENOTSUP (too many queues, or an offload that it lacks), -EINVAL. Nothing stays configured on error.
+ * Find the device, which EAL has probed, and configure it and its queues. It receives into `pool`.
+ * Control thread. Returns 0, or -errno with one log line that says which port and why: -ENODEV (no
+ * such device), -ENOTSUP (too many queues, or an offload that it lacks), -EINVAL. Nothing stays
+ * configured on error.
  */
 int pktbuf_port_open(struct pktbuf_port *port, const struct pktbuf_port_config *config,
 	struct rte_mempool *pool);
@@ -71,9 +71,9 @@ void pktbuf_port_stop(struct pktbuf_port *port);
 void pktbuf_port_close(struct pktbuf_port *port);
 
 /*
- * Have the device put packets to this IPv4 address and UDP port (host order) into this receive queue, until the port
- * stops. unsteer: take back all such rules. Control thread, of a started port. 0, or -errno as the driver says: most
- * virtual devices cannot (-ENOSYS).
+ * Have the device put packets to this IPv4 address and UDP port (host order) into this receive
+ * queue, until the port stops. unsteer: take back all such rules. Control thread, of a started
+ * port. 0, or -errno as the driver says: most virtual devices cannot (-ENOSYS).
  */
 int pktbuf_port_steer(struct pktbuf_port *port, uint32_t ip, uint16_t udp, uint16_t queue);
 void pktbuf_port_unsteer(struct pktbuf_port *port);

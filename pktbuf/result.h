@@ -2,16 +2,16 @@
 /*
  * Results and replies, the packets that the switch itself sends.
  *
- * A result goes to many destinations, block after block. Constant parts are written once: a *header template* per
- * destination (Ethernet, IPv4 and UDP headers, and their partial checksums), and per block the *shared header* of
- * all copies (aggregation header, lengths, payload sum). A result then takes a copy of one line, two lengths, and
- * the folding of two sums.
+ * A result goes to many destinations, block after block. Constant parts are written once: a *header
+ * template* per destination (Ethernet, IPv4 and UDP headers, and their partial checksums), and per
+ * block the *shared header* of all copies (aggregation header, lengths, payload sum). A result then
+ * takes a copy of one line, two lengths, and the folding of two sums.
  *
- * A small payload is copied behind the headers. A larger one is never copied: the packet is a chain of a
- * header mbuf and an attach mbuf that refers to the payload. Each attach mbuf carries its own reference count
- * of 1 in its private area, so destinations and lcores share no count: freeing it calls `released` once, on
- * the lcore that frees it, and the payload's owner counts. At the limit between small and large, a copy costs as
- * much as creating and freeing an attach mbuf.
+ * A small payload is copied behind the headers. A larger one is never copied: the packet is a chain
+ * of a header mbuf and an attach mbuf that refers to the payload. Each attach mbuf carries its own
+ * reference count of 1 in its private area, so destinations and lcores share no count: freeing it
+ * calls `released` once, on the lcore that frees it, and the payload's owner counts. At the limit
+ * between small and large, a copy costs as much as creating and freeing an attach mbuf.
  *
  * Checksums: the payload's sum is computed once per block by the caller, and only when some port
  * needs it (pktbuf_port.tx_checksum).
@@ -85,7 +85,7 @@ struct pktbuf_shared_header {
 
 /* A payload to copy or to refer to. */
 struct pktbuf_payload {
-	void *data; /* if referred to, valid until `released` has been called for each result built */
+	void *data; /* if referred to, valid until `released` was called for each result built */
 	rte_iova_t iova;
 	uint32_t bytes; /* [0, 65000] */
 	uint32_t sum; /* pktbuf_sum_bytes() of it, when a port computes checksums in software */
@@ -104,7 +104,8 @@ pktbuf_payload_referred(const struct pktbuf_payload *payload)
 void pktbuf_header_template_write(struct pktbuf_header_template *out,
 	const struct pktbuf_identity *identity, const struct pktbuf_endpoint *to, uint8_t source);
 
-/* Write the shared header of a header and a payload, in the form of header->extended; src_id is ignored. Any thread. */
+/* Write the shared header of a header and a payload, in the form of header->extended; src_id is
+ * ignored. Any thread. */
 void pktbuf_shared_header_write(struct pktbuf_shared_header *shared,
 	const struct weir_header *header, const struct pktbuf_payload *payload);
 
@@ -117,8 +118,8 @@ struct pktbuf_supply {
 	struct rte_mbuf *mbuf[PKTBUF_SUPPLY_MAX];
 };
 
-/* Results that are built one after the other: pktbuf_results_begin(), pktbuf_result_build() for each, and
- * pktbuf_results_end(), in pktbuf/result_fast.h. Worker. */
+/* Results that are built one after the other: pktbuf_results_begin(), pktbuf_result_build() for
+ * each, and pktbuf_results_end(), in pktbuf/result_fast.h. Worker. */
 struct pktbuf_results {
 	const struct pktbuf_port *const *port; /* by index */
 	struct pktbuf_supply headers, attaches;
@@ -127,14 +128,15 @@ struct pktbuf_results {
 /* Take more mbufs; returns the next. NULL: the pool is empty. */
 struct rte_mbuf *pktbuf_supply_refill(struct pktbuf_supply *supply);
 
-/* Append another payload, by reference, to a result that was just built with a referred one, and whose shared header
- * includes it already. false: the pool is empty, and the result unchanged. Worker. */
+/* Append another payload, by reference, to a result that was just built with a referred one, and
+ * whose shared header includes it already. false: the pool is empty, and the result unchanged.
+ * Worker. */
 bool pktbuf_result_add(
 	struct pktbuf_results *results, struct rte_mbuf *result, const struct pktbuf_payload *more);
 
 /*
- * Append at most 64 bytes, copied, to a result that was just built; its shared header includes them already.
- * 0; -ENOMEM: the pool is empty, and the result unchanged. Worker.
+ * Append at most 64 bytes, copied, to a result that was just built; its shared header includes them
+ * already. 0; -ENOMEM: the pool is empty, and the result unchanged. Worker.
  */
 int pktbuf_result_end(
 	const struct pktbuf_pools *pools, struct rte_mbuf *result, const void *end, uint32_t bytes);

@@ -33,8 +33,8 @@ pktbuf_sum_parts(uint64_t word)
 	return (uint32_t)word + (uint32_t)(word >> 32);
 }
 
-/* Make the shared header that of another block with the same header but for its number, and a payload of the same
- * length. */
+/* Change the shared header to that of another block, whose header differs only in the number and
+ * whose payload is as long. */
 static inline void
 pktbuf_shared_header_renumber(
 	struct pktbuf_shared_header *shared, uint32_t block_id, uint32_t payload_sum)
@@ -47,7 +47,8 @@ pktbuf_shared_header_renumber(
 	shared->sum = shared->constant + pktbuf_sum_parts(word) + payload_sum;
 }
 
-/* Reset a new mbuf as rte_pktmbuf_reset() does, in few stores: data_off, refcnt, nb_segs and port are one word. */
+/* Reset a new mbuf as rte_pktmbuf_reset() does, in few stores: data_off, refcnt, nb_segs and port
+ * are one word. */
 static inline void
 pktbuf_mbuf_init(
 	struct rte_mbuf *m, uint16_t data_off, uint16_t segments, uint32_t bytes, uint32_t all)
@@ -130,7 +131,7 @@ pktbuf_refer(struct rte_mbuf *packet, struct rte_mbuf *attach, const struct pktb
 	packet->next = attach;
 }
 
-/* Prepare to build `wanted` results, or as many as they may be. */
+/* Prepare to build about `wanted` results. */
 static inline void
 pktbuf_results_begin(struct pktbuf_results *results, const struct pktbuf_pools *pools,
 	const struct pktbuf_port *const *port, unsigned int wanted)
@@ -154,10 +155,11 @@ pktbuf_supply_take(struct pktbuf_supply *supply)
 }
 
 /*
- * Build the result for a destination: to->extended chooses between shared[0] (base form) and shared[1] (extended); the
- * mode of port[to->port] chooses how checksums are computed. referred: pktbuf_payload_referred(payload). NULL: a pool is
- * empty. It is the caller's, and takes a reference to a referred payload. Worker.
- * Cost: 3 lines written and the copied payload, or 6 lines when it is referred to.
+ * Build the result for a destination: to->extended chooses between shared[0] (base form) and
+ * shared[1] (extended); the mode of port[to->port] chooses how checksums are computed. referred:
+ * pktbuf_payload_referred(payload). NULL: a pool is empty. The packet is the caller's, and holds a
+ * referred payload. Worker. Cost: 3 lines written and the copied payload, or 6 lines when it is
+ * referred to.
  */
 static __rte_always_inline struct rte_mbuf *
 pktbuf_result_build_as(struct pktbuf_results *results, const struct pktbuf_shared_header shared[2],
@@ -190,7 +192,7 @@ pktbuf_result_build(struct pktbuf_results *results, const struct pktbuf_shared_h
 		: pktbuf_result_build_as(results, shared, payload, to, false);
 }
 
-/* Give back what has not been used. */
+/* Return the unused mbufs. */
 static inline void
 pktbuf_results_end(struct pktbuf_results *results)
 {

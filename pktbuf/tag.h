@@ -27,8 +27,7 @@ struct pktbuf_tag_key {
 /* A message's nonce. */
 struct pktbuf_nonce {
 	uint64_t number; /* of the block in its generation, [0, 2^64) */
-	uint32_t
-		slice; /* 24 bits: receiver's rank + 1 in a result that differs by receiver; else 0 */
+	uint32_t slice; /* 24 bits: receiver's rank + 1 if results differ by receiver; else 0 */
 	uint8_t status; /* enum weir_status; 0 in a contribution */
 };
 
@@ -58,9 +57,10 @@ void pktbuf_tag_make_pieces(const struct pktbuf_tag_key *key, struct pktbuf_nonc
 	uint8_t tag[WEIR_TAG_BYTES]);
 
 /*
- * Returns whether the tag behind a message is right. The message is bytes [offset, offset + length) of the packet,
- * followed by at least WEIR_TAG_BYTES; any segmentation. Compares in constant time. Cost: as pktbuf_tag_make().
- * next: where as many bytes lie that will be read next, prefetched meanwhile; NULL: none.
+ * Returns whether the tag behind a message is right. The message is bytes [offset, offset + length)
+ * of the packet, followed by at least WEIR_TAG_BYTES; any segmentation. Compares in constant time.
+ * Cost: as pktbuf_tag_make(). next: as many bytes that will be read next, prefetched meanwhile;
+ * NULL: none.
  */
 bool pktbuf_tag_holds(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
 	const struct rte_mbuf *packet, uint32_t offset, uint32_t length, const uint8_t *next);
@@ -73,8 +73,8 @@ struct pktbuf_hmac *pktbuf_hmac_create(void);
 void pktbuf_hmac_destroy(struct pktbuf_hmac *hmac); /* NULL is fine */
 
 /*
- * HMAC-SHA256 of a message of at most 255 bytes. false: no memory, and `out` is zeros. For the thread
- * that owns hmac. Cost: 0.6 us, and OpenSSL allocates, so not for every packet.
+ * HMAC-SHA256 of a message of at most 255 bytes. false: no memory, and `out` is zeros. For the
+ * thread that owns hmac. Cost: 0.6 us, and OpenSSL allocates, so not for every packet.
  */
 bool pktbuf_hmac(struct pktbuf_hmac *hmac, const uint8_t key[WEIR_KEY_BYTES], const void *message,
 	size_t bytes, uint8_t out[WEIR_KEY_BYTES]);
@@ -84,8 +84,8 @@ bool pktbuf_hmac(struct pktbuf_hmac *hmac, const uint8_t key[WEIR_KEY_BYTES], co
 void pktbuf_source_message(
 	uint8_t source, uint64_t epoch, uint8_t message[PKTBUF_SOURCE_MESSAGE_BYTES]);
 
-/* The key of a source in an epoch, from the job's: with it the source proves its joins. Any thread. false: no memory.
- * OpenSSL allocates. */
+/* The key of a source in an epoch, from the job's: with it the source proves its joins. Any thread.
+ * false: no memory. OpenSSL allocates. */
 bool pktbuf_member_key(const uint8_t job[WEIR_KEY_BYTES], uint8_t source, uint64_t epoch,
 	uint8_t key[WEIR_KEY_BYTES]);
 

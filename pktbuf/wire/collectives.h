@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives, one row each: docs/protocol.md, "Collectives". The switch and the hosts' library include this
- * file; it needs no DPDK.
+ * The collectives, one row each: docs/protocol.md, "Collectives". The switch and the hosts' library
+ * include this file; it needs no DPDK.
  *
- * A block counts contributions; when the count meets its target, the result goes out. Windows, losses, timeouts
- * and tags are the same for all collectives. A row says only which data a contribution carries, which part of the
- * buffer a receiver gets, and which ranks are receivers. No other code depends on the collective.
+ * A block counts contributions; when the count meets its target, the result goes out. Windows,
+ * losses, timeouts and tags are the same for all collectives. A row says only which data a
+ * contribution carries, which part of the buffer a receiver gets, and which ranks are receivers. No
+ * other code depends on the collective.
  *
- * The buffer holds the results of all receivers, one after the other, so what each of them gets is one piece,
- * to which packets refer. Pure functions, in elements; any thread.
+ * The buffer holds the results of all receivers, one after the other, so what each of them gets is
+ * one piece, to which packets refer. Pure functions, in elements; any thread.
  */
 #ifndef PKTBUF_COLLECTIVES_H
 #define PKTBUF_COLLECTIVES_H
@@ -33,12 +34,13 @@ enum result_kind {
 	RESULT_COLUMN, /* the slices for its rank from all rows, in the order of the ranks */
 };
 
-/* Who gets a payload; the others get a header. */
+/* The receivers of a payload; the others get a header. */
 enum result_to { TO_NONE, TO_ALL, TO_ROOT, TO_EACH };
 
 /*
- * Name, code in ext.collective, text, contribution, result, receivers. The base form means ALLREDUCE, and
- * BARRIER when grad_cnt is 0. The last three are no collectives: they have no receivers.
+ * Name, code in ext.collective, text, contribution, result, receivers. The base form means
+ * ALLREDUCE, and BARRIER when grad_cnt is 0. The last three are no collectives: they have no
+ * receivers.
  */
 #define WEIR_COLLECTIVE_LIST(X)                                                                    \
 	X(ALLREDUCE, 0, "allreduce", REDUCE, WHOLE, ALL)                                           \
@@ -60,7 +62,7 @@ enum weir_collective {
 #undef X
 };
 
-/* A header about a block, which contributes nothing and may come at any time: an acknowledgement or a probe. */
+/* Is it an acknowledgement or a probe? They contribute nothing, and may come at any time. */
 static inline bool
 weir_is_control(unsigned int collective)
 {
@@ -96,8 +98,8 @@ struct weir_slice {
 };
 
 /*
- * The slice of `rank`, [0, sources), in a block of so many elements. If they don't divide evenly, the first slices
- * are an element longer. sources: [1, 256].
+ * The slice of `rank`, [0, sources), in a block of so many elements. If they don't divide evenly,
+ * the first slices are an element longer. sources: [1, 256].
  */
 static inline struct weir_slice
 weir_slice(uint32_t elements, unsigned int sources, unsigned int rank)
@@ -110,7 +112,8 @@ weir_slice(uint32_t elements, unsigned int sources, unsigned int rank)
 	};
 }
 
-/* The slices of the ranks [first, first + count), one after the other. count: at least 1; first + count: at most `sources`. */
+/* The slices of the ranks [first, first + count), one after the other. count: at least 1; first +
+ * count: at most `sources`. */
 static inline struct weir_slice
 weir_slices(uint32_t elements, unsigned int sources, unsigned int first, unsigned int count)
 {
@@ -122,9 +125,9 @@ weir_slices(uint32_t elements, unsigned int sources, unsigned int first, unsigne
 }
 
 /*
- * Parts of a block. A source covers the ranks [first, first + count) of n: a host one, a switch of a tree several
- * (docs/tree.md). It sends and gets the parts of these ranks, one after the other; but rows go up side by side, by
- * receiver: for each of the n receivers the slices of these ranks.
+ * Parts of a block. A source covers the ranks [first, first + count) of n: a host one, a switch of
+ * a tree several (docs/tree.md). It sends and gets the parts of these ranks, one after the other;
+ * but rows go up side by side, by receiver: for each of the n receivers the slices of these ranks.
  */
 
 /* The elements that a contribution of these ranks carries. */
@@ -143,7 +146,8 @@ row_contributed(const struct collective_row *row, uint32_t elements, unsigned in
 	return 0;
 }
 
-/* The elements that the buffer of a switch with these ranks holds: what it collects, and what it gets from a parent. */
+/* The elements that the buffer of a switch with these ranks holds: what it collects, and what it
+ * gets from a parent. */
 static inline uint32_t
 row_extent(const struct collective_row *row, uint32_t elements, unsigned int n, unsigned int first,
 	unsigned int count)
@@ -157,8 +161,9 @@ row_extent(const struct collective_row *row, uint32_t elements, unsigned int n, 
 }
 
 /*
- * The elements of 4 bytes that the buffer of an alltoall's block holds in a job whose blocks have at most `elements`, and
- * which reserves room for full rows. n: [1, 256]. Pieces of 512 KiB keep to the pages that devices see.
+ * The elements of 4 bytes that the buffer of an alltoall's block holds in a job whose blocks have
+ * at most `elements`, and which reserves room for full rows. n: [1, 256]. Pieces of 512 KiB keep to
+ * the pages that devices see.
  */
 #define WEIR_ROWS_MAX (UINT32_C(1) << 17)
 
@@ -168,7 +173,7 @@ row_room(uint32_t elements, unsigned int n)
 	return n * elements < WEIR_ROWS_MAX ? n * elements : WEIR_ROWS_MAX;
 }
 
-/* The place of the slice for `receiver`, [0, n), in the row-th of so many rows that lie side by side. */
+/* The place of the slice for `receiver`, [0, n), in the row-th of `rows` rows side by side. */
 static inline uint32_t
 row_cell(uint32_t elements, unsigned int n, unsigned int rows, unsigned int row,
 	unsigned int receiver)
@@ -195,12 +200,13 @@ row_part(const struct collective_row *row, uint32_t elements, unsigned int n, un
 }
 
 /*
- * Own slices. What a host sends to itself need not cross its link: the slice that it contributes and gets back. A host may
- * agree with the switch to leave it out on each way where no other host needs it. Sums need it, and so do the other
- * receivers of a result. A broadcast comes back whole, so that all receivers get the same packet.
+ * Own slices. The slice that a host contributes and gets back need not cross its link. A host may
+ * agree with the switch to leave it out in each direction in which no other host needs it. Sums and
+ * the other receivers of a result need it. A broadcast comes back whole, so that all receivers get
+ * the same packet.
  */
 
-/* What the host of this rank leaves out of its contribution: elements of that, none or one piece. */
+/* What the host of this rank leaves out of its contribution: none or one piece, in elements. */
 static inline struct weir_slice
 row_own_sent(const struct collective_row *row, uint32_t elements, unsigned int n, unsigned int rank,
 	unsigned int root)

@@ -6,7 +6,7 @@
 
 #define VECTOR 64
 
-/* To multiply lanes of 128 bits by x^d: R(d + 31) for the first 8 bytes, R(d - 33) for the others. */
+/* To multiply lanes of 128 bits by x^d: R(d + 31) for the first 8 bytes, R(d - 33) for the rest. */
 #define BY(first, others) _mm_set_epi64x(others, first)
 #define BY_2048           BY(0xdcb17aa4, 0xb9e02b86)
 #define BY_1536           BY(0xa87ab8a8, 0xab7aff2a)
@@ -64,7 +64,7 @@ weir_crc32c_avx512(uint32_t crc, const uint8_t *bytes, size_t length)
 	const uint8_t *end = bytes + length;
 	__m512i a, b, c, d;
 
-	/* What is no whole vector comes first, because there it needs no multiplication. */
+	/* The bytes that fill no vector come first, where they need no multiplication. */
 	crc = crc32c_serial(crc, bytes, length % VECTOR);
 	bytes += length % VECTOR;
 	if (bytes == end)
@@ -89,14 +89,15 @@ weir_crc32c_avx512(uint32_t crc, const uint8_t *bytes, size_t length)
 }
 
 /*
- * A CRC is linear: a sum, without carries, of multiples of messages has the sum of these multiples of their registers. So
- * one is computed for all: message i is shifted by i lanes, because a fault on the way may flip the same bits of each.
+ * A CRC is linear: a sum, without carries, of multiples of messages has the sum of these multiples
+ * of their registers. So one is computed for all: message i is shifted by i lanes, because a fault
+ * on the way may flip the same bits of each.
  */
 #define LANE       16
 #define AFTER_LAST 2 /* vectors that shifted messages are longer */
 
-static uint32_t
-	right[WEIR_CRC32C_TOGETHER + 1]; /* by number: the register, if all end with their CRCs */
+/* By the number of messages: the register, if all end with their CRCs. */
+static uint32_t right[WEIR_CRC32C_TOGETHER + 1];
 
 static __attribute__((constructor)) void
 fill(void)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC32C: a function per instruction set, each in a file compiled with its own flags. They continue the register, which is
- * the complement of the CRC.
+ * CRC32C: a function per instruction set, each in a file compiled with its own flags. They continue
+ * the register, which is the complement of the CRC.
  *
- * The methods are those of V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction"
- * and "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction" (both Intel). Bytes that are followed by d bits
- * are multiplied by x^d modulo the polynomial instead, without carries, so that parts are computed side by side. Bits are
- * reflected: bit 31 of a constant is x^0. A product of reflected numbers is one bit short, so R(e), which is x^e modulo
+ * The methods are those of V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using
+ * PCLMULQDQ Instruction" and "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction"
+ * (both Intel). Bytes that are followed by d bits are multiplied by x^d modulo the polynomial
+ * instead, without carries, so that parts are computed side by side. Bits are reflected: bit 31 of
+ * a constant is x^0. A product of reflected numbers is one bit short, so R(e), which is x^e modulo
  * the polynomial, is taken of e - 1; and as R has 32 bits in a register of 64, of e - 33.
  */
 #ifndef PKTBUF_WIRE_CRC32C_PRIV_H
@@ -29,7 +30,7 @@ bool weir_crc32c_avx512_hold(const uint8_t *const message[], unsigned int n, siz
 #ifdef __SSE4_2__
 #include <nmmintrin.h>
 
-/* So many words of 8 bytes, then up to 7 bytes. */
+/* Whole words of 8 bytes, then up to 7 bytes. */
 static inline uint32_t
 crc32c_serial(uint32_t crc, const uint8_t *bytes, size_t length)
 {

@@ -3,7 +3,8 @@
 
 #include <wmmintrin.h>
 
-/* An instruction takes 3 cycles, and one begins in each: so three parts, of so many words at most, go side by side. */
+/* An instruction takes 3 cycles, and one begins in each: so three parts, of so many words at most,
+ * go side by side. */
 #define WORDS_MAX 128
 
 static uint32_t after[2 * WORDS_MAX + 1]; /* R(64 i - 33): i words follow */

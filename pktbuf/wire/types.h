@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Types of elements, and operations, for the switch, the hosts' library and its users. Part of libweir's installed
- * header; pktbuf/wire/wire.h has the layout of packets.
+ * Types of elements, and operations, for the switch, the hosts' library and its users. Part of
+ * libweir's installed header; pktbuf/wire/wire.h has the layout of packets.
  */
 #ifndef PKTBUF_TYPES_H
 #define PKTBUF_TYPES_H
@@ -11,9 +11,9 @@
 #define WEIR_KEY_BYTES    32 /* of a key of an authenticated job */
 
 /*
- * The types of elements: name, code on the wire (ext.dtype), text, bytes, kind, and for floating point the bits of
- * exponent and fraction. FINITE is floating point without infinities, whose only NaN has all bits set (OCP 8-bit
- * Floating Point Specification 1.0).
+ * The types of elements: name, code on the wire (ext.dtype), text, bytes, kind, and for floating
+ * point the bits of exponent and fraction. FINITE is floating point without infinities, whose only
+ * NaN has all bits set (OCP 8-bit Floating Point Specification 1.0).
  */
 #define WEIR_DTYPE_LIST(X)                                                                         \
 	X(INT8, 0, "int8", 1, SIGNED, 0, 0)                                                        \
@@ -37,7 +37,8 @@ enum weir_dtype {
 #undef WEIR_X
 };
 
-/* The operations that reduce: name, code on the wire (ext.op), text, and whether ALL types have it or INTEGERS alone. */
+/* The operations that reduce: name, code on the wire (ext.op), text, and whether ALL types have it
+ * or INTEGERS alone. */
 #define WEIR_OP_LIST(X)                                                                            \
 	X(SUM, 0, "sum", ALL)                                                                      \
 	X(PROD, 1, "prod", ALL)                                                                    \

@@ -2,15 +2,15 @@
 /*
  * The aggregation protocol on the wire: the headers that follow UDP, as C.
  *
- * The normative text is docs/protocol.md, and a test compares that page with this file. Types and operations are
- * in pktbuf/wire/types.h, collectives in pktbuf/wire/collectives.h. The switch and the hosts' library include
- * these files, which need no DPDK.
+ * The normative text is docs/protocol.md, and a test compares that page with this file. Types and
+ * operations are in pktbuf/wire/types.h, collectives in pktbuf/wire/collectives.h. The switch and
+ * the hosts' library include these files, which need no DPDK.
  *
  *   Ethernet / IPv4 / UDP / weir_base [/ weir_ext] / payload
  *
- * The base form (12 bytes, Trio-ML's own) goes to UDP port 12000, the extended form (12 + 4
- * bytes) to 12001; both ports are configurable. Header fields are big-endian, bits most
- * significant first; payload elements are little-endian.
+ * The base form (12 bytes, Trio-ML's own) goes to UDP port 12000, the extended form (12 + 4 bytes)
+ * to 12001; both ports are configurable. Header fields are big-endian, bits most significant first;
+ * payload elements are little-endian.
  */
 #ifndef PKTBUF_WIRE_H
 #define PKTBUF_WIRE_H
@@ -24,11 +24,10 @@
 #include "pktbuf/wire/collectives.h"
 #include "pktbuf/wire/types.h"
 
-#define WEIR_PORT_BASE 12000 /* default UDP port of the base form */
-#define WEIR_PORT_EXT  12001 /* default UDP port of the extended form */
-#define WEIR_PORTS_MAX 16 /* UDP ports of a form */
-#define WEIR_PORT_UP                                                                               \
-	12033 /* default UDP port of a leaf for its parents: above all ports of both forms */
+#define WEIR_PORT_BASE    12000 /* default UDP port of the base form */
+#define WEIR_PORT_EXT     12001 /* default UDP port of the extended form */
+#define WEIR_PORTS_MAX    16 /* UDP ports of a form */
+#define WEIR_PORT_UP      12033 /* default UDP port of a leaf for its parents, above the others */
 #define WEIR_JOBS_MAX     256 /* job ids are [0, 256) */
 #define WEIR_ELEMENTS_MAX 4095 /* grad_cnt has 12 bits */
 #define WEIR_BASE_BYTES   12
@@ -60,7 +59,8 @@ enum weir_status {
 #undef X
 };
 
-/* src_cnt of `stale`: why the generation is over. The texts are those of docs/protocol.md and of libweir's errors. */
+/* src_cnt of `stale`: why the generation is over. The texts are those of docs/protocol.md and of
+ * libweir's errors. */
 #define WEIR_OVER_LIST(X)                                                                          \
 	X(UNSAID, 0,                                                                               \
 		"the switch was restarted, the job was created again, or a host or a switch "      \
@@ -141,11 +141,12 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 #define WEIR_JOIN_MUST_SHIFT    12
 #define WEIR_JOIN_MUST_ALLTOALL 0x1 /* blocks of alltoall have room for full rows: row_room() */
 #define WEIR_JOIN_MUST_CRC32C   0x8 /* a CRC ends packets other than joins, and this reply */
-#define WEIR_JOIN_MUST_KNOWN    (WEIR_JOIN_MUST_ALLTOALL | WEIR_JOIN_MUST_CRC32C) /* all of them */
+#define WEIR_JOIN_MUST_KNOWN    (WEIR_JOIN_MUST_ALLTOALL | WEIR_JOIN_MUST_CRC32C)
 
 /*
- * Proved joins and authentication: docs/protocol.md, "Proved joins". Keys are derived with HMAC-SHA256 under
- * these labels; a tag is GMAC with AES-256 in contributions and results, HMAC-SHA256 elsewhere.
+ * Proved joins and authentication: docs/protocol.md, "Proved joins". Keys are derived with
+ * HMAC-SHA256 under these labels; a tag is GMAC with AES-256 in contributions and results,
+ * HMAC-SHA256 elsewhere.
  */
 #define WEIR_TAG_BYTES        16
 #define WEIR_CHALLENGE_BYTES  16
@@ -305,7 +306,7 @@ weir_header_write(const struct weir_header *h, uint8_t *p)
 	return WEIR_EXT_BYTES;
 }
 
-/* What stands for the status in the nonce of a source's tag. */
+/* The number in place of the status in the nonce of a source's tag. */
 static inline uint8_t
 weir_iv(unsigned int collective)
 {
@@ -315,9 +316,9 @@ weir_iv(unsigned int collective)
 }
 
 /*
- * What the CRC of a packet from the switch covers in place of its header: the extended header that says the same. In
- * results to all, which share a CRC where they are the same, src_id counts as 0. Type and operation count as 0 where there
- * are no elements. docs/protocol.md, "Integrity".
+ * What the CRC of a packet from the switch covers in place of its header: the same header in the
+ * extended form. src_id counts as 0 in results to all, which share a CRC if they are equal. Type
+ * and operation count as 0 if there are no elements. docs/protocol.md, "Integrity".
  */
 static inline void
 weir_header_covered(const struct weir_header *h, uint8_t covered[WEIR_EXT_BYTES])
@@ -345,8 +346,8 @@ weir_block_diff(uint32_t a, uint32_t b)
 	return (int32_t)(a - b);
 }
 
-/* What the bits of a floating-point type mean: its exponent and fraction, the bits of its least magnitude that
- * is no finite number, and its canonical NaN. All 0 for other types. */
+/* What the bits of a floating-point type mean: its exponent and fraction, the bits of its least
+ * magnitude that is no finite number, and its canonical NaN. All 0 for other types. */
 struct weir_float {
 	unsigned int exponent_bits, fraction_bits;
 	uint64_t infinity; /* of a type without infinities: its NaN */
@@ -383,8 +384,9 @@ weir_dtype_float(unsigned int dtype)
 }
 
 /*
- * The switch's UDP port for packets of this block, by the block's residue: one of `ports`, [1, WEIR_PORTS_MAX], that begin
- * at the form's own port `first` and are 2 apart. window: of the job. docs/protocol.md, "Ports".
+ * The switch's UDP port for packets of this block, by the block's residue: one of `ports`, [1,
+ * WEIR_PORTS_MAX], that begin at the form's own port `first` and are 2 apart. window: of the job.
+ * docs/protocol.md, "Ports".
  */
 static inline uint16_t
 weir_block_port(uint16_t first, unsigned int ports, uint8_t job_id, uint16_t window, uint32_t block)
