@@ -4,16 +4,16 @@
  *
  * The buckets are divided into `nslices` slices that differ by at most one bucket. Timer thread i
  * scans slice i once per period, and the threads' phases are spread over the period, so the work is
- * even in time. The slices partition the buckets exactly for any nslices >= 1; with more slices than
- * buckets, some are empty. A slice is scanned within one segment, so nslices also bounds how long a
- * scan keeps its lcore from packets: 2 ns per bucket (3 ns from beyond L2), plus 4 to 10 ns and the
- * work of `fn` per record handed out, measured as in hash.h.
+ * even in time. The slices partition the buckets exactly for any nslices >= 1; with more slices
+ * than buckets, some are empty. A slice is scanned within one segment, so nslices also bounds how
+ * long a scan keeps its lcore from packets: 2 ns per bucket (3 ns from beyond L2), plus 4 to 10 ns
+ * and the work of `fn` per record handed out, measured as in hash.h.
  *
  * REF. Every hash_confirm and hash_insert sets a record's REF flag; the scan by REF clears it. With
- * period P, a scan hands out each record that was not accessed since the previous scan, which happens
- * first between P and 2 P after the last access. To notice a timeout T no later than 1.1 T, scan with
- * P = T / 10 and let fn compare the record's own time. REF then saves reading the lines of busy
- * records.
+ * period P, a scan hands out each record that was not accessed since the previous scan, which
+ * happens first between P and 2 P after the last access. To notice a timeout T no later than 1.1 T,
+ * scan with P = T / 10 and let fn compare the record's own time. REF then saves reading the lines
+ * of busy records.
  *
  * REF means "accessed", not "made progress". If an access is not progress (endless duplicates would
  * keep a record young), use hash_peek, and hash_ref_set once the access counts; or scan everything

@@ -15,8 +15,8 @@
  *
  * MEMORY. The table finds records; the caller stores them. A record begins with struct hash_record
  * (16 bytes, owned by the table), followed by the user's fields. The memory of the records is the
- * caller's (DataMemory). The table allocates only its buckets and a stack of free record numbers, once,
- * in hash_create. Nothing is resized or moved: a record's address is constant while it lives.
+ * caller's (DataMemory). The table allocates only its buckets and a stack of free record numbers,
+ * once, in hash_create. Nothing is resized or moved: a record's address is constant while it lives.
  *
  *   key -> mix -> primary, secondary bucket, tag        (hash_begin: both lines prefetched)
  *       -> bucket line: 8 tags | 8 record numbers | used | REF      (hash_find: record prefetched)
@@ -39,17 +39,17 @@
  *
  *   - between hash_begin and hash_find: nothing that matters, because the probe holds only numbers
  *     derived from the key;
- *   - between hash_find and hash_confirm: another thread may delete the candidate, reuse its
- *     memory for another key, move the key elsewhere by delete and insert, or insert a key whose tag
+ *   - between hash_find and hash_confirm: another thread may delete the candidate, reuse its memory
+ *     for another key, move the key elsewhere by delete and insert, or insert a key whose tag
  *     matched by chance. So hash_confirm trusts only the record itself (live, and of this key) and
  *     otherwise searches both buckets again. Its answer holds in its own segment;
  *   - after a miss: another thread may insert the key as soon as the segment ends. So hash_insert
  *     must run in the same segment as the hash_find, hash_confirm or hash_lookup that missed. To
  *     insert in a later segment (after fetching a buffer, say), call hash_confirm again in that
  *     segment. The probe remains valid;
- *   - a record pointer is valid for its key until the segment ends or the record is deleted. Keep the
- *     probe across segments; or keep pointer and key, and use the pointer again only if record->live
- *     and record->key match (the memory remains a record, so it can't dangle).
+ *   - a record pointer is valid for its key until the segment ends or the record is deleted. Keep
+ *     the probe across segments; or keep pointer and key, and use the pointer again only if
+ *     record->live and record->key match (the memory remains a record, so it can't dangle).
  *
  * DESIGN. Keys are block numbers of a job, which count up, and MAC addresses, which come in runs of
  * a vendor's prefix; values are cache lines. Nearly all accesses are hits (a block of n sources is
@@ -75,18 +75,18 @@
  *   Mixing: key xor (mixed) seed, then the finalizer of splitmix64 (Stafford's Mix13), a bijection
  *   in which every input bit flips every output bit with probability near one half. The upper bits
  *   of each 32-bit half choose a bucket by multiply and shift (Lemire's fast range: any number of
- *   buckets, no division), the two lowest bytes of the halves, unused by that, make the tag.
- *   It costs two multiplications, about 10 cycles. CRC32 instructions would be as fast, but are linear:
- *   two with the same polynomial differ by a constant for keys of one length, so the two choices
- *   would be one, and keys that share a bucket would share it for every seed. A secret random seed
- *   keeps a sender that chooses its keys (MAC addresses) from filling one bucket; a fixed seed makes
- *   runs repeatable.
+ *   buckets, no division), the two lowest bytes of the halves, unused by that, make the tag. It
+ *   costs two multiplications, about 10 cycles. CRC32 instructions would be as fast, but are
+ *   linear: two with the same polynomial differ by a constant for keys of one length, so the two
+ *   choices would be one, and keys that share a bucket would share it for every seed. A secret
+ *   random seed keeps a sender that chooses its keys (MAC addresses) from filling one bucket; a
+ *   fixed seed makes runs repeatable.
  *
- *   hash_begin prefetches both bucket lines. A hit in the primary does not read the second, and 63 %
- *   of the records are in their primary at capacity. But the others, every miss and every insert need
- *   it, and fetching it only then would cost a memory latency that no segment hides, or one more
- *   segment for everyone. Two prefetches overlap, and in L2, where a block table belongs, cost next to
- *   nothing.
+ *   hash_begin prefetches both bucket lines. A hit in the primary does not read the second, and 63
+ *   % of the records are in their primary at capacity. But the others, every miss and every insert
+ *   need it, and fetching it only then would cost a memory latency that no segment hides, or one
+ *   more segment for everyone. Two prefetches overlap, and in L2, where a block table belongs, cost
+ *   next to nothing.
  *
  *   The gain of the split, measured on one core of a Sapphire Rapids (2 MiB L2), random hits on
  *   64-byte records: consecutive hash_lookup (the CPU overlaps some), and the steps by 16 threads:
@@ -104,14 +104,14 @@
  *       minimum   0.88   0.80   0.76   0.72   0.74   0.70   0.70
  *       median    0.97   0.91   0.86   0.81   0.79   0.76   0.75
  *
- *   That is for a table that only fills. A table long at capacity, which deletes a random record for
- *   each insert, is less even. The fluid limit of that process (s_k: share of buckets
- *   with k or more records; lambda: records per bucket; in equilibrium, Mitzenmacher 1996,
- *   lambda (s_{k-1}^2 - s_k^2) = k (s_k - s_{k+1})) gives s_8^2 as the chance that an insert finds
- *   both buckets full: 2e-20 at 40 % in use, 7e-11 at 50 %, 6e-6 at 60 %. At 40 % and ten million
- *   inserts per second that is one in more than a hundred thousand years. The caller then gets an error
- *   (-ENOSPC), never a wrong answer. The same test computes these numbers and compares the limit with
- *   a table where it is large enough to count.
+ *   That is for a table that only fills. A table long at capacity, which deletes a random record
+ *   for each insert, is less even. The fluid limit of that process (s_k: share of buckets with k or
+ *   more records; lambda: records per bucket; in equilibrium, Mitzenmacher 1996, lambda (s_{k-1}^2
+ *   - s_k^2) = k (s_k - s_{k+1})) gives s_8^2 as the chance that an insert finds both buckets full:
+ *   2e-20 at 40 % in use, 7e-11 at 50 %, 6e-6 at 60 %. At 40 % and ten million inserts per second
+ *   that is one in more than a hundred thousand years. The caller then gets an error (-ENOSPC),
+ *   never a wrong answer. The same test computes these numbers and compares the limit with a table
+ *   where it is large enough to count.
  */
 #ifndef HASHENGINE_HASH_H
 #define HASHENGINE_HASH_H
@@ -131,7 +131,7 @@ struct hash_config {
 	const char *name; /* for log lines; used during hash_create only; NULL is fine */
 	uint32_t capacity; /* records, [1, HASH_CAPACITY_MAX] */
 	uint32_t record_size; /* bytes, a multiple of 64 in [64, 65536] */
-	void *records; /* hash_records_bytes() of memory, aligned to 64, zeroed; stays the caller's */
+	void *records; /* hash_records_bytes() zeroed bytes, aligned to 64; stays the caller's */
 	int socket; /* NUMA node of the owning lcore, or SOCKET_ID_ANY (-1) */
 	uint64_t seed; /* of the mixing, any number; keep it secret against chosen keys */
 	uint32_t buckets; /* 0: enough for capacity, see Sizing; else [2, HASH_BUCKETS_MAX] */
@@ -152,8 +152,8 @@ struct hash_record {
 static_assert(sizeof(struct hash_record) == 16, "a record's head is 16 bytes");
 
 /*
- * A lookup in progress, filled by hash_begin. It lives in a thread's scratch across segments. It holds
- * numbers, not pointers, so it can't dangle.
+ * A lookup in progress, filled by hash_begin. It lives in a thread's scratch across segments. It
+ * holds numbers, not pointers, so it can't dangle.
  */
 struct hash_probe {
 	uint64_t key;
@@ -178,15 +178,16 @@ size_t hash_table_bytes(uint32_t capacity);
  * Make an empty table. The configuration is copied. config->records must outlive the table, which
  * reads and writes only the struct hash_record at the head of inserted records.
  *
- * Memory comes from the DPDK heap of config->socket, or from the C library (aligned_alloc) when there
- * is no EAL or its heap has no room. Any thread; the table then belongs to its owner. Returns NULL with
- * rte_errno EINVAL (a number out of range, records NULL or not aligned) or ENOMEM; one log line says which. Slow.
+ * Memory comes from the DPDK heap of config->socket, or from the C library (aligned_alloc) when
+ * there is no EAL or its heap has no room. Any thread; the table then belongs to its owner. Returns
+ * NULL with rte_errno EINVAL (a number out of range, records NULL or not aligned) or ENOMEM; one
+ * log line says which. Slow.
  */
 struct hash_table *hash_create(const struct hash_config *config);
 
 /*
- * Free the table, but not the records' memory. NULL is fine. Any thread, when the owner no longer uses
- * the table.
+ * Free the table, but not the records' memory. NULL is fine. Any thread, when the owner no longer
+ * uses the table.
  */
 void hash_destroy(struct hash_table *table);
 
@@ -204,8 +205,8 @@ int hash_insert(struct hash_table *table, struct hash_probe *probe, struct hash_
 
 /*
  * Delete a record; hash_insert takes its memory next. The user's fields are left as they are. Does
- * nothing if the record is not live. Cost: a bucket line and a record line, written; no search, because
- * the record knows its place.
+ * nothing if the record is not live. Cost: a bucket line and a record line, written; no search,
+ * because the record knows its place.
  */
 void hash_delete(struct hash_table *table, struct hash_record *record);
 

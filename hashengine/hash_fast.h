@@ -60,7 +60,7 @@ hash_match(const struct hash_bucket *bucket, uint16_t tag)
 #endif
 }
 
-/* Fill the probe, which depends only on the key and the table's seed. Reads only the table's own
+/* Fill the probe, which depends only on the key and the table's seed. Reads only the table's
  * line. */
 static inline void
 hash_place(const struct hash_table *table, uint64_t key, struct hash_probe *probe)
@@ -93,9 +93,9 @@ hash_begin(const struct hash_table *table, uint64_t key, struct hash_probe *prob
 }
 
 /*
- * Step 2: scan the tags. true: there is a candidate, and its first line is prefetched; end the segment
- * and call hash_confirm. false: the key is absent until this segment ends. Does not change REF. Cost:
- * one bucket line, or both.
+ * Step 2: scan the tags. true: there is a candidate, and its first line is prefetched; end the
+ * segment and call hash_confirm. false: the key is absent until this segment ends. Does not change
+ * REF. Cost: one bucket line, or both.
  */
 static inline bool
 hash_find(struct hash_table *table, struct hash_probe *probe)
@@ -116,8 +116,8 @@ hash_find(struct hash_table *table, struct hash_probe *probe)
 	return true;
 }
 
-/* Set the REF flag of a live record, for an access that counts only after hash_peek. Cost: its bucket
- * line. */
+/* Set the REF flag of a live record, for accesses that count only after hash_peek. Cost: its
+ * bucket. */
 static inline void
 hash_ref_set(struct hash_table *table, const struct hash_record *record)
 {
@@ -126,7 +126,7 @@ hash_ref_set(struct hash_table *table, const struct hash_record *record)
 	bucket->ref |= (uint8_t)(1u << record->slot);
 }
 
-/* Search both buckets and compare keys, waiting for every line. Does not change REF. NULL: absent. */
+/* Search both buckets and compare keys, waiting for lines. Does not change REF. NULL: absent. */
 struct hash_record *hash_search(const struct hash_table *table, const struct hash_probe *probe);
 
 /*
@@ -149,8 +149,7 @@ hash_peek(const struct hash_table *table, const struct hash_probe *probe)
 	return hash_search(table, probe);
 }
 
-/* Step 3: as hash_peek, and set REF. Cost: hash_peek, and the record's bucket line, which is warm
- * too. */
+/* Step 3: as hash_peek, and set REF. Cost: as hash_peek, and the record's bucket line, warm. */
 static inline struct hash_record *
 hash_confirm(struct hash_table *table, struct hash_probe *probe)
 {
@@ -163,8 +162,8 @@ hash_confirm(struct hash_table *table, struct hash_probe *probe)
 
 /*
  * All steps at once, for code off the packet path or tables that fit the L1 cache. Sets REF. NULL:
- * absent until this segment ends; to insert then, fill a probe by hash_place. Cost: waits for one or
- * two bucket lines, then for a record line.
+ * absent until this segment ends; to insert then, fill a probe by hash_place. Cost: waits for one
+ * or two bucket lines, then for a record line.
  */
 static inline struct hash_record *
 hash_lookup(struct hash_table *table, uint64_t key)

@@ -10,8 +10,8 @@
 #include "hashengine/hash.h"
 
 /*
- * One cache line. Slot i is tag[i], record[i] and bit i of used and ref. tag and record are valid only
- * where used is set; ref is a subset of used. owner: rw
+ * One cache line. Slot i is tag[i], record[i] and bit i of used and ref. tag and record are valid
+ * only where used is set; ref is a subset of used. owner: rw
  */
 struct hash_bucket {
 	uint16_t tag[HASH_BUCKET_SLOTS];
