@@ -12,7 +12,8 @@
 static enum rmw_isa selected = RMW_ISA_AUTO; /* AUTO: rmw_kernels_select was not called yet */
 
 #ifdef __x86_64__
-/* clang 14 lacks __builtin_cpu_supports("f16c"). The check of AVX2 covers that the system saves AVX registers. */
+/* clang 14 lacks __builtin_cpu_supports("f16c"). The check of AVX2 covers that the system saves the
+ * registers. */
 static bool
 has_f16c(void)
 {
@@ -28,7 +29,7 @@ rmw_isa_supported(enum rmw_isa isa)
 	switch (isa) {
 	case RMW_ISA_AUTO:
 	case RMW_ISA_SCALAR: return true;
-	/* The features that meson.build enables; these builtins also check that the system saves the registers. */
+	/* The features that meson.build enables, on a system that saves the registers. */
 	case RMW_ISA_AVX2:
 #ifdef __x86_64__
 		return __builtin_cpu_supports("avx2") && has_f16c();
@@ -120,7 +121,8 @@ bool
 rmw_reduction_wide_of(
 	enum rmw_isa isa, enum weir_dtype type, enum weir_op op, struct rmw_reduction *wide)
 {
-	/* Some variants have wide accumulators for other operations, too; those of the scalar one are in all. */
+	/* Some variants have wide accumulators for other operations, too; those of the scalar one
+	 * are in all. */
 	const struct rmw_reduction *narrow = rmw_reduction_of(RMW_ISA_SCALAR, type, op);
 
 	if (narrow == NULL || narrow->acc_bytes == weir_dtype_bytes(type) ||

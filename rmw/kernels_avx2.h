@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vector kernels' operations for AVX2 and F16C that differ from AVX-512; kernels_avx512.h has the same names.
+ * The vector kernels' operations for AVX2 and F16C that differ from AVX-512; kernels_avx512.h has
+ * the same names.
  */
 #ifndef RMW_KERNELS_AVX2_H
 #define RMW_KERNELS_AVX2_H
@@ -126,8 +127,8 @@ v_max_u64(vector a, vector b)
 }
 
 /*
- * If the operands are equal (-0 and 0 are) or one is NaN, vminps returns the second. The OR of both orders has
- * the sign of -0. max takes the AND.
+ * If the operands are equal (-0 and 0 are) or one is NaN, vminps returns the second. The OR of both
+ * orders has the sign of -0. max takes the AND.
  */
 #define V_MINIMUM(bits, ps, pd, si, nan)                                                           \
 	static inline vector v_min_f##bits(vector a, vector b)                                     \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vector kernels' operations for AVX-512 F, BW, DQ and VL that differ from AVX2; kernels_simd.h explains
- * the names.
+ * The vector kernels' operations for AVX-512 F, BW, DQ and VL that differ from AVX2; kernels_simd.h
+ * explains the names.
  */
 #ifndef RMW_KERNELS_AVX512_H
 #define RMW_KERNELS_AVX512_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tables of the variants. Each variant's files have compiler flags of their own, so the headers that they
- * include must not define functions with external linkage: the linker could use an AVX-512 copy in the whole
- * program.
+ * The tables of the variants. Each variant's files have compiler flags of their own, so the headers
+ * that they include must not define functions with external linkage: the linker could use an
+ * AVX-512 copy in the whole program.
  *
- * A file serves a family of types and exports one row per type, rmw_<variant>_<type>. The rows are the same
- * macros in all variants. They use functions that the file defines under these names:
+ * A file serves a family of types and exports one row per type, rmw_<variant>_<type>. The rows are
+ * the same macros in all variants. They use functions that the file defines under these names:
  *
  *   sumB prodB bandB borB bxorB landB lorB lxorB     B: bits; the sign does not matter
  *   min_T max_T                                      T: s8, u16, ..., f32, fp16, ...
@@ -30,7 +30,8 @@ struct rmw_kernels {
 #define RMW_ROW_OF(variant, type) RMW_ROW_AS(variant, type)
 #define RMW_ROW(type)             RMW_ROW_OF(RMW_VARIANT, type)
 
-#define X(name, ...)              extern const rmw_row rmw_scalar_##name, rmw_avx2_##name, rmw_avx512_##name;
+/* The rows and copies of all variants. */
+#define X(name, ...) extern const rmw_row rmw_scalar_##name, rmw_avx2_##name, rmw_avx512_##name;
 WEIR_DTYPE_LIST(X)
 #undef X
 void rmw_scalar_copy(void *restrict to, const void *restrict from, size_t bytes);

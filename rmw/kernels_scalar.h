@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Templates of the scalar kernels: loops over elements of any alignment (memcpy), one contribution after the other.
- * In the expressions `a` is the element of acc and `b` that of a source.
+ * Templates of the scalar kernels: loops over elements of any alignment (memcpy), one contribution
+ * after the other. In the expressions `a` is the element of acc and `b` that of a source.
  */
 #ifndef RMW_KERNELS_SCALAR_H
 #define RMW_KERNELS_SCALAR_H
@@ -13,8 +13,8 @@
 #define RMW_VARIANT scalar
 
 /*
- * A pair of functions, name##_begin and name. acc of acc_type, sources of src_type. first: what becomes of `b` in begin;
- * expression: the new `a`.
+ * A pair of functions, name##_begin and name. acc of acc_type, sources of src_type. first: what
+ * becomes of `b` in begin; expression: the new `a`.
  */
 #define RMW_SCALAR_REDUCE(name, acc_type, src_type, first, expression)                             \
 	static inline void name##_one(                                                             \
@@ -62,8 +62,8 @@
 	}
 
 /*
- * a OP b; if both are NaN, the result is a's. As asm, because compilers may swap the operands of a + b and of
- * _mm_add_ss(a, b).
+ * a OP b; if both are NaN, the result is a's. As asm, because compilers may swap the operands of a
+ * + b and of _mm_add_ss(a, b).
  */
 #if defined(__SSE2__)
 #define RMW_SCALAR_FIRST_NAN(name, type, instruction, operator)                                    \
@@ -81,9 +81,9 @@
 #endif
 
 /*
- * minimum and maximum of IEEE 754-2019, on integers: with the bits below the sign flipped in negative numbers,
- * the bits of all numbers are ordered as integers, -0 just below 0. infinity, nan: the bits of +infinity and of
- * the canonical quiet NaN.
+ * minimum and maximum of IEEE 754-2019, on integers: with the bits below the sign flipped in
+ * negative numbers, the bits of all numbers are ordered as integers, -0 just below 0. infinity,
+ * nan: the bits of +infinity and of the canonical quiet NaN.
  */
 #define RMW_SCALAR_MINIMUM(type, bits, infinity, nan)                                              \
 	static inline int##bits##_t key_##type(uint##bits##_t x)                                   \

@@ -2,7 +2,8 @@
 /* Scalar kernels of the integer types, and the copy. */
 #include "rmw/kernels_scalar.h"
 
-/* Unsigned, so that they wrap. Products are computed in 64 bits, because narrow factors would be promoted to int. */
+/* Unsigned, so that they wrap. Products are computed in 64 bits, because narrow factors would be
+ * promoted to int. */
 #define INTEGER(bits)                                                                              \
 	RMW_SCALAR_REDUCE(sum##bits, uint##bits##_t, uint##bits##_t, b, a + b)                     \
 	RMW_SCALAR_REDUCE(prod##bits, uint##bits##_t, uint##bits##_t, b, 1ull * a * b)             \

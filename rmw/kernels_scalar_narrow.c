@@ -3,8 +3,8 @@
 #include "rmw/kernels_scalar.h"
 
 /*
- * Convert to fp32, exactly, a number with e bits of exponent and f of fraction. infinity: the least magnitude that
- * is no finite number. A NaN keeps its fraction and becomes quiet, as with F16C.
+ * Convert to fp32, exactly, a number with e bits of exponent and f of fraction. infinity: the least
+ * magnitude that is no finite number. A NaN keeps its fraction and becomes quiet, as with F16C.
  */
 static inline uint32_t
 widen(uint32_t x, unsigned int e, unsigned int f, uint32_t infinity)
@@ -32,8 +32,8 @@ round_right(uint32_t x, uint32_t right)
 	return (x + (UINT32_C(1) << (right - 1)) - 1 + (x >> right & 1)) >> right;
 }
 
-/* Convert back: to nearest, ties to even; an overflow gives `infinity`, which is the NaN of types without an
- * infinity. A NaN keeps the upper bits of its fraction and becomes quiet. */
+/* Convert back: to nearest, ties to even; an overflow gives `infinity`, which is the NaN of types
+ * without an infinity. A NaN keeps the upper bits of its fraction and becomes quiet. */
 static inline uint32_t
 narrow(uint32_t x, unsigned int e, unsigned int f, uint32_t infinity)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vector kernels' operations that AVX2 and AVX-512 share. kernels_avx2.h and kernels_avx512.h say how the
- * intrinsics are called there, include this file, and add the operations that differ, under the same names. A name
- * ends with the bits of an element, after s or u if the sign matters, or f for floating point.
+ * The vector kernels' operations that AVX2 and AVX-512 share. kernels_avx2.h and kernels_avx512.h
+ * say how the intrinsics are called there, include this file, and add the operations that differ,
+ * under the same names. A name ends with the bits of an element, after s or u if the sign matters,
+ * or f for floating point.
  */
 #ifndef RMW_KERNELS_SIMD_H
 #define RMW_KERNELS_SIMD_H
@@ -58,7 +59,8 @@ V_SHIFT(v_right32, srli_epi32)
 V_SHIFT(v_left64, slli_epi64)
 V_SHIFT(v_right64, srli_epi64)
 
-/* As asm, so that a stays the first operand, whose NaN is the result: compilers may swap the operands of add_ps. */
+/* As asm, so that a stays the first operand, whose NaN is the result: compilers may swap the
+ * operands of add_ps. */
 #define V_SPELLED(name, instruction)                                                               \
 	static inline vector name(vector a, vector b)                                              \
 	{                                                                                          \
@@ -107,9 +109,10 @@ v_f32_to_fp16_cut(vector x)
 }
 
 /*
- * A number that truncates to x / divisor, for integers |x| < 2^40 and a divisor in [1, 256]. x is first moved by
- * 0.5 away from zero, so the exact quotient is at least 1/512 from every integer. The product with the reciprocal,
- * which compilers compute outside the loop, errs by less than 2^-11.
+ * A number that truncates to x / divisor, for integers |x| < 2^40 and a divisor in [1, 256]. x is
+ * first moved by 0.5 away from zero, so the exact quotient is at least 1/512 from every integer.
+ * The product with the reciprocal, which compilers compute outside the loop, errs by less than
+ * 2^-11.
  */
 static inline vector_f64
 quotient(vector_f64 x, vector divisor)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Templates of the vector kernels: loops over whole vectors and a remainder. The file of each family of types is
- * compiled once per instruction set. The operations passed to a loop are inlined.
+ * Templates of the vector kernels: loops over whole vectors and a remainder. The file of each
+ * family of types is compiled once per instruction set. The operations passed to a loop are
+ * inlined.
  */
 #ifndef RMW_KERNELS_VECTOR_H
 #define RMW_KERNELS_VECTOR_H
@@ -14,9 +15,9 @@
 #define V_INLINE static inline __attribute__((always_inline))
 
 /*
- * `bytes` bytes of acc = op(op(acc, src[0]), src[1]) ..., or, if there is `first`, of acc = op(first(src[0]), src[1]) ...
- * `rest` handles the remainder. It is not inlined, because with AVX2 it needs an aligned stack frame, which would cost
- * every call.
+ * `bytes` bytes of acc = op(op(acc, src[0]), src[1]) ..., or, if there is `first`, of acc =
+ * op(first(src[0]), src[1]) ... `rest` handles the remainder. It is not inlined, because with AVX2
+ * it needs an aligned stack frame, which would cost every call.
  */
 V_INLINE void
 v_reduce(void *restrict acc, const void *const *src, unsigned int n_src, size_t bytes,
@@ -72,8 +73,8 @@ v_finish(void *acc, size_t bytes, vector with, vector (*op)(vector, vector))
 }
 
 /*
- * n elements of acc = op(op(acc, load(src[0])), load(src[1])) ..., or, if there is `first`, of acc = op(first(src[0]),
- * load(src[1])) ...; `size`: bytes of an element of a source.
+ * n elements of acc = op(op(acc, load(src[0])), load(src[1])) ...; if there is `first`, of acc
+ * = op(first(src[0]), load(src[1])) .... `size`: bytes of an element of a source.
  */
 V_INLINE void
 v_reduce_wide(void *restrict acc, const void *const *src, unsigned int n_src, size_t n, size_t size,
@@ -122,8 +123,8 @@ v_reduce_wide(void *restrict acc, const void *const *src, unsigned int n_src, si
 	}
 }
 
-/* Store op(acc, with), for n elements of 32 bits, as results of `size` bytes, in place: each vector is read before
- * its results are written, and these are never longer. */
+/* Store op(acc, with), for n elements of 32 bits, as results of `size` bytes, in place: each vector
+ * is read before its results are written, and these are never longer. */
 V_INLINE void
 v_narrow(void *acc, size_t n, size_t size, vector with, vector (*op)(vector, vector),
 	void (*store)(uint8_t *, vector, size_t))

@@ -37,8 +37,8 @@ INTEGER(16)
 INTEGER(32)
 INTEGER(64)
 
-/* trunc(x / divisor), the divisor in fp32. |x| <= 256 * 65535 < 2^24, so a quotient that is no integer is at least
- * 1/256 from the next one, which is more than its rounding error. */
+/* trunc(x / divisor), the divisor in fp32. |x| <= 256 * 65535 < 2^24, so a quotient that is no
+ * integer is at least 1/256 from the next one, which is more than its rounding error. */
 static inline vector
 divide_small(vector x, vector divisor)
 {
@@ -58,8 +58,8 @@ WIDE_AVERAGE(s16, 2, v_store_low16)
 WIDE_AVERAGE(u16, 2, v_store_low16)
 
 /*
- * Division of 64 bits in two digits of 32. The second dividend is r * 2^32 + low, where r < count is the remainder
- * of high / count, so it is below 2^40.
+ * Division of 64 bits in two digits of 32. The second dividend is r * 2^32 + low, where r < count
+ * is the remainder of high / count, so it is below 2^40.
  */
 static inline vector
 divide_u64(vector x, vector divisor)

@@ -20,8 +20,9 @@ v_store_bf16(uint8_t *p, vector x, size_t n)
 }
 
 /*
- * fp8 is converted through fp16, whose conversions handle denormals at full speed. e5m2 is fp16's upper byte. The
- * bits of e4m3 in fp16's places mean its value / 2^8; its NaN gives 480 and is handled separately.
+ * fp8 is converted through fp16, whose conversions handle denormals at full speed. e5m2 is fp16's
+ * upper byte. The bits of e4m3 in fp16's places mean its value / 2^8; its NaN gives 480 and is
+ * handled separately.
  */
 static inline vector
 v_widen_fp8_e5m2(const uint8_t *p, size_t n)
@@ -40,8 +41,8 @@ v_widen_fp8_e4m3(const uint8_t *p, size_t n)
 		v_multiply32(nan, v_set32(0x7fc00000)));
 }
 
-/* Round to fp16 by "round to odd": towards zero, with the last bit set if that was inexact. A second rounding, to
- * fewer bits, then gives the correctly rounded result. */
+/* Round to fp16 by "round to odd": towards zero, with the last bit set if that was inexact. A
+ * second rounding, to fewer bits, then gives the correctly rounded result. */
 static inline vector
 fp16_to_odd(vector x)
 {
@@ -105,10 +106,10 @@ NARROW(fp8_e4m3, 1)
 NARROW(fp8_e5m2, 1)
 
 /*
- * min and max accumulate ranks in the order of all numbers, which v_order16 computes and undoes: negative NaNs,
- * -inf (at ~infinity) to +inf (at its own bits), positive NaNs. An offset by the number of NaNs of one sign wraps
- * in 16 bits and moves all NaNs below -inf for min, or above +inf for max. So a NaN wins, and finish makes it
- * canonical.
+ * min and max accumulate ranks in the order of all numbers, which v_order16 computes and undoes:
+ * negative NaNs, -inf (at ~infinity) to +inf (at its own bits), positive NaNs. An offset by the
+ * number of NaNs of one sign wraps in 16 bits and moves all NaNs below -inf for min, or above +inf
+ * for max. So a NaN wins, and finish makes it canonical.
  */
 #define EXTREME(name, op, sign, infinity, nan)                                                     \
 	static inline vector name##_place(vector x)                                                \

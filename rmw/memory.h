@@ -3,9 +3,9 @@
  * DataMemory: pools of equal buffers in a shard's memory, and the jobs' quotas of them.
  *
  * A buffer holds one block's partial result, then its result. It is allocated under a quota and
- * written by its owner. Packets that carry its payload by reference *hold* it. It is *released* when
- * the block is over, and returns to its pool when it is released and the last hold is gone, in either
- * order:
+ * written by its owner. Packets that carry its payload by reference *hold* it. It is *released*
+ * when the block is over, and returns to its pool when it is released and the last hold is gone, in
+ * either order:
  *
  *              rmw_alloc                 rmw_release, no holds
  *      FREE ---------------> LIVE --------------------------------> FREE
@@ -15,33 +15,35 @@
  *
  * Only the owner may call rmw_unhold: a hold that another lcore drops must be sent back.
  *
- * QUOTAS. Several quotas may share a pool, and none can starve another. A job has a quota per shard, and
- * rmw_pool_reserve raises its limit only while the limits of all quotas together do not exceed the
- * pool. So a job below its limit always gets a buffer (-EDQUOT is its only failure), and memory cannot
- * run out in the middle of an admitted job.
+ * QUOTAS. Several quotas may share a pool, and none can starve another. A job has a quota per
+ * shard, and rmw_pool_reserve raises its limit only while the limits of all quotas together do not
+ * exceed the pool. So a job below its limit always gets a buffer (-EDQUOT is its only failure), and
+ * memory cannot run out in the middle of an admitted job.
  *
- * HOLDS. The owner cannot end a hold: a device that sends nothing keeps its packets. So the owner asks rmw_may_hold before
- * it lets packets refer to a buffer, and copies the payload when the answer is no. Then ports keep at most `held_max`
- * buffers of a quota, and the others are always available to its owner.
+ * HOLDS. The owner cannot end a hold: a device that sends nothing keeps its packets. So the owner
+ * asks rmw_may_hold before it lets packets refer to a buffer, and copies the payload when the
+ * answer is no. Then ports keep at most `held_max` buffers of a quota, and the others are always
+ * available to its owner.
  *
  * DESIGN. Last freed, first reused: the free list is a stack, linked through the buffers' header
  * lines. Aggregation is three times as fast on a payload in L2 as on one in L3 (kernels.h), and the
- * payload freed last is most likely there; a queue would cycle through the whole pool and keep it in
- * L3. A pool has 3 x window buffers, of which a well-behaved job uses little more than a third; the rest
- * is never touched. The link is free of cost, because alloc and release write the header line anyway. An
- * unused pool is handed out in the order of addresses, for the hardware prefetchers.
+ * payload freed last is most likely there; a queue would cycle through the whole pool and keep it
+ * in L3. A pool has 3 x window buffers, of which a well-behaved job uses little more than a third;
+ * the rest is never touched. The link is free of cost, because alloc and release write the header
+ * line anyway. An unused pool is handed out in the order of addresses, for the hardware
+ * prefetchers.
  *
  * The header is a separate cache line in front of the payload, because header fields change while a
- * device reads the payload. This also keeps payloads of a power of two bytes from all beginning in the
- * same few cache sets.
+ * device reads the payload. This also keeps payloads of a power of two bytes from all beginning in
+ * the same few cache sets.
  *
- * Errors of the caller (a second release, one unhold too many, a hold on a free buffer) change nothing
- * and are counted by rmw_pool_faults, as far as the header shows them. A correct run ends with 0. The
- * release of a buffer that has been allocated again cannot be detected.
+ * Errors of the caller (a second release, one unhold too many, a hold on a free buffer) change
+ * nothing and are counted by rmw_pool_faults, as far as the header shows them. A correct run ends
+ * with 0. The release of a buffer that has been allocated again cannot be detected.
  *
- * CONCURRENCY. A pool, its buffers and its quotas belong to one lcore. Fields that other lcores may read
- * while they hold a buffer are marked. Any thread may read rmw_pool_used, rmw_pool_faults and a quota's
- * numbers, for statistics.
+ * CONCURRENCY. A pool, its buffers and its quotas belong to one lcore. Fields that other lcores may
+ * read while they hold a buffer are marked. Any thread may read rmw_pool_used, rmw_pool_faults and
+ * a quota's numbers, for statistics.
  */
 #ifndef RMW_MEMORY_H
 #define RMW_MEMORY_H
@@ -102,17 +104,17 @@ struct rmw_pool_config {
 };
 
 /*
- * Bytes of memory that a pool needs, its own 128 bytes included: count times (64 + the payload rounded
- * up to 64), and once more per page for the space lost at its end. Arguments as in the configuration;
- * the result is undefined for others. Pure.
+ * Bytes of memory that a pool needs, its own 128 bytes included: count times (64 + the payload
+ * rounded up to 64), and once more per page for the space lost at its end. Arguments as in the
+ * configuration; the result is undefined for others. Pure.
  */
 size_t rmw_pool_bytes(uint32_t bytes, uint32_t count, uint32_t page);
 
 /*
- * Divide config->memory into a pool; config is copied. All buffers are free, and the first in memory
- * is handed out first. Any thread, which then gives the pool to its owner. NULL with rte_errno EINVAL
- * (a field is out of range, memory is too short or not aligned; one log line says which).
- * Cost: writes every header line, and calls config->iova_of once per buffer.
+ * Divide config->memory into a pool; config is copied. All buffers are free, and the first in
+ * memory is handed out first. Any thread, which then gives the pool to its owner. NULL with
+ * rte_errno EINVAL (a field is out of range, memory is too short or not aligned; one log line says
+ * which). Cost: writes every header line, and calls config->iova_of once per buffer.
  */
 struct rmw_pool *rmw_pool_create(const struct rmw_pool_config *config);
 
@@ -123,8 +125,8 @@ struct rmw_pool *rmw_pool_create(const struct rmw_pool_config *config);
 void rmw_pool_destroy(struct rmw_pool *pool);
 
 /*
- * Raise quota->limit by n buffers of this pool. A quota belongs to one pool, and must live until the
- * last buffer allocated under it has returned. Owner. 0; -ENOMEM when the limits of all quotas
+ * Raise quota->limit by n buffers of this pool. A quota belongs to one pool, and must live until
+ * the last buffer allocated under it has returned. Owner. 0; -ENOMEM when the limits of all quotas
  * together would exceed the pool's count (nothing changes then).
  */
 int rmw_pool_reserve(struct rmw_pool *pool, struct rmw_quota *quota, uint32_t n);

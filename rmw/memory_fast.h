@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DataMemory's operations on buffers, inline. Read memory.h first. All are for the pool's owner, except
- * rmw_buffer_data.
+ * DataMemory's operations on buffers, inline. Read memory.h first. All are for the pool's owner,
+ * except rmw_buffer_data.
  */
 #ifndef RMW_MEMORY_FAST_H
 #define RMW_MEMORY_FAST_H
@@ -22,10 +22,10 @@ rmw_buffer_data(struct rmw_buffer *buffer)
 }
 
 /*
- * Take the buffer that was freed last. It is live, without holds, with job 0 and user NULL; its payload
- * is what its last user left. The buffer belongs to the caller until rmw_release. On failure returns
- * NULL and sets *error: -EDQUOT when the quota is used up (checked first), -ENOMEM when the pool is
- * empty, which cannot happen with quotas from rmw_pool_reserve.
+ * Take the buffer that was freed last. It is live, without holds, with job 0 and user NULL; its
+ * payload is what its last user left. The buffer belongs to the caller until rmw_release. On
+ * failure returns NULL and sets *error: -EDQUOT when the quota is used up (checked first), -ENOMEM
+ * when the pool is empty, which cannot happen with quotas from rmw_pool_reserve.
  * Cost: the lines of pool, quota and header.
  */
 static inline struct rmw_buffer *
@@ -68,9 +68,9 @@ rmw_buffer_put(struct rmw_buffer *buffer)
 }
 
 /*
- * Release the buffer. It is freed now, or by the rmw_unhold of its last hold, and counts against its
- * quota until then. The caller must not touch it afterwards (a holder may). It is a fault if the buffer
- * is not live. Cost: as rmw_alloc.
+ * Release the buffer. It is freed now, or by the rmw_unhold of its last hold, and counts against
+ * its quota until then. The caller must not touch it afterwards (a holder may). It is a fault if
+ * the buffer is not live. Cost: as rmw_alloc.
  */
 static inline void
 rmw_release(struct rmw_buffer *buffer)
@@ -84,8 +84,8 @@ rmw_release(struct rmw_buffer *buffer)
 }
 
 /*
- * May a packet refer to the live buffer, so that its quota keeps at most held_max buffers for others? If not, copy the
- * payload. Cost: the lines of header and quota.
+ * May a packet refer to the live buffer, so that its quota keeps at most held_max buffers for
+ * others? If not, copy the payload. Cost: the lines of header and quota.
  */
 static inline bool
 rmw_may_hold(const struct rmw_buffer *buffer)
@@ -94,8 +94,8 @@ rmw_may_hold(const struct rmw_buffer *buffer)
 }
 
 /*
- * Add n holds, [1, 2^32 - 1] together. A released buffer can get more while it has one. It is a fault
- * if the buffer is free. Cost: the header line, and the quota's for the first hold.
+ * Add n holds, [1, 2^32 - 1] together. A released buffer can get more while it has one. It is a
+ * fault if the buffer is free. Cost: the header line, and the quota's for the first hold.
  */
 static inline void
 rmw_hold(struct rmw_buffer *buffer, uint32_t n)
@@ -110,8 +110,8 @@ rmw_hold(struct rmw_buffer *buffer, uint32_t n)
 }
 
 /*
- * Drop n holds; the last one of a released buffer frees it. It is a fault, without effect, if there are
- * fewer or the buffer is free. Cost: the header line; pool and quota when it frees.
+ * Drop n holds; the last one of a released buffer frees it. It is a fault, without effect, if there
+ * are fewer or the buffer is free. Cost: the header line; pool and quota when it frees.
  */
 static inline void
 rmw_unhold(struct rmw_buffer *buffer, uint32_t n)

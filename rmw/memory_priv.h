@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Layout of a pool, at the beginning of its memory, before its buffers. memory.h gives the reasons. */
+/* Layout of a pool, which lies before its buffers. memory.h gives the reasons. */
 #ifndef RMW_MEMORY_PRIV_H
 #define RMW_MEMORY_PRIV_H
 
