@@ -124,7 +124,7 @@ CASE(flowcount, one_thread, counts(1, 1))
 CASE(flowcount, two_workers, counts(2, 20))
 
 /* A frame that is no IPv4 is not counted, and passes. */
-Test(flowcount, others_pass, .timeout = 90)
+Test(flowcount, other_frames_pass_uncounted, .timeout = 90)
 {
 	struct rig_config config = {.workers = 1, .threads = 4, .ports = 2, .programs = programs};
 	uint64_t packets, bytes;

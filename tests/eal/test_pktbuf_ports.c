@@ -100,7 +100,7 @@ Test(pktbuf_ports, private_areas_are_whole_lines, .timeout = 90)
 	stop();
 }
 
-Test(pktbuf_ports, pools_that_can_not_be, .timeout = 90)
+Test(pktbuf_ports, wrong_pools_are_refused, .timeout = 90)
 {
 	struct rte_mempool *p;
 
@@ -349,7 +349,7 @@ Test(pktbuf_ports, bulk_never_overtakes_a_result, .timeout = 90)
 	stop();
 }
 
-Test(pktbuf_ports, output_queues_that_can_not_be, .timeout = 90)
+Test(pktbuf_ports, wrong_output_queues_are_refused, .timeout = 90)
 {
 	static const uint32_t odd[] = {0, 3, 24, 4095, UINT32_MAX};
 

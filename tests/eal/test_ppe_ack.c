@@ -96,7 +96,7 @@ two(uint32_t block)
 }
 
 /* Acknowledged while they are open, so that nobody is ever held back, or when they are over. */
-Test(ppe_ack, the_others_go_on, .timeout = 90)
+Test(ppe_ack, acknowledgements_release_blocks, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, TIMEOUT);
 	for (uint32_t block = 0; block < 12; block += 2) {
@@ -122,7 +122,7 @@ Test(ppe_ack, the_others_go_on, .timeout = 90)
 	stop();
 }
 
-Test(ppe_ack, without_they_stand_still, .timeout = 90)
+Test(ppe_ack, unacknowledged_blocks_hold_others_back, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, TIMEOUT);
 	two(0);
@@ -136,7 +136,7 @@ Test(ppe_ack, without_they_stand_still, .timeout = 90)
 	stop();
 }
 
-Test(ppe_ack, is_no_contribution, .timeout = 90)
+Test(ppe_ack, acknowledgement_is_no_contribution, .timeout = 90)
 {
 	start(PPE_POLICY_WAIT, 1000);
 	for (unsigned int s = 0; s < SOURCES; s++)
@@ -161,7 +161,7 @@ Test(ppe_ack, is_no_contribution, .timeout = 90)
 	stop();
 }
 
-Test(ppe_ack, asks_for_what_was_lost, .timeout = 90)
+Test(ppe_ack, acknowledgement_gets_a_lost_result, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, TIMEOUT);
 	two(0);
@@ -189,7 +189,7 @@ Test(ppe_ack, asks_for_what_was_lost, .timeout = 90)
 	stop();
 }
 
-Test(ppe_ack, wrong_ones_are_dropped, .timeout = 90)
+Test(ppe_ack, wrong_acknowledgements_are_dropped, .timeout = 90)
 {
 	struct weir_header h;
 
@@ -239,7 +239,7 @@ Test(ppe_ack, wrong_ones_are_dropped, .timeout = 90)
 }
 
 /* A contribution between acknowledgements is not parsed again for them, and they are no contribution. */
-Test(ppe_ack, between_contributions, .timeout = 90)
+Test(ppe_ack, acknowledgements_between_contributions, .timeout = 90)
 {
 	start(PPE_POLICY_WAIT, 1000);
 	for (uint32_t block = 0; block < 20; block++) {
@@ -283,7 +283,7 @@ expect_told(unsigned int s, uint32_t block, uint8_t sources)
 	cr_assert_arr_eq(payload, bitmap, bytes, "%#x, not %#x", payload[0], sources);
 }
 
-Test(ppe_ack, probes_tell_what_is_there, .timeout = 90)
+Test(ppe_ack, probes_are_answered_with_the_bitmap, .timeout = 90)
 {
 	start(PPE_POLICY_WAIT, 1000);
 	probe(1, 0);

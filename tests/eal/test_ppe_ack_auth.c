@@ -45,7 +45,7 @@ two(uint32_t block)
 	expect_result(block, 8, WEIR_STATUS_PARTIAL, 3);
 }
 
-Test(ppe_ack_auth, the_others_go_on, .timeout = 90)
+Test(ppe_ack_auth, authenticated_acknowledgements_release_blocks, .timeout = 90)
 {
 	struct weir_header h;
 
@@ -76,7 +76,7 @@ Test(ppe_ack_auth, the_others_go_on, .timeout = 90)
 	stop();
 }
 
-Test(ppe_ack_auth, forged_ones_say_nothing, .timeout = 90)
+Test(ppe_ack_auth, forged_acknowledgements_are_dropped, .timeout = 90)
 {
 	unsigned int n, forged = 0;
 	uint8_t kept[RIG_FRAME_MAX];

@@ -69,7 +69,7 @@ CASE(ppe_auth_burst, one_wrong_and_few_threads, one_wrong_at_each_place(5, 1000,
 CASE(ppe_auth_burst, one_wrong_in_segments, one_wrong_at_each_place(20, 193, true))
 CASE(ppe_auth_burst, one_wrong_of_barriers, one_wrong_at_each_place(20, 0, false))
 
-Test(ppe_auth_burst, all_wrong, .timeout = 90)
+Test(ppe_auth_burst, burst_of_wrong_tags_is_dropped, .timeout = 90)
 {
 	struct ppe_source_stats source;
 

@@ -88,7 +88,7 @@ two_go_on(uint32_t block, unsigned int most)
 	return UINT32_MAX;
 }
 
-Test(ppe_expel, the_others_run_on, .timeout = 240)
+Test(ppe_expel, expelled_source_delays_others_no_more, .timeout = 240)
 {
 	unsigned int ms;
 
@@ -116,7 +116,7 @@ Test(ppe_expel, the_others_run_on, .timeout = 240)
 	stop();
 }
 
-Test(ppe_expel, the_expelled_is_told, .timeout = 90)
+Test(ppe_expel, expelled_source_gets_expired, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, 100, 0);
 	for (uint32_t block = 0; block < 6; block += 2)

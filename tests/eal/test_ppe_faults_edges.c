@@ -182,7 +182,7 @@ CASE(ppe_faults_edges, thousands_are_held_in_front, holds(PPE_FAULT_IN))
 CASE(ppe_faults_edges, thousands_are_held_behind, holds(PPE_FAULT_OUT))
 
 /* Each packet has its own delay: all come, in another order. */
-Test(ppe_faults_edges, what_is_held_leaves_when_it_is_due, .timeout = 90)
+Test(ppe_faults_edges, delayed_packets_leave_when_due, .timeout = 90)
 {
 	struct ppe_fault_rule *r;
 	uint32_t before = 0;

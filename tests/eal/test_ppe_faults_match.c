@@ -96,7 +96,7 @@ Test(ppe_faults_match, another_job_is_not_hit, .timeout = 90)
 }
 
 /* A damaged result is one receiver's: the other's, of the same payload, is whole. */
-Test(ppe_faults_match, a_result_is_damaged_for_one, .timeout = 90)
+Test(ppe_faults_match, one_receivers_result_is_damaged, .timeout = 90)
 {
 	unsigned int bytes;
 
@@ -119,7 +119,7 @@ Test(ppe_faults_match, a_result_is_damaged_for_one, .timeout = 90)
 }
 
 /* Cut short anywhere, a frame is ordinary or dropped under its own name; nothing is read behind it. */
-Test(ppe_faults_match, what_is_cut_short_is_ordinary, .timeout = 90)
+Test(ppe_faults_match, truncated_packets_are_ordinary, .timeout = 90)
 {
 	struct weir_header header = {.job_id = 3, .gen_id = 1, .grad_cnt = 0};
 	struct ppe_fault_stats stats;

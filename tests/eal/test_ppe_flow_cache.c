@@ -201,7 +201,7 @@ Test(ppe_flow_cache, an_old_generation_is_stale, .timeout = 90)
 	stop(&bench);
 }
 
-Test(ppe_flow_cache, another_port_is_another_address, .timeout = 90)
+Test(ppe_flow_cache, cached_flow_from_another_port_is_spoofed, .timeout = 90)
 {
 	struct bench bench;
 	struct outcome end;

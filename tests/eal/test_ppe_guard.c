@@ -615,7 +615,7 @@ offer_from_zeros(uint16_t generation, uint32_t block)
 	rig_send(&rig, 0, frame, bytes);
 }
 
-Test(ppe_guard, who_has_not_joined_is_at_no_endpoint, .timeout = 90)
+Test(ppe_guard, unjoined_source_has_no_endpoint, .timeout = 90)
 {
 	struct ppe_job_stats now;
 	uint16_t generation;
@@ -671,7 +671,7 @@ contributes_to_one_of_two_jobs(bool deleted)
 CASE(ppe_guard, contributions_beside_an_idle_job, contributes_to_one_of_two_jobs(false))
 CASE(ppe_guard, contributions_beside_a_job_that_is_gone, contributes_to_one_of_two_jobs(true))
 
-Test(ppe_guard, who_must_join_again_stays_bound, .timeout = 90)
+Test(ppe_guard, revoked_source_stays_bound, .timeout = 90)
 {
 	struct rig_config config = {.job = {rig_job(1, 2, 4, 8)}};
 	struct ppe_job_stats now;

@@ -114,7 +114,7 @@ Test(ppe_heard, a_stranger_is_known_by_its_address, .timeout = 90)
 	stop();
 }
 
-Test(ppe_heard, not_without_the_key, .timeout = 90)
+Test(ppe_heard, join_without_the_key_is_not_heard, .timeout = 90)
 {
 	const struct weir_header h = {.job_id = 1,
 		.block_id = 1,

@@ -367,7 +367,7 @@ start(void)
 		one_block(VICTIM, "before");
 }
 
-Test(ppe_hostile, each_ends_under_its_reason, .timeout = 90)
+Test(ppe_hostile, each_packet_has_its_drop_reason, .timeout = 90)
 {
 	const char *error;
 

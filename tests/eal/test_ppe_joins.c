@@ -309,7 +309,7 @@ CASE(ppe_joins, a_generation_outlives_its_epochs_in_an_authenticated_job,
 
 /* --- what other hosts learn ------------------------------------------------------------------------- */
 
-Test(ppe_joins, strangers_learn_nothing, .timeout = 90)
+Test(ppe_joins, strangers_do_not_learn_the_generation, .timeout = 90)
 {
 	struct weir_header h;
 	unsigned int n;
@@ -376,7 +376,7 @@ bare_take(unsigned int port)
 	return h;
 }
 
-Test(ppe_joins, without_a_key_the_link_is_the_source, .timeout = 90)
+Test(ppe_joins, join_without_key_needs_the_same_endpoint, .timeout = 90)
 {
 	uint16_t generation;
 	struct weir_header h;

@@ -9,7 +9,7 @@
 #include "ppe/ppe_priv.h"
 #include "tests/eal/life.h"
 
-Test(ppe_life, partial_result_tells_who_is_in, .timeout = 90)
+Test(ppe_life, partial_result_has_the_bitmap, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes;
@@ -83,7 +83,7 @@ Test(ppe_life, error_policy_fails_the_block_for_all, .timeout = 90)
 	stop();
 }
 
-Test(ppe_life, waiting_names_who_is_in, .timeout = 90)
+Test(ppe_life, waiting_reply_has_the_bitmap, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes;

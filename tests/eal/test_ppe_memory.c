@@ -159,7 +159,7 @@ all_things(const struct shape *base)
 		one_more("source", base, &more, base->sources, 0);
 }
 
-Test(ppe_memory, what_is_computed_is_taken, .timeout = 90)
+Test(ppe_memory, computed_memory_is_taken, .timeout = 90)
 {
 	rig_start_eal(1);
 	for (uint32_t elements = 64; elements <= 1024; elements *= 4)
@@ -170,7 +170,7 @@ Test(ppe_memory, what_is_computed_is_taken, .timeout = 90)
 			.stations = 4096});
 }
 
-Test(ppe_memory, also_of_deterministic_jobs, .timeout = 90)
+Test(ppe_memory, computed_memory_of_deterministic_jobs, .timeout = 90)
 {
 	rig_start_eal(1);
 	all_things(&(struct shape){.jobs = 1,

@@ -474,7 +474,7 @@ forget_results(struct play *p)
 
 /* Blocks that fail, generations that end and a switch that stops forget what waited for its turn: what
  * comes after has none of it, and all memory is back. */
-Test(ppe_order, what_waits_in_vain_is_forgotten, .timeout = 90)
+Test(ppe_order, pieces_of_ended_blocks_are_freed, .timeout = 90)
 {
 	static const struct shape shape = {
 		.workers = 4, .sources = 5, .dtype = WEIR_DTYPE_FP32, .ordered = true};

@@ -145,7 +145,7 @@ revokes(unsigned int workers)
 CASE(ppe_revoke, the_generation_ends, revokes(1))
 CASE(ppe_revoke, the_generation_ends_on_every_worker, revokes(3))
 
-Test(ppe_revoke, a_job_that_waits_runs_on, .timeout = 90)
+Test(ppe_revoke, without_revoke_a_join_waits, .timeout = 90)
 {
 	start(false, 2);
 	block_is_summed(0);
@@ -157,7 +157,7 @@ Test(ppe_revoke, a_job_that_waits_runs_on, .timeout = 90)
 }
 
 /* The network brings a join once more: that of the generation that runs, or that of the one before. */
-Test(ppe_revoke, copies_end_nothing, .timeout = 90)
+Test(ppe_revoke, copied_joins_revoke_nothing, .timeout = 90)
 {
 	const uint32_t first = 77 + 1000; /* as rig_join has them */
 	struct ppe_stats stats;
@@ -212,7 +212,7 @@ all_begin(const uint32_t *nonce)
 
 /* Source 0 never hears that its generation has begun: its answers are lost. Before it asks again, source 2
  * ends that generation. Its join is as good for the next one, and for the one after that. */
-Test(ppe_revoke, who_missed_the_answer_is_not_forgotten, .timeout = 90)
+Test(ppe_revoke, source_with_a_lost_answer_stays_joined, .timeout = 90)
 {
 	uint32_t nonce[SOURCES] = {21, 22, 23};
 
@@ -250,7 +250,7 @@ Test(ppe_revoke, an_old_join_is_forgotten, .timeout = 90)
 }
 
 /* But where a source has asked anew, a late copy of the join of the revoked generation is nobody's. */
-Test(ppe_revoke, copies_replace_nothing, .timeout = 90)
+Test(ppe_revoke, copied_joins_do_not_replace_newer_ones, .timeout = 90)
 {
 	const uint32_t nonce[SOURCES] = {31, 32, 33};
 	struct ppe_stats stats;

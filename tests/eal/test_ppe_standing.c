@@ -72,7 +72,7 @@ Test(ppe_standing, a_change_waits_half_a_second, .timeout = 90)
 	stop();
 }
 
-Test(ppe_standing, all_that_leave_wait_once, .timeout = 90)
+Test(ppe_standing, leaving_jobs_share_one_wait, .timeout = 90)
 {
 	struct ppe_jobs table;
 	uint64_t began;

@@ -135,7 +135,7 @@ Test(ppe_statistics, a_block_of_one_turn_has_a_latency, .timeout = 90)
 	stop();
 }
 
-Test(ppe_statistics, who_never_spoke_was_never_heard, .timeout = 90)
+Test(ppe_statistics, silent_source_is_not_heard, .timeout = 90)
 {
 	struct rig_config config = {.workers = 1, .threads = 4, .ports = 2, .jobs = 1};
 	struct ppe_source_stats s;

@@ -95,7 +95,7 @@ expect(const struct ctrl_api *api, struct api_caller c, const char *verdicts, co
 			"%s, access %u", who, a);
 }
 
-Test(ctrl_api_auth, who_may_what)
+Test(ctrl_api_auth, rights_of_callers)
 {
 	struct ctrl_api none_closed = none, some_closed = some, open = none;
 	struct api_caller tcp = caller(&some, false, 0, NULL, true);
@@ -120,7 +120,7 @@ Test(ctrl_api_auth, who_may_what)
 	expect(&some_closed, rank, "+f+f+fff", "rank token, reading closed");
 }
 
-Test(ctrl_api_auth, a_tenant_owns_its_own)
+Test(ctrl_api_auth, tenants_own_only_their_jobs)
 {
 	struct api_caller tenant = caller(&some, false, 0, "Bearer token of vision", true);
 	struct api_caller admin = caller(&some, false, 0, "Bearer token of ops", true);

@@ -58,7 +58,7 @@ refuse(const char *text, const char *code, const char *key)
 		cr_expect_str_eq(found == NULL ? "" : json_string_value(found), key, "%s", text);
 }
 
-Test(ctrl_api_body, what_is_taken)
+Test(ctrl_api_body, right_bodies_are_taken)
 {
 	cr_assert(take("{\"name\":\"ring-1.a_b\"}"));
 	cr_assert(take("{\"name\":\"r\",\"size\":256,\"window\":64,\"on\":true,"
@@ -68,7 +68,7 @@ Test(ctrl_api_body, what_is_taken)
 	drop();
 }
 
-Test(ctrl_api_body, what_is_no_object)
+Test(ctrl_api_body, bodies_that_are_not_objects_are_refused)
 {
 	static const char *const broken[] = {"{", "nul", "{\"name\":\"r\"} {}", "{\"name\":\"r\",}",
 		"{'name':1}", "{\"name\":\"\xff\"}", "{\"name\":\"a\\u0000b\"}",

@@ -34,7 +34,7 @@ Test(ctrl_api_route, a_target_is_taken_apart)
 	cr_assert_eq(target.nb_query, 1);
 }
 
-Test(ctrl_api_route, what_is_no_target)
+Test(ctrl_api_route, wrong_targets_are_refused)
 {
 	static const char *const wrong[] = {"", "*", "v1", "http://x/v1/health", "//", "/v1/",
 		"/v1//health", "/v1/%", "/v1/%4", "/v1/%zz", "/v1/%00x", "/v1?a=%00", "/v1?a=%g0",

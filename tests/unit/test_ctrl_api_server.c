@@ -251,7 +251,7 @@ Test(ctrl_api_server, others_are_served_meanwhile)
 }
 
 /* Stopping with a request that waits, and with one whose client has gone: no leak, no abort. */
-Test(ctrl_api_server, the_end_does_not_wait)
+Test(ctrl_api_server, destroy_ends_waiting_requests)
 {
 	int here = client(), gone = client();
 
@@ -267,7 +267,7 @@ Test(ctrl_api_server, the_end_does_not_wait)
 	close(here);
 }
 
-Test(ctrl_api_server, it_sleeps_while_a_request_waits)
+Test(ctrl_api_server, server_sleeps_while_a_request_waits)
 {
 	int fd = client();
 	unsigned int turns = 0;
@@ -405,7 +405,7 @@ Test(ctrl_api_server, the_loop_returns_between_steps)
 	close(fd);
 }
 
-Test(ctrl_api_server, who_has_spent_much_waits)
+Test(ctrl_api_server, caller_in_debt_is_answered_late)
 {
 	int rich = stranger(10001), poor = stranger(10002);
 
@@ -422,7 +422,7 @@ Test(ctrl_api_server, who_has_spent_much_waits)
 	close(poor);
 }
 
-Test(ctrl_api_server, who_has_spent_too_much_is_refused)
+Test(ctrl_api_server, caller_in_deep_debt_gets_429)
 {
 	int poor = stranger(10001);
 	const char *got = "";

@@ -80,7 +80,7 @@ Test(ctrl_api_turns, callers_take_turns)
 	must_follow(&of_a[2]);
 }
 
-Test(ctrl_api_turns, who_is_in_debt_waits)
+Test(ctrl_api_turns, caller_in_debt_waits)
 {
 	struct api_turn first, second, other, admin;
 

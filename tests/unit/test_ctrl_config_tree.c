@@ -262,7 +262,7 @@ Test(ctrl_config_tree, key_files)
 }
 
 /* What is shown has no keys, and the texts that only people read. */
-Test(ctrl_config_tree, as_it_is_shown)
+Test(ctrl_config_tree, shown_tree_has_no_keys)
 {
 	struct ctrl_config *c = must_take(text_with_job(HOSTS TREE(
 		6, PARENT("s", "10.78.0.254", "p1", ", \"api\": \"http://s:80\"")) REVOKE));
@@ -289,7 +289,7 @@ Test(ctrl_config_tree, as_it_is_shown)
 }
 
 /* A reload compares these: another tree is another job. */
-Test(ctrl_config_tree, the_same_tree)
+Test(ctrl_config_tree, trees_are_compared)
 {
 	static const char *const trees[] = {
 		HOSTS TREE(6, SPINE) REVOKE,

@@ -82,7 +82,7 @@ Test(ctrl_history, a_tick_that_comes_late)
 	cr_assert_float_eq(ctrl_history_rate(history, rx, CTRL_HISTORY_SAMPLES - 1), 2, 1e-3);
 }
 
-Test(ctrl_history, it_is_a_ring)
+Test(ctrl_history, samples_are_a_ring)
 {
 	struct ctrl_series *rx = &history->rx[0];
 	uint64_t counter = 0;
@@ -147,7 +147,7 @@ Test(ctrl_history, there_is_a_place_for_every_job)
 }
 
 /* All places are in use, and one job goes as another comes: whoever is there keeps its place. */
-Test(ctrl_history, who_is_there_makes_no_room)
+Test(ctrl_history, present_jobs_keep_their_places)
 {
 	struct ctrl_job_history *place[WEIR_JOBS_MAX];
 	struct ppe_job job;

@@ -77,7 +77,7 @@ Test(ctrl_jobs, the_next_job_of_an_id)
 	expect_in_step();
 }
 
-Test(ctrl_jobs, what_fails_has_not_happened)
+Test(ctrl_jobs, failed_changes_change_nothing)
 {
 	struct ctrl_job *job = create("a");
 	bool leaving;
@@ -103,7 +103,7 @@ Test(ctrl_jobs, what_fails_has_not_happened)
 }
 
 /* To what is so already: no table is published, and no line is logged. */
-Test(ctrl_jobs, a_change_of_nothing)
+Test(ctrl_jobs, equal_settings_publish_nothing)
 {
 	struct ctrl_job *job = create("a");
 	const struct ppe_job *shape = job->job;
@@ -244,7 +244,7 @@ Test(ctrl_jobs, a_group_is_one_tenants)
 }
 
 /* A job keeps its memory until its last results have left: making and deleting gets no more. */
-Test(ctrl_jobs, who_leaves_counts)
+Test(ctrl_jobs, leaving_job_counts_for_the_quota)
 {
 	struct ctrl_job_spec spec = spec_of("a");
 	struct ctrl_job *job;

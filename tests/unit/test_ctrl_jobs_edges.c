@@ -31,7 +31,7 @@ Test(ctrl_jobs_edges, a_deleted_job_of_the_file_keeps_its_place)
 	expect_in_step();
 }
 
-Test(ctrl_jobs_edges, what_no_type_has_is_no_operation_of_it)
+Test(ctrl_jobs_edges, operation_of_another_type_is_refused)
 {
 	struct ctrl_job_spec spec = spec_of("bits");
 
@@ -43,7 +43,7 @@ Test(ctrl_jobs_edges, what_no_type_has_is_no_operation_of_it)
 }
 
 /* A table that a worker took late leaves shards that the registry does not wait for. */
-Test(ctrl_jobs_edges, the_engines_are_always_asked_to_reap)
+Test(ctrl_jobs_edges, each_tick_reaps_the_engines_jobs)
 {
 	cr_assert_null(running->leaving);
 	ctrl_jobs_tick(running);
@@ -51,7 +51,7 @@ Test(ctrl_jobs_edges, the_engines_are_always_asked_to_reap)
 }
 
 /* Neither numbers of instances nor generations, which would be asked from a ring until it is round. */
-Test(ctrl_jobs_edges, what_is_refused_uses_nothing_up)
+Test(ctrl_jobs_edges, refused_job_uses_no_instance_or_generation)
 {
 	struct ctrl_job *job;
 	uint16_t reserved[WEIR_JOBS_MAX];
@@ -75,7 +75,7 @@ Test(ctrl_jobs_edges, what_is_refused_uses_nothing_up)
 }
 
 /* A job with its first member is one change: there is no moment when it has none. */
-Test(ctrl_jobs_edges, a_job_begins_with_who_makes_it)
+Test(ctrl_jobs_edges, job_is_created_with_its_first_member)
 {
 	struct ctrl_job_spec spec = spec_of("a");
 	struct ctrl_job *job;

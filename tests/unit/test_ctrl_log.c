@@ -119,7 +119,7 @@ Test(ctrl_log, values, .timeout = 90)
 	}
 }
 
-Test(ctrl_log, nobody_forges_a_line, .timeout = 90, .init = setup)
+Test(ctrl_log, control_characters_are_replaced, .timeout = 90, .init = setup)
 {
 	ctrl_log(CTRL_LOG_API, CTRL_LOG_ERROR, "bad", "name=%s", "x\n<0>forged\x1b[2J\x7f\x9b\xff");
 	cr_assert_str_eq(

@@ -42,7 +42,7 @@ tear_down(void)
 	rmdir(folder);
 }
 
-Test(ctrl_regular, what_is_no_file_is_refused_at_once, .init = set_up, .fini = tear_down)
+Test(ctrl_regular, special_files_are_refused, .init = set_up, .fini = tear_down)
 {
 	const char *const odd[] = {fifo, "/dev/zero", "/dev/null", "/dev/ptmx"};
 	const char *why = NULL;

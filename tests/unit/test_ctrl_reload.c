@@ -39,7 +39,7 @@ expect(const char *now, const char *next, const char *keys)
 	ctrl_config_destroy(b);
 }
 
-Test(ctrl_reload, what_is_taken)
+Test(ctrl_reload, changes_that_a_reload_takes)
 {
 	expect(BASE "}", BASE "}", NULL);
 	expect(BASE "}", BASE ", \"comment\": \"x\", \"log\": {\"level\": \"info\"}}", NULL);
@@ -53,7 +53,7 @@ Test(ctrl_reload, what_is_taken)
 	expect(BASE "}", BASE ", \"workers\": {\"count\": 1}, \"memory_mb\": 512}", NULL);
 }
 
-Test(ctrl_reload, what_is_named)
+Test(ctrl_reload, changes_that_need_a_restart_are_named)
 {
 	expect(BASE "}", BASE ", \"workers\": {\"burst\": 31, \"threads\": 3}}",
 		"workers.threads, workers.burst");

@@ -363,7 +363,7 @@ Test(ctrl_state, reservations_move_on_in_time)
 }
 
 /* What only counts is written by the tick, and only when it is due. */
-Test(ctrl_state, the_tick_writes_what_counts)
+Test(ctrl_state, tick_writes_only_due_changes)
 {
 	struct ctrl_running *running;
 	struct stat before, after;
@@ -430,7 +430,7 @@ expect_refused(const char *from, const char *to, const char *reason)
 	cr_expect_not_null(strstr(error, "s.json:"), "the file: %s", error);
 }
 
-Test(ctrl_state, what_is_not_understood_is_refused_with_its_place)
+Test(ctrl_state, wrong_values_are_refused_with_their_place)
 {
 	char error[1024];
 
@@ -560,7 +560,7 @@ Test(ctrl_state, death_at_any_step_leaves_the_old_or_the_new)
 	remove_folder();
 }
 
-Test(ctrl_state, what_can_not_be_written_changes_nothing)
+Test(ctrl_state, failed_write_keeps_the_old_file)
 {
 	char *text;
 

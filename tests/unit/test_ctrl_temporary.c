@@ -124,7 +124,7 @@ Test(ctrl_temporary, ends_with_its_last_member)
 	cr_assert_eq(ctrl_running_find_job(running, "other"), other);
 }
 
-Test(ctrl_temporary, a_leave_that_fails_has_not_happened)
+Test(ctrl_temporary, failed_leave_changes_nothing)
 {
 	struct ctrl_job_spec spec = temporary("t");
 	struct ctrl_job *job;
@@ -182,7 +182,7 @@ Test(ctrl_temporary, a_switch_that_was_stopped_expires_no_member)
 	expect_in_step();
 }
 
-Test(ctrl_temporary, nobody_comes)
+Test(ctrl_temporary, job_without_members_expires)
 {
 	struct ctrl_job_spec spec = temporary("t"), stays = temporary("stays");
 	struct ctrl_job *job = make(&spec);

@@ -55,7 +55,7 @@ Test(ctrl_tokens, a_token_is_what_the_header_says)
 		"5D4787E299F90A4B639FACDCF3A4D64E98CAE6044251A18EE5765F97188BA499");
 }
 
-Test(ctrl_tokens, anything_else_is_wrong)
+Test(ctrl_tokens, changed_tokens_are_wrong)
 {
 	struct ctrl_rank_token good = token_of(create("ring"), 2),
 			       other = token_of(create("pair"), 2);

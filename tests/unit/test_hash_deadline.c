@@ -145,7 +145,7 @@ Test(hash_deadline, ranges_beyond_the_table_are_cut, .timeout = 90)
 	hash_deadlines_destroy(deadlines);
 }
 
-Test(hash_deadline, what_can_not_be, .timeout = 90)
+Test(hash_deadline, wrong_capacities_are_refused, .timeout = 90)
 {
 	cr_assert_null(hash_deadlines_create(0, -1));
 	cr_assert_eq(rte_errno, EINVAL);

@@ -118,7 +118,7 @@ Test(program_doc, the_page_shows_the_program)
 }
 
 /* "Under 100 lines" is a promise. */
-Test(program_doc, it_is_short)
+Test(program_doc, example_is_under_100_lines)
 {
 	char *file = doc_read("docs/examples/flowcount.c");
 

@@ -286,7 +286,7 @@ Test(pktbuf, checksums_right_and_wrong_in_any_split)
 	}
 }
 
-Test(pktbuf, a_devices_verdict_is_taken_where_it_has_one)
+Test(pktbuf, verdicts_of_a_device_are_taken)
 {
 	const uint64_t good = RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;
 	uint8_t f[256];

@@ -216,7 +216,7 @@ Test(pktbuf_checksum, zero_is_not_computed_and_all_ones_is_zero)
 	cr_assert_eq(software(f, n), PKTBUF_CHECKSUM_BAD_UDP);
 }
 
-Test(pktbuf_checksum, what_is_behind_the_datagram_does_not_count)
+Test(pktbuf_checksum, padding_does_not_count)
 {
 	uint8_t f[256];
 
@@ -262,7 +262,7 @@ Test(pktbuf_checksum, the_largest_datagram_in_thousands_of_segments)
 }
 
 /* All verdicts of a device, on frames that are right and wrong, in all modes. */
-Test(pktbuf_checksum, a_device_is_believed_where_it_knows)
+Test(pktbuf_checksum, verdicts_of_a_device_are_taken)
 {
 	static const struct {
 		uint64_t ip, udp;

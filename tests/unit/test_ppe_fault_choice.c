@@ -38,7 +38,7 @@ Test(ppe_fault_choice, chances_are_kept)
 	}
 }
 
-Test(ppe_fault_choice, places_have_dice_of_their_own)
+Test(ppe_fault_choice, keys_differ_by_seed_rule_and_queue)
 {
 	uint64_t key = ppe_fault_key(1, 2, 3, 4, PPE_FAULT_IN);
 

@@ -252,7 +252,7 @@ Test(rmw_kernels, selects_the_widest_below_the_limit, .timeout = 90)
 	cr_assert_not(rmw_isa_supported((enum rmw_isa)99));
 }
 
-Test(rmw_kernels, nobody_need_select, .timeout = 90)
+Test(rmw_kernels, widest_is_the_default, .timeout = 90)
 {
 	cr_assert_not_null(rmw_reduction(WEIR_DTYPE_FP32, WEIR_OP_SUM));
 	cr_assert_eq(rmw_reduction(WEIR_DTYPE_FP32, WEIR_OP_SUM),

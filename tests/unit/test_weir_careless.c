@@ -147,7 +147,7 @@ Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_a
 		weir_iallreduce(weir, m, m + 1, 0, WEIR_DTYPE_INT32, WEIR_OP_SUM, &requests[5]), 0);
 }
 
-Test(weir_careless, there_is_no_handle, .timeout = 90)
+Test(weir_careless, failed_open_leaves_no_handle, .timeout = 90)
 {
 	struct weir_request *request = (struct weir_request *)memory;
 	struct weir_config config = {0};
@@ -172,7 +172,7 @@ Test(weir_careless, there_is_no_handle, .timeout = 90)
 	cr_expect_neq(weir_last_error(NULL)[0], '\0');
 }
 
-Test(weir_careless, there_are_no_descriptors, .timeout = 90)
+Test(weir_careless, open_without_descriptors_fails, .timeout = 90)
 {
 	struct weir_config config = {
 		.control = "http://127.0.0.1:1", .job_name = "x", .source = 0, .sources = 1};
@@ -263,7 +263,7 @@ Test(weir_careless, all_join_at_once, .timeout = 90)
 	join_in_a_crowd(3, -ENOENT, "HTTP status 404");
 }
 
-Test(weir_careless, nobody_answers, .timeout = 90)
+Test(weir_careless, server_that_closes_connections_is_named, .timeout = 90)
 {
 	join_in_a_crowd(UINT_MAX, -EPROTO, "closes the connection");
 }

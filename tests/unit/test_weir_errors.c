@@ -144,7 +144,7 @@ two_at_once(struct host *h)
 	return h->code;
 }
 
-Test(weir_errors, who_is_kept_out_is_told, .timeout = 90)
+Test(weir_errors, concurrent_call_is_busy, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 
@@ -181,7 +181,7 @@ Test(weir_errors, straggler_is_waited_for, .timeout = 90)
 	expect_right(3);
 }
 
-Test(weir_errors, partial_is_told, .timeout = 90)
+Test(weir_errors, partial_is_returned, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(3);
 
@@ -255,7 +255,7 @@ unserved(struct host *h)
 }
 
 /* Before anything is sent: the generation goes on. */
-Test(weir_errors, what_is_not_for_the_type_is_said, .timeout = 90)
+Test(weir_errors, unsupported_operation_is_named, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(1);
 
@@ -281,7 +281,7 @@ mute_the_switch(struct host *h)
 	return reduce(h);
 }
 
-Test(weir_errors, silent_switch_is_told_from_missing_sources, .timeout = 90)
+Test(weir_errors, silent_switch_is_named, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(1);
 
@@ -365,7 +365,7 @@ Test(weir_errors, missing_source_is_named, .timeout = 90)
 }
 
 /* A switch that does not know probes says nothing of the source that is missing, but it answers joins. */
-Test(weir_errors, missing_source_is_told_from_a_silent_switch, .timeout = 90)
+Test(weir_errors, missing_source_is_named_without_probes, .timeout = 90)
 {
 	reduce_without_one(true);
 	cr_expect_not_null(strstr(hosts[0].error, "the switch is up"), "%s", hosts[0].error);
@@ -390,7 +390,7 @@ rejoin(struct host *h)
 	return h->code;
 }
 
-Test(weir_errors, a_newer_handle_displaces_it, .timeout = 90)
+Test(weir_errors, newer_handle_displaces_the_older, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 

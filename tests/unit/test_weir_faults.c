@@ -105,12 +105,12 @@ all_is_delivered(bool in_place)
 	cr_expect_gt(hosts[LATE].stats.fed_back, 0u);
 }
 
-Test(weir_faults, what_is_fed_back_is_delivered, .timeout = 90)
+Test(weir_faults, error_feedback_is_delivered, .timeout = 90)
 {
 	all_is_delivered(false);
 }
 
-Test(weir_faults, what_is_fed_back_is_delivered_in_place, .timeout = 90)
+Test(weir_faults, error_feedback_is_delivered_in_place, .timeout = 90)
 {
 	all_is_delivered(true);
 }
@@ -266,12 +266,12 @@ whole_without_the_late(enum weir_dtype dtype)
 	}
 }
 
-Test(weir_faults, a_broadcast_is_whole_without_who_only_receives, .timeout = 90)
+Test(weir_faults, broadcast_is_whole_without_a_late_receiver, .timeout = 90)
 {
 	whole_without_the_late(WEIR_DTYPE_INT32);
 }
 
-Test(weir_faults, so_is_a_scatter, .timeout = 90)
+Test(weir_faults, scatter_is_whole_without_a_late_receiver, .timeout = 90)
 {
 	whole_without_the_late(WEIR_DTYPE_UINT32);
 }
@@ -295,7 +295,7 @@ late_to_two(struct host *h)
 	return h->code;
 }
 
-Test(weir_faults, all_of_several_tell_of_the_first, .timeout = 90)
+Test(weir_faults, later_requests_report_the_first_partial, .timeout = 90)
 {
 	over = false;
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_to_two);
@@ -306,7 +306,7 @@ Test(weir_faults, all_of_several_tell_of_the_first, .timeout = 90)
 	}
 }
 
-Test(weir_faults, what_is_fed_back_is_bounded, .timeout = 90)
+Test(weir_faults, error_feedback_is_bounded, .timeout = 90)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_once);
 	hosts[LATE].config.error_feedback = true;
@@ -386,7 +386,7 @@ new_buffers(struct host *h)
 	return h->code;
 }
 
-Test(weir_faults, what_is_not_owed_takes_no_memory, .timeout = 90)
+Test(weir_faults, no_error_feedback_takes_no_memory, .timeout = 90)
 {
 	start(MODEL_WAIT, TIMEOUT_MS, new_buffers);
 	for (unsigned int h = 0; h < HOSTS; h++)
@@ -418,7 +418,7 @@ crash(struct host *h)
 	return h->third;
 }
 
-Test(weir_faults, who_comes_back_begins_a_generation, .timeout = 90)
+Test(weir_faults, returning_host_begins_a_generation, .timeout = 90)
 {
 	start(MODEL_WAIT, 100, crash);
 	for (unsigned int h = 0; h < HOSTS; h++)

@@ -236,7 +236,7 @@ play(unsigned int collective, size_t count, unsigned int limit, unsigned int roo
 		}
 }
 
-Test(weir_geometry, each_collective_is_what_it_is, .timeout = 90)
+Test(weir_geometry, all_collectives_by_definition, .timeout = 90)
 {
 	const unsigned int sizes[] = {1, 2, 3, 5, 8}, limits[] = {8, 9, 63, 64, 70, 1000};
 	const size_t counts[] = {1, 2, 7, 8, 9, 64, 65, 200};

@@ -134,7 +134,7 @@ use_inherited(struct weir *weir, struct weir_request *theirs)
 	return 0;
 }
 
-Test(weir_handles, a_child_can_do_nothing_with_it, .timeout = 90)
+Test(weir_handles, inherited_handle_is_refused_in_a_child, .timeout = 90)
 {
 	pid_t child;
 	int status;
@@ -221,7 +221,7 @@ rejoin(void *argument)
 }
 
 /* Nothing is begun, and nothing is told to have ended well. */
-Test(weir_handles, who_joins_again_is_busy, .timeout = 90)
+Test(weir_handles, calls_during_rejoin_are_busy, .timeout = 90)
 {
 	start();
 	cr_assert_eq(pthread_create(&hosts[0].thread, NULL, rejoin, &hosts[0]), 0);

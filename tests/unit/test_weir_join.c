@@ -563,7 +563,7 @@ Test(weir_join, a_newer_join_takes_its_place_without_a_key, .timeout = 90)
 	loses_its_place(NULL);
 }
 
-Test(weir_join, its_place_is_taken_while_it_does_nothing, .timeout = 90)
+Test(weir_join, idle_handle_is_displaced, .timeout = 90)
 {
 	int32_t one = 1;
 

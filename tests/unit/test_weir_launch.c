@@ -73,7 +73,7 @@ Test(weir_launch, each_launcher_in_its_order, .init = clear, .timeout = 90)
 	cr_assert_str_eq(variables[4][0], "RANK");
 }
 
-Test(weir_launch, what_is_given_goes_before, .init = clear, .timeout = 90)
+Test(weir_launch, arguments_override_the_environment, .init = clear, .timeout = 90)
 {
 	struct weir_launcher launch;
 
@@ -100,7 +100,7 @@ Test(weir_launch, no_size_of_another_launcher, .init = clear, .timeout = 90)
 	is(1, 4);
 }
 
-Test(weir_launch, nothing_is_there, .init = clear, .timeout = 90)
+Test(weir_launch, missing_rank_or_size_is_named, .init = clear, .timeout = 90)
 {
 	fails(-1, 0, "mpirun");
 	fails(-1, 4, "WEIR_RANK");

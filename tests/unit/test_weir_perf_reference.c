@@ -395,7 +395,7 @@ whose(const struct perf_reference *r, size_t i, size_t *element)
 	}
 }
 
-Test(weir_perf_reference, what_is_copied, .timeout = 90)
+Test(weir_perf_reference, collectives_that_copy, .timeout = 90)
 {
 	static const enum weir_collective all[] = {WEIR_COLLECTIVE_BROADCAST,
 		WEIR_COLLECTIVE_SCATTER, WEIR_COLLECTIVE_GATHER, WEIR_COLLECTIVE_ALLGATHER,
@@ -453,7 +453,7 @@ Test(weir_perf_reference, a_slice_of_what_is_reduced, .timeout = 90)
 	cr_expect_eq(perf_reference_received(&r), 100u);
 }
 
-Test(weir_perf_reference, what_was_sent_is_left_alone, .timeout = 90)
+Test(weir_perf_reference, changed_send_buffer_is_counted, .timeout = 90)
 {
 	struct perf_reference r = {.data = {7, WEIR_DTYPE_UINT8, WEIR_OP_SUM, RANKS},
 		.collective = WEIR_COLLECTIVE_ALLTOALL,
@@ -470,7 +470,7 @@ Test(weir_perf_reference, what_was_sent_is_left_alone, .timeout = 90)
 	cr_expect_eq(perf_reference_changed(&r, NULL), 0u);
 }
 
-Test(weir_perf_reference, what_is_not_reduced, .timeout = 90)
+Test(weir_perf_reference, types_without_operations, .timeout = 90)
 {
 	cr_expect_not(weir_dtype_has_op(WEIR_DTYPE_FP16, WEIR_OP_BAND));
 	cr_expect_not(weir_dtype_has_op(WEIR_DTYPE_FP64, WEIR_OP_LXOR));

@@ -221,7 +221,7 @@ Test(weir_requests, many_under_way_are_one_stream, .timeout = 90)
 	streams(0);
 }
 
-Test(weir_requests, so_they_are_under_loss, .timeout = 90)
+Test(weir_requests, many_under_way_are_one_stream_under_loss, .timeout = 90)
 {
 	streams(0.02);
 }
@@ -468,12 +468,12 @@ close_under(void *(*wait)(void *))
 	stop();
 }
 
-Test(weir_requests, closing_tells_who_waits_for_any, .timeout = 90)
+Test(weir_requests, close_ends_wait_for_any, .timeout = 90)
 {
 	close_under(wait_for_any);
 }
 
-Test(weir_requests, closing_tells_who_waits_for_all, .timeout = 90)
+Test(weir_requests, close_ends_wait_for_all, .timeout = 90)
 {
 	close_under(wait_for_all);
 	for (unsigned int k = 0; k < CALLS; k++)

@@ -26,7 +26,7 @@
 
 /* --- the estimator ------------------------------------------------------------------------------ */
 
-Test(weir_timers, it_follows_what_it_sees)
+Test(weir_timers, rtt_follows_rfc6298)
 {
 	struct weir_rtt rtt;
 
@@ -51,7 +51,7 @@ Test(weir_timers, it_follows_what_it_sees)
 	cr_expect(rtt.rto > MS(139) && rtt.rto < MS(145), "%llu", (unsigned long long)rtt.rto);
 }
 
-Test(weir_timers, it_has_bounds)
+Test(weir_timers, rto_is_bounded)
 {
 	struct weir_rtt rtt;
 
@@ -72,7 +72,7 @@ Test(weir_timers, it_has_bounds)
 }
 
 /* The path's estimate: what waited for others does not count, answers to probes do. */
-Test(weir_timers, the_path_is_shorter_than_what_waits_for_others)
+Test(weir_timers, path_estimate_ignores_waiting_for_other_sources)
 {
 	struct weir_path path = {0};
 
@@ -109,7 +109,7 @@ Test(weir_timers, steady_queues_are_no_losses)
 
 /* Each time one source loses its packet, the other sees its timeout as a round trip; then they change
  * places. */
-Test(weir_timers, two_sources_that_lose_in_turn_do_not_drive_each_other_up)
+Test(weir_timers, alternating_losses_keep_rto_low)
 {
 	struct weir_rtt rtt[2];
 
@@ -343,7 +343,7 @@ Test(weir_timers, a_repeated_block_gives_no_sample, .timeout = 90)
 }
 
 /* The switch has the contribution, and waits for another source. */
-Test(weir_timers, what_is_there_is_not_repeated, .timeout = 90)
+Test(weir_timers, probed_contribution_is_not_repeated, .timeout = 90)
 {
 	struct weir_header h;
 
@@ -467,7 +467,7 @@ Test(weir_timers, a_straggler_is_asked_for_now_and_then, .timeout = 90)
 	answers_without_results(true);
 }
 
-Test(weir_timers, what_is_held_back_is_not_sent_again_and_again, .timeout = 90)
+Test(weir_timers, held_back_contribution_is_not_repeated, .timeout = 90)
 {
 	answers_without_results(false);
 }
@@ -478,7 +478,7 @@ Test(weir_timers, what_is_held_back_is_not_sent_again_and_again, .timeout = 90)
 #define SLOWLY MS(10)
 
 /* A result that is on its way for longer than the estimate: a queue has grown. A probe would make it longer. */
-Test(weir_timers, results_that_become_slower_are_waited_for, .timeout = 90)
+Test(weir_timers, slower_results_cause_no_probes, .timeout = 90)
 {
 	unsigned int quiet = 0;
 	struct weir_header h;
@@ -629,7 +629,7 @@ a_hole(uint32_t first)
 	return alone;
 }
 
-Test(weir_timers, a_hole_before_three_results_is_asked_for_at_once, .timeout = 90)
+Test(weir_timers, gap_before_three_results_is_probed_at_once, .timeout = 90)
 {
 	bool judged = false;
 

@@ -109,7 +109,7 @@ others_are_at_full_speed(void)
 	cr_expect_geq(hosts[LATE].ahead, hosts[LATE].fetched * (uint64_t)BLOCKS);
 }
 
-Test(weir_unexpected, the_others_go_on, .timeout = 90)
+Test(weir_unexpected, late_host_does_not_delay_others, .timeout = 90)
 {
 	start(0, rounds);
 	run_all();
@@ -119,7 +119,7 @@ Test(weir_unexpected, the_others_go_on, .timeout = 90)
 	cr_expect_eq(hosts[LATE].stats.unexpected_full, 0u);
 }
 
-Test(weir_unexpected, the_others_go_on_in_the_base_form, .timeout = 90)
+Test(weir_unexpected, late_host_does_not_delay_others_in_base_form, .timeout = 90)
 {
 	start(0, rounds);
 	for (unsigned int h = 0; h < HOSTS; h++)
@@ -139,7 +139,7 @@ Test(weir_unexpected, with_a_smaller_window, .timeout = 90)
 	others_are_at_full_speed();
 }
 
-Test(weir_unexpected, whatever_is_lost, .timeout = 120)
+Test(weir_unexpected, late_host_under_loss, .timeout = 120)
 {
 	start(0.05, rounds);
 	run_all();
@@ -147,7 +147,7 @@ Test(weir_unexpected, whatever_is_lost, .timeout = 120)
 	cr_expect_gt(hosts[LATE].fetched, 0u);
 }
 
-Test(weir_unexpected, what_is_kept_is_bounded, .timeout = 90)
+Test(weir_unexpected, unexpected_results_are_bounded, .timeout = 90)
 {
 	start(0, rounds);
 	hosts[LATE].config.unexpected_bytes = 4000;
@@ -213,12 +213,12 @@ long_operation(unsigned int nap_ms, bool whole)
 	}
 }
 
-Test(weir_unexpected, an_operation_is_there_before_it_is_called, .timeout = 90)
+Test(weir_unexpected, operation_completes_before_its_call, .timeout = 90)
 {
 	long_operation(NAP, true);
 }
 
-Test(weir_unexpected, an_operation_is_called_half_way, .timeout = 90)
+Test(weir_unexpected, operation_is_called_half_way, .timeout = 90)
 {
 	long_operation(TIMEOUT * 5 / 2, false);
 }
@@ -238,7 +238,7 @@ another(struct host *h)
 	return h->code;
 }
 
-Test(weir_unexpected, another_call_is_told, .timeout = 90)
+Test(weir_unexpected, mismatched_late_call_is_an_error, .timeout = 90)
 {
 	start(0, another);
 	run_all();
