@@ -45,7 +45,7 @@ size_t hash_deadlines_bytes(uint32_t capacity);
  */
 struct hash_deadlines *hash_deadlines_create(uint32_t capacity, int socket);
 
-/* Free them. NULL is fine. Any thread, when the owner no longer uses them. */
+/* Free the deadlines. NULL is fine. Any thread, when the owner no longer uses them. */
 void hash_deadlines_destroy(struct hash_deadlines *deadlines);
 
 /*

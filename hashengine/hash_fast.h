@@ -44,7 +44,7 @@ hash_match_scalar(const struct hash_bucket *bucket, uint16_t tag)
 	return match & bucket->used;
 }
 
-/* The same in one compare. Cost: the bucket line. */
+/* hash_match_scalar() in one compare. Cost: the bucket line. */
 static inline unsigned int
 hash_match(const struct hash_bucket *bucket, uint16_t tag)
 {
@@ -131,8 +131,8 @@ struct hash_record *hash_search(const struct hash_table *table, const struct has
 
 /*
  * Step 3 without counting as an access: returns the record of the probe's key, and does not change
- * REF. NULL: absent until this segment ends. Correct whatever happened since hash_find, and without
- * it. The record belongs to the table and is valid until the segment ends or it is deleted.
+ * REF. NULL: absent until this segment ends. Correct after any changes since hash_find, and without
+ * hash_find. The record belongs to the table and is valid until the segment ends or it is deleted.
  * Cost: a record line, warm; if two keys share a tag or the candidate is gone, a search that waits
  * for its lines.
  */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Layouts of the hash engine. hash.h, DESIGN, gives the reasons.
- */
+/* Layouts of the hash engine. hash.h, DESIGN, gives the reasons. */
 #ifndef HASHENGINE_HASH_PRIV_H
 #define HASHENGINE_HASH_PRIV_H
 

@@ -71,7 +71,7 @@ ip_holds(const struct pktbuf_head *head)
 	return holds(sum);
 }
 
-/* The same as sum_of, over a chain. rte_raw_cksum_mbuf of DPDK 22.11 is wrong where a segment
+/* sum_of over a chain. rte_raw_cksum_mbuf of DPDK 22.11 is wrong where a segment
  * begins at an odd offset: it cuts the unfolded sum to 16 bits before it swaps. */
 static __rte_noinline uint64_t
 sum_chain(const struct rte_mbuf *packet, uint32_t offset, uint32_t length, uint64_t sum)

@@ -16,8 +16,8 @@
 #define LIMIT_LEAST 16
 /* Mbufs of any chain: 9600 bytes in mbufs of 2048; a result with two payloads and an end. */
 #define CHAIN_MOST 8
-/* A device that keeps the watched packet for so many calls of pktbuf_outq_tend, while nothing is
- * sent, is not prompt. */
+/* A device is not prompt if it keeps the watched packet during this many calls of pktbuf_outq_tend
+ * while nothing is sent. */
 #define QUIET 4
 /* Results that are few, such as those of one block. */
 #define FEW 16
@@ -79,7 +79,6 @@ drop_until(const struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, uint32_t en
 	return n;
 }
 
-/* The device has given the watched packet back, or it does not matter any more. */
 static void
 unwatch(struct pktbuf_outq *outq)
 {

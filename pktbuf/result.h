@@ -113,7 +113,7 @@ void pktbuf_shared_header_write(struct pktbuf_shared_header *shared,
 #define PKTBUF_SUPPLY_MAX 64
 struct pktbuf_supply {
 	struct rte_mempool *pool;
-	unsigned int wanted; /* about so many more */
+	unsigned int wanted; /* about this many more */
 	unsigned int n;
 	struct rte_mbuf *mbuf[PKTBUF_SUPPLY_MAX];
 };

@@ -14,7 +14,7 @@
 
 static_assert(sizeof(struct gcm_key_data) <= sizeof(struct pktbuf_tag_key), "an expanded key");
 
-/* Bytes of a message between prefetches: ipsec_mb hashes so many at once. */
+/* Bytes of a message between prefetches: ipsec_mb hashes this many at once. */
 #define STEP 768
 
 /* Shared by all threads, read-only. */

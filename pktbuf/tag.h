@@ -47,7 +47,7 @@ void pktbuf_tag_make(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce
 	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes,
 	uint8_t tag[WEIR_TAG_BYTES]);
 
-/* The same for a payload in n pieces. */
+/* pktbuf_tag_make() for a payload in n pieces. */
 struct pktbuf_piece {
 	const void *data;
 	uint32_t bytes;

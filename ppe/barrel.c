@@ -171,7 +171,7 @@ fill(struct ppe_worker *worker, const bool traced)
 	}
 }
 
-/* Let threads go on until none has a packet. False: some have one after that many rounds. */
+/* Run threads until none has a packet. False: some have one after ROUNDS rounds. */
 static bool
 finish_threads(struct ppe_worker *worker)
 {
@@ -274,7 +274,7 @@ ppe_output_refused(struct ppe_worker *worker, const struct pktbuf_outq *outq,
 	rte_pktmbuf_free(packet);
 }
 
-/* Share what may wait among the queues that could not send all. */
+/* Share the room for waiting packets among the queues that could not send all. */
 static __rte_noinline void
 limit_queues(struct ppe_worker *worker, uint32_t waiting)
 {

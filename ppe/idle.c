@@ -13,11 +13,10 @@
 
 /*
  * A yield that takes longer than a millisecond: other programs compute on this CPU. There a yield
- * is expensive, because Linux (EEVDF) charges the whole slice to a task that yields, whatever the
- * task has used. A worker that goes on yielding hardly runs. A worker that sleeps is charged what
- * it uses, and runs soon after it wakes. So the worker does not yield for as long again as that
- * yield took. Each further long yield doubles the pause, up to 2^BACKOFF_MOST times; a short one
- * ends the series.
+ * is expensive, because Linux (EEVDF) charges the whole slice to a task that yields, used or not. A
+ * worker that goes on yielding hardly runs. A worker that sleeps is charged what it uses, and runs
+ * soon after it wakes. So the worker does not yield for as long again as that yield took. Each
+ * further long yield doubles the pause, up to 2^BACKOFF_MOST times; a short one ends the series.
  */
 #define LONG_YIELD_S 1e-3
 #define BACKOFF_MOST 7
@@ -25,7 +24,7 @@
 void
 ppe_sleep_exactly(void)
 {
-	/* Linux rounds sleeps up by 50 us unless told otherwise: prctl(2), PR_SET_TIMERSLACK. */
+	/* Linux lengthens sleeps by 50 us by default: prctl(2), PR_SET_TIMERSLACK. */
 	prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 }
 

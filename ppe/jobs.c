@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Jobs that come and go while the switch runs. docs/architecture.md, "Jobs come and go", says who
- * owns a job's shards.
- */
+/* Jobs that come and go while the switch runs: docs/architecture.md, "Jobs come and go". */
 #include "ppe/jobs.h"
 
 #include <errno.h>

@@ -478,9 +478,7 @@ struct ppe_gauges {
 	uint16_t threads_live[PPE_WORKERS_MAX]; /* by worker: contexts with a packet or a timer */
 };
 
-/*
- * Read the gauges, between create and destroy. Cost: the pools' caches, a line per lcore.
- */
+/* Read the gauges, between create and destroy. Cost: the pools' caches, a line per lcore. */
 void ppe_gauges_read(const struct ppe *ppe, struct ppe_gauges *gauges);
 
 #endif

@@ -12,7 +12,7 @@
 enum ppe_state {
 	PPE_STATE_IDLE,
 	PPE_STATE_RUNNING,
-	PPE_STATE_DRAINING, /* nothing is received any more */
+	PPE_STATE_DRAINING, /* no packets are received */
 	PPE_STATE_STOPPED,
 };
 
@@ -23,8 +23,8 @@ struct ppe_tracing {
 	uint64_t until; /* TSC */
 	uint64_t token; /* of the quiescent states that end it */
 	bool over; /* the workers end it in their next turns */
-	bool given_up; /* no worker writes any more */
-	bool abandoned; /* the reader no longer wants it */
+	bool given_up; /* no worker writes */
+	bool abandoned; /* ppe_trace_abandon was called */
 };
 
 /* The programs' state of a job, by worker and program. ppe/jobs.c */

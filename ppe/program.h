@@ -146,7 +146,7 @@ struct ppe_segment_name {
 /*
  * A program's operations on jobs. Jobs come and go while the switch runs. A program's state of a
  * job on one worker is its shard. It is made before a job table names the job, and destroyed when
- * no table does any more.
+ * no table does.
  *
  * A thread from another worker may belong to a job that this worker no longer has, or does not have
  * yet, so a segment that a hop runs compares serials. Threads must end after finitely many

@@ -58,9 +58,7 @@
 
 struct rmw_pool;
 
-/*
- * A job's share of a pool. All zero before the first rmw_pool_reserve. owner: rw, others: ro
- */
+/* A job's share of a pool. All zero before the first rmw_pool_reserve. owner: rw, others: ro */
 struct rmw_quota {
 	uint32_t limit; /* buffers reserved; only rmw_pool_reserve and _unreserve write it */
 	uint32_t used; /* buffers not yet returned, released ones included; never > limit */

@@ -20,7 +20,7 @@
  * no atomic instruction. In all headers of this folder, the owner is that lcore; before the lcores
  * start and after they have stopped, it is the control thread.
  *
- * This folder knows no packets, blocks or protocol. The numbers of element types and operations are
+ * This folder has no packets, blocks or protocol. The numbers of element types and operations are
  * those of the wire, so its users can check that and pass them on.
  *
  *   quota (per job and shard)              pool (per shard and buffer size)

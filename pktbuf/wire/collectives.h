@@ -23,7 +23,7 @@ enum contribution_kind {
 	CONTRIBUTION_REDUCE, /* G elements, reduced with the others' */
 	CONTRIBUTION_ROOT, /* G elements of the root, copied; the others' are only counted */
 	CONTRIBUTION_SLICE, /* the slice of its source, copied to its place */
-	CONTRIBUTION_ROW, /* G elements: a slice for each receiver, copied to that one's column */
+	CONTRIBUTION_ROW, /* G elements: a slice for each receiver, copied to its column */
 };
 
 /* What a receiver gets of the buffer. */
@@ -98,7 +98,7 @@ struct weir_slice {
 };
 
 /*
- * The slice of `rank`, [0, sources), in a block of so many elements. If they don't divide evenly,
+ * The slice of `rank`, [0, sources), in a block of `elements`. If they don't divide evenly,
  * the first slices are an element longer. sources: [1, 256].
  */
 static inline struct weir_slice

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The CRC of bytes and their CRC, whatever the bytes are. */
+/* The CRC of any bytes and their CRC. */
 #define WEIR_CRC32C_RESIDUE 0x48674bc7u
 
 /*
@@ -23,10 +23,10 @@
 uint32_t weir_crc32c(uint32_t crc, const void *bytes, size_t length);
 
 /*
- * Do n messages, [1, 8], of the same length end with their CRCs? A wrong one is found as by its own
- * CRC. Several wrong ones can cancel each other: if the same bits are wrong at places that differ
- * by 16 bytes times the distance of the messages, otherwise with a chance of 2^-32. Any thread.
- * Cost: with VPCLMULQDQ one CRC, of their sum; otherwise n of them.
+ * Do n messages, [1, 8], of the same length end with their CRCs? One wrong message is found as by
+ * its own CRC. Several wrong messages can cancel each other: if the same bits are wrong at places
+ * that differ by 16 bytes times the distance of the messages, otherwise with a chance of 2^-32. Any
+ * thread. Cost: with VPCLMULQDQ one CRC, of their sum; otherwise n of them.
  */
 #define WEIR_CRC32C_TOGETHER 8
 bool weir_crc32c_hold(const uint8_t *const message[], unsigned int n, size_t length);

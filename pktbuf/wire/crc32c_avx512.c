@@ -29,7 +29,7 @@ multiply(__m512i v, __m512i by)
 		_mm512_clmulepi64_epi128(v, by, 0x00), _mm512_clmulepi64_epi128(v, by, 0x11));
 }
 
-/* The product, and another number. */
+/* The product plus another number. */
 static inline __m512i
 fold(__m512i v, __m128i lane, __m512i more)
 {
@@ -89,9 +89,9 @@ weir_crc32c_avx512(uint32_t crc, const uint8_t *bytes, size_t length)
 }
 
 /*
- * A CRC is linear: a sum, without carries, of multiples of messages has the sum of these multiples
- * of their registers. So one is computed for all: message i is shifted by i lanes, because a fault
- * on the way may flip the same bits of each.
+ * A CRC is linear: the register of a sum, without carries, of multiples of messages is the sum of
+ * the multiples of their registers. So one CRC serves all messages. Message i is shifted by i
+ * lanes, because a fault on the way may flip the same bits of each.
  */
 #define LANE       16
 #define AFTER_LAST 2 /* vectors that shifted messages are longer */
@@ -137,7 +137,7 @@ add_parts(__m512i sum, const uint8_t *const message[], unsigned int n, size_t at
 	return sum;
 }
 
-/* The same where all of them lie in the messages. */
+/* add_parts() where all parts lie in the messages. */
 static inline __m512i
 add_all(const uint8_t *const message[], unsigned int n, size_t at)
 {

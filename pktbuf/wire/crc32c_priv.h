@@ -24,7 +24,7 @@ uint32_t weir_crc32c_table(uint32_t crc, const uint8_t *bytes, size_t length);
 uint32_t weir_crc32c_sse42(uint32_t crc, const uint8_t *bytes, size_t length);
 uint32_t weir_crc32c_avx512(uint32_t crc, const uint8_t *bytes, size_t length);
 
-/* The same as weir_crc32c_hold(). */
+/* As weir_crc32c_hold(). */
 bool weir_crc32c_avx512_hold(const uint8_t *const message[], unsigned int n, size_t length);
 
 #ifdef __SSE4_2__

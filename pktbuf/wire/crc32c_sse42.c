@@ -3,7 +3,7 @@
 
 #include <wmmintrin.h>
 
-/* An instruction takes 3 cycles, and one begins in each: so three parts, of so many words at most,
+/* An instruction takes 3 cycles, and one begins per cycle: three parts of at most this many words
  * go side by side. */
 #define WORDS_MAX 128
 
@@ -28,7 +28,7 @@ word_at(const uint8_t *bytes, size_t i)
 	return word;
 }
 
-/* What a part with this CRC, followed by so many words, adds to the last word. */
+/* What a part with this CRC, followed by `words` words, adds to the last word. */
 static inline uint64_t
 shifted(uint64_t crc, size_t words)
 {

@@ -4,8 +4,8 @@
  *
  * A rule consists of a match, a choice among the matched packets, and an action. A hash of (seed,
  * rule, port, queue, direction, n) decides about the n-th packet, so the same seed and the same
- * arrivals give the same faults, whatever the timing. Matched packets are numbered from 1 per queue
- * of a port. A packet passes the rules in order until one drops it.
+ * arrivals give the same faults, at any timing. Matched packets are numbered from 1 per queue of a
+ * port. A packet passes the rules in order until one drops it.
  *
  * Rules apply to a received packet after its port's counters, before dispatch, and to a sent packet
  * in its output queue, before the device gets it. Without faults this costs a branch per burst and

@@ -41,7 +41,7 @@ enum ppe_event_kind {
 	/* of a thread */
 	PPE_EVENT_SEGMENT, /* slice; segment, program, end, id */
 	PPE_EVENT_HOP_OUT, /* the thread left for another worker; value: its packet's address */
-	PPE_EVENT_HOP_IN, /* it arrived here; value: the same address */
+	PPE_EVENT_HOP_IN, /* it arrived here; value: that address */
 	/* of a block; id */
 	PPE_EVENT_BLOCK_OPENED,
 	PPE_EVENT_BLOCK_DONE,
