@@ -124,7 +124,7 @@ struct weir_control {
 	struct weir_launcher who;
 	bool create, temporary;
 	char *settings; /* of the job that is created; NULL */
-	bool joined, answered;
+	bool has_joined, has_answered;
 	uint64_t contact_by; /* ns: when the API has to have answered */
 	unsigned int closed; /* connections without an answer */
 	struct weir_work leaving; /* of a temporary job */
@@ -249,13 +249,13 @@ ask(struct weir_handle *h, struct weir_connection *connection, const char *metho
 
 	for (;;) {
 		uint64_t now = weir_now(), pause = 0;
-		uint64_t until = control->answered || control->contact_by > deadline
+		uint64_t until = control->has_answered || control->contact_by > deadline
 			? deadline
 			: control->contact_by;
 		int code = weir_http_ask(connection->http, method, path, body,
 			until > now ? until - now : 1, answer, text, sizeof(text));
 
-		control->answered |= code == 0;
+		control->has_answered |= code == 0;
 		if (code == 0 && answer->status == 200) {
 			control->closed = 0;
 			return 0;
@@ -272,7 +272,7 @@ ask(struct weir_handle *h, struct weir_connection *connection, const char *metho
 				pause = AGAIN_NS / 2 +
 					now % AGAIN_NS; /* spread the ranks' retries */
 		}
-		if (pause == 0 || weir_now() + pause >= (control->answered ? deadline : until))
+		if (pause == 0 || weir_now() + pause >= (control->has_answered ? deadline : until))
 			return weir_error_set(h, code, "%s", text);
 		if (answer->status != 0 && weir_warn_is_due(h, control->asked_at))
 			weir_warn_waiting(h, text);
@@ -423,7 +423,7 @@ become(struct weir_handle *h, const struct weir_member *member)
 		member->job);
 	/* Window, elements and so on are taken from the reply to the UDP join. */
 	h->expected = h->control->who.size;
-	if (h->key_given)
+	if (h->is_key_configured)
 		return 0;
 	if (member->has_key)
 		return weir_auth_use(h, member->key, false);
@@ -444,7 +444,7 @@ say_join(struct weir_handle *h, struct weir_connection *connection, uint64_t dea
 
 	if (code != 0)
 		return code;
-	control->joined = true;
+	control->has_joined = true;
 	control->joined_at = weir_now();
 	code = weir_member_read(connection->answer.body, connection->answer.length, &control->who,
 		&member, text, sizeof(text));
@@ -636,7 +636,7 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 	int code;
 
 	text[0] = '\0';
-	if (control == NULL || !control->joined ||
+	if (control == NULL || !control->has_joined ||
 		connect_api(control, NULL, &connection, why, sizeof(why)) < 0)
 		return 0;
 	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
@@ -649,7 +649,8 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 			.source = h->source,
 			.generation = h->generation,
 			.membership = control->membership,
-			.joined_s = h->begun ? 0 : (double)(weir_now() - control->joined_at) / 1e9,
+			.joined_s =
+				h->has_begun ? 0 : (double)(weir_now() - control->joined_at) / 1e9,
 			.present = present,
 		},
 		connection, text, size);
@@ -660,7 +661,7 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 bool
 weir_control_temporary(const struct weir_handle *h)
 {
-	return h->control != NULL && h->control->joined && h->control->temporary;
+	return h->control != NULL && h->control->has_joined && h->control->temporary;
 }
 
 /* 0; or -errno if the switch has not answered. */
@@ -741,11 +742,12 @@ weir_control_leave(struct weir_control *control)
 {
 	if (control == NULL)
 		return;
-	control->leaving = (struct weir_work){.run = leave_later, .fd = -1, .lasting = true};
+	control->leaving = (struct weir_work){.run = leave_later, .fd = -1, .delays_exit = true};
 	/* No process waits for the end of a temporary job. */
-	if (control->joined && control->temporary && weir_work_submit(&control->leaving, 0) == 0)
+	if (control->has_joined && control->temporary &&
+		weir_work_submit(&control->leaving, 0) == 0)
 		return;
-	if (control->joined)
+	if (control->has_joined)
 		(void)leave(control);
 	destroy(control);
 }

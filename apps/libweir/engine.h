@@ -4,8 +4,8 @@
  *
  * There is one lock: after the join, the thread that holds `lock` owns everything that is not fixed. A caller that
  * submits or waits, or the progress thread, runs the protocol under the lock and gives it up only to sleep. One
- * thread at a time sleeps on the sockets: a waiting caller (`driven`), so that a result wakes only the thread that
- * wants it; or the progress thread (`watched`), when no thread waits for the requests, or when there are none and
+ * thread at a time sleeps on the sockets: a waiting caller (`is_driven`), so that a result wakes only the thread that
+ * wants it; or the progress thread (`watched_events`), when no thread waits for the requests, or when there are none and
  * another call is not expected at once. All other callers sleep on the condition `ended`.
  */
 #ifndef APPS_LIBWEIR_ENGINE_H
@@ -40,9 +40,9 @@ struct weir_slot {
 	uint32_t tries; /* contributions so far */
 	uint32_t probes; /* since the last contribution and the last answer */
 	enum weir_slot_state state;
-	bool probe; /* what is to be sent is a probe */
-	bool by_gap; /* the last probe or repetition was gap detection's */
-	bool in; /* the switch has said that it has the contribution */
+	bool is_probe; /* what is to be sent is a probe */
+	bool found_by_gap; /* the last probe or repetition was gap detection's */
+	bool is_at_switch; /* the switch has said that it has the contribution */
 	uint8_t header_bytes;
 	uint8_t header[WEIR_EXT_BYTES];
 	struct weir_request *request; /* whose block it is */
@@ -87,7 +87,7 @@ struct weir_ring {
 	struct weir_slots ready, flying;
 	struct weir_rtt rtt;
 	struct weir_path path;
-	bool probing; /* the switch may know probes */
+	bool may_probe; /* the switch may know probes */
 	unsigned int silence; /* by how many powers of 2 the probe timeout has backed off */
 	uint64_t result_at; /* ns: the last result of a block in flight */
 	uint64_t transmissions; /* number of the last one */
@@ -96,7 +96,7 @@ struct weir_ring {
 	uint64_t allowance; /* probes, or else repetitions, that timeouts may still make */
 	uint64_t probe_at; /* ns: when silence is broken next */
 	uint64_t retry_at; /* ns: when a refused send is tried again; 0: not refused */
-	bool want_write; /* the socket was full: wait for POLLOUT */
+	bool wants_write; /* the socket was full: wait for POLLOUT */
 };
 
 /*
@@ -115,8 +115,8 @@ struct weir_ring {
  * (`scatter`). While results are kept the others are known to go on, and asking never ends.
  *
  * The first missed block could only be acknowledged when the contributions of the others to the next one are on
- * their way, and these would be held back. So once there have been partial results (`armed`), a source that was idle
- * for half a block's timeout acknowledges what it has in advance (`told`).
+ * their way, and these would be held back. So once there have been partial results (`has_seen_partial`), a source that was idle
+ * for half a block's timeout acknowledges what it has in advance (`has_acknowledged_early`).
  */
 enum weir_residue_state {
 	WEIR_RESIDUE_QUIET, /* in no list */
@@ -146,8 +146,8 @@ struct weir_unexpected {
 	uint64_t scatter, least, most, rto; /* ns */
 	uint64_t allowance, probe_at, retry_at; /* as the ring's */
 	uint64_t idle_since; /* ns: since when no operation is under way */
-	bool armed, told;
-	bool closed; /* an operation has failed: nothing is kept any more */
+	bool has_seen_partial, has_acknowledged_early;
+	bool is_closed; /* an operation has failed: nothing is kept any more */
 };
 
 /* What a batch of packets is sent from: as many as there are vectors for their pieces. */
@@ -175,38 +175,38 @@ struct weir_joining {
 struct weir {
 	struct weir_handle h;
 	int place; /* in the progress thread's table; -1: none */
-	bool join_doubt; /* a source that had joined no longer waits, or the join seems to be refused */
-	bool join_again; /* the switch sent its challenge: join with it, now */
+	bool is_join_in_doubt; /* a source that had joined no longer waits, or the join seems to be refused */
+	bool must_join_now; /* the switch sent its challenge: join with it, now */
 	uint32_t join_nonce; /* of the join that began the generation */
 	uint64_t join_repeat_at; /* ns: not before, while the switch is silent */
 	struct weir_joining joining;
 	struct weir_work open_work; /* of weir_iopen */
-	bool contacted; /* its HTTP is done, and the join by UDP has begun */
+	bool udp_join_begun; /* its HTTP is done, and the join by UDP has begun */
 
 	pthread_mutex_t lock; /* of all that follows */
 	pthread_cond_t ended; /* a request has, or no caller drives any more */
-	bool driven; /* a caller drives */
+	bool is_driven; /* a caller drives */
 	uint32_t
-		watched; /* events for which the progress thread watches the sockets; 0: it does not */
+		watched_events; /* events for which the progress thread watches the sockets; 0: it does not */
 	uint64_t asleep_until; /* ns: when the caller that drives wakes by itself */
 	struct weir_spin spin; /* of a caller that drives */
 	bool asleep_for_write; /* or when the socket has room */
 	unsigned int waiters; /* threads in functions that wait for requests of this handle */
-	unsigned int held; /* requests that a thread has, and will yet look at */
+	unsigned int held_requests; /* requests that a thread has, and will yet look at */
 	unsigned int unclaimed; /* requests that have ended, and no thread has; and an opening */
 	int ended_fd; /* eventfd: readable while there are any; -1: nobody has asked for it */
-	bool told; /* it is readable */
+	bool fd_signalled; /* it is readable */
 	uint64_t hot_until; /* ns: callers drive; until then the progress thread stays away */
 	uint64_t drove_at; /* ns: the last pass over the sockets */
 	uint64_t due_at; /* ns: when the next one was due */
 	uint64_t
 		resumed_at; /* ns: the last pass that came late, because the process or machine was stopped */
 	uint64_t tested_at; /* ns: the last that a test made */
-	bool left_alone; /* the last nonblocking call was not soon followed by a wait or a test */
-	bool closing, rejoining;
-	bool opening; /* weir_iopen has not ended; the control thread owns the rest of the handle */
-	bool opened; /* it has ended; weir_open_test has not said so */
-	bool abandoned; /* closed meanwhile: the control thread frees it */
+	bool progress_thread_needed; /* the last nonblocking call was not soon followed by a wait or a test */
+	bool is_closing, is_rejoining;
+	bool is_opening; /* weir_iopen has not ended; the control thread owns the rest of the handle */
+	bool has_open_result; /* it has ended; weir_open_test has not said so */
+	bool is_abandoned; /* closed meanwhile: the control thread frees it */
 
 	/* The protocol's. */
 	struct weir_ring ring;
@@ -216,7 +216,7 @@ struct weir {
 	uint64_t
 		unexpected_run; /* unexpected results up to the first gap; relaxed atomic: any reader */
 	struct weir_requests requests; /* under way, in the order of the calls */
-	struct weir_requests over; /* ended, not waited for yet */
+	struct weir_requests ended_requests; /* ended, not waited for yet */
 	uint32_t next_block; /* the first that is not called for */
 	uint64_t next_number; /* the same, without wrapping */
 	uint64_t
@@ -226,8 +226,8 @@ struct weir {
 	uint64_t query_after; /* ns: of silence */
 	uint64_t query_heard; /* h.heard_at then */
 	struct weir_work query_work;
-	bool querying; /* it is queued or under way */
-	bool failing; /* all requests end with `failed`, once the control API was asked about it */
+	bool is_querying; /* it is queued or under way */
+	bool is_failing; /* all requests end with `failed`, once the control API was asked about it */
 
 	/* Of the request that was waited for last. */
 	struct weir_result result;
@@ -303,7 +303,7 @@ void weir_fail(struct weir *weir, int code);
 void weir_fail_all(struct weir *weir, int code);
 void weir_request_free(struct weir_request *request);
 /* `unclaimed` has changed: make weir_fd()'s descriptor readable or not, if there is one. */
-void weir_fd_tell(struct weir *weir);
+void weir_fd_update(struct weir *weir);
 
 /* window.c */
 int weir_ring_create(struct weir_ring *ring, uint32_t window);

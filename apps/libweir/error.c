@@ -133,7 +133,7 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 {
 	char silence[SILENCE_MAX], missing[2 * SET_MAX];
 
-	if (h->have_waiting) {
+	if (h->has_waiting) {
 		print_missing(h, missing, sizeof(missing), h->waiting, h->waited_for);
 		return weir_error_set(h, -ETIMEDOUT,
 			"%s did not begin within %llu ms, %s; start every %s of the job, each with "
@@ -144,7 +144,7 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 	return weir_error_set(h, -ETIMEDOUT,
 		"%s; is it running, is the job in its configuration, and %s?",
 		print_silence(silence, h, "the join of ", waited),
-		h->key_given              ? "is this the job's key"
+		h->is_key_configured      ? "is this the job's key"
 			: h->auth != NULL ? "does no other process have this rank"
 					  : "does it need no key");
 }
@@ -154,7 +154,7 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 static bool
 says_waiting(const struct weir_handle *h, uint64_t progressed, uint64_t now)
 {
-	return h->have_waiting && now - h->heard_at < (now - progressed) / 4 * 3;
+	return h->has_waiting && now - h->heard_at < (now - progressed) / 4 * 3;
 }
 
 int
@@ -405,7 +405,7 @@ warn(struct weir_handle *h, const char *prefix, const char *text)
 	pthread_mutex_lock(&h->warn_lock);
 	if (h->warn != NULL)
 		h->warn(h->warn_context, text);
-	else if (!h->mute)
+	else if (!h->is_muted)
 		fprintf(stderr, "weir: %s%s\n", prefix, text);
 	pthread_mutex_unlock(&h->warn_lock);
 }
@@ -415,7 +415,7 @@ weir_warn_end(struct weir_handle *h)
 {
 	pthread_mutex_lock(&h->warn_lock);
 	h->warn = NULL;
-	h->mute = true;
+	h->is_muted = true;
 	pthread_mutex_unlock(&h->warn_lock);
 }
 

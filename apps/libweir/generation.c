@@ -108,15 +108,15 @@ take_accepted(struct weir_handle *h, const struct weir_header *reply, const uint
 	const uint8_t *challenge = payload + sizeof(struct weir_join_reply);
 	size_t expected = sizeof(struct weir_join_reply);
 
-	h->tagged = bytes >= expected &&
+	h->is_tagged = bytes >= expected &&
 		(payload[offsetof(struct weir_join_reply, flags)] & WEIR_JOIN_AUTHENTICATED) != 0;
-	h->checked = bytes >= expected &&
+	h->has_crc = bytes >= expected &&
 		(weir_get16(payload + offsetof(struct weir_join_reply, elements)) >>
 				WEIR_JOIN_MUST_SHIFT &
 			WEIR_JOIN_MUST_CRC32C) != 0;
 	/* Its length tells whether it has a CRC, which no bit flips. */
-	if (h->auth == NULL && (h->checked || bytes == expected + WEIR_CRC_BYTES)) {
-		if (!h->checked ||
+	if (h->auth == NULL && (h->has_crc || bytes == expected + WEIR_CRC_BYTES)) {
+		if (!h->has_crc ||
 			!weir_crc_holds(reply, payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + bytes)) {
 			WEIR_COUNT(h, crc, 1);
 			return 0;
@@ -124,15 +124,16 @@ take_accepted(struct weir_handle *h, const struct weir_header *reply, const uint
 		bytes -= WEIR_CRC_BYTES;
 	}
 	if (h->auth != NULL)
-		expected += WEIR_CHALLENGE_BYTES + (h->tagged ? WEIR_KEY_BYTES : 0u);
-	if (bytes != expected || (h->tagged && (h->auth == NULL || h->base_form)))
+		expected += WEIR_CHALLENGE_BYTES + (h->is_tagged ? WEIR_KEY_BYTES : 0u);
+	if (bytes != expected || (h->is_tagged && (h->auth == NULL || h->base_form)))
 		return weir_error_set(h, -EPROTO,
 			"%s: the switch's reply to the join makes no sense (%zu bytes, flags %u): "
 			"do switch and library have the same version?",
-			h->job_text, bytes, h->tagged);
+			h->job_text, bytes, h->is_tagged);
 	if (h->auth != NULL)
 		weir_auth_challenge(h->auth, challenge);
-	if (h->tagged && !weir_auth_begin(h->auth, reply->gen_id, challenge + WEIR_CHALLENGE_BYTES))
+	if (h->is_tagged &&
+		!weir_auth_begin(h->auth, reply->gen_id, challenge + WEIR_CHALLENGE_BYTES))
 		return weir_error_set(h, -ENOMEM, "out of memory");
 	return take_settings(h, reply, payload);
 }
@@ -144,12 +145,12 @@ note_waiting(struct weir *weir, const struct weir_header *reply, const uint8_t *
 	struct weir_handle *h = &weir->h;
 
 	if (h->auth != NULL)
-		weir->join_again |= weir_auth_challenge(h->auth, payload + WEIR_BITMAP_BYTES);
-	for (unsigned int i = 0; h->have_waiting && i < WEIR_BITMAP_BYTES; i++)
-		weir->join_doubt |= (h->waiting[i] & ~payload[i]) != 0;
+		weir->must_join_now |= weir_auth_challenge(h->auth, payload + WEIR_BITMAP_BYTES);
+	for (unsigned int i = 0; h->has_waiting && i < WEIR_BITMAP_BYTES; i++)
+		weir->is_join_in_doubt |= (h->waiting[i] & ~payload[i]) != 0;
 	memcpy(h->waiting, payload, WEIR_BITMAP_BYTES);
 	weir_note_known(h, payload);
-	h->have_waiting = true;
+	h->has_waiting = true;
 	h->waited_for = reply->src_cnt != 0 ? reply->src_cnt : WEIR_SOURCES_MAX;
 }
 
@@ -174,7 +175,7 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 		if (!weir_auth_reply(h->auth, NULL, packet, bytes)) {
 			WEIR_COUNT(h, forged, 1);
 			/* Refusals have no tags: the control API knows. */
-			weir->join_doubt |= reply.status == WEIR_STATUS_REFUSED;
+			weir->is_join_in_doubt |= reply.status == WEIR_STATUS_REFUSED;
 			return 0;
 		}
 		bytes -= WEIR_TAG_BYTES;
@@ -241,10 +242,10 @@ check_members(struct weir *weir, uint64_t begin)
 	size_t used;
 	int code;
 
-	if (!late && !weir->join_doubt)
+	if (!late && !weir->is_join_in_doubt)
 		return 0;
-	weir->join_doubt = false;
-	code = weir_control_query(h, h->have_waiting ? h->waiting : NULL, text, sizeof(text));
+	weir->is_join_in_doubt = false;
+	code = weir_control_query(h, h->has_waiting ? h->waiting : NULL, text, sizeof(text));
 	if (code < 0)
 		return weir_error_set(h, code, "%s", text);
 	if (!late)
@@ -279,9 +280,9 @@ repeat_join(struct weir *weir, uint64_t now)
 {
 	struct weir_joining *j = &weir->joining;
 
-	if (now < j->next && !weir->join_again)
+	if (now < j->next && !weir->must_join_now)
 		return 0;
-	weir->join_again = false;
+	weir->must_join_now = false;
 	j->next = now + j->interval;
 	j->interval = j->interval * 2 < WEIR_JOIN_REPEAT_NS ? j->interval * 2 : WEIR_JOIN_REPEAT_NS;
 	return send_join(&weir->h, weir->join_nonce, WEIR_GEN_JOIN);
@@ -420,7 +421,7 @@ void
 weir_generation_set(struct weir *weir, int code)
 {
 	weir->failed = code;
-	weir->h.begun |= code == 0;
+	weir->h.has_begun |= code == 0;
 	snprintf(weir->failure, sizeof(weir->failure), "%s", code < 0 ? weir->h.error : "");
 	if (code < 0)
 		weir_error_return(&weir->h, code, "%s", weir->failure);
@@ -431,11 +432,11 @@ weir_end(struct weir *weir)
 {
 	weir_loop_remove(weir);
 	weir_work_cancel(&weir->query_work);
-	weir->querying = false;
+	weir->is_querying = false;
 	if (weir->h.transport != NULL)
 		weir->h.transport->ops->leave(weir->h.transport);
 	weir->h.group.s_addr = 0;
-	weir->h.tagged = weir->h.checked = false;
+	weir->h.is_tagged = weir->h.has_crc = false;
 	weir_ring_destroy(&weir->ring);
 	weir_unexpected_destroy(weir);
 	free(weir->outbox);
@@ -444,7 +445,7 @@ weir_end(struct weir *weir)
 	weir->next_block = 0;
 	weir->next_number = 0;
 	weir->h.generation = 0;
-	weir->h.have_waiting = false;
+	weir->h.has_waiting = false;
 	weir->h.network_error = 0;
 	weir->h.sources = 0;
 	weir->hot_until = weir->due_at = 0;
@@ -471,10 +472,10 @@ weir_rejoin(struct weir *weir)
 	if (code < 0)
 		return code;
 	pthread_mutex_lock(&weir->lock);
-	busy = weir->opening || weir->rejoining || !TAILQ_EMPTY(&weir->requests) ||
-		!TAILQ_EMPTY(&weir->over);
+	busy = weir->is_opening || weir->is_rejoining || !TAILQ_EMPTY(&weir->requests) ||
+		!TAILQ_EMPTY(&weir->ended_requests);
 	if (!busy)
-		weir->rejoining = true;
+		weir->is_rejoining = true;
 	pthread_mutex_unlock(&weir->lock);
 	if (busy)
 		return weir_error_return(&weir->h, -EBUSY,
@@ -491,7 +492,7 @@ weir_rejoin(struct weir *weir)
 		weir_error_return(&weir->h, weir->failed, "%s", weir->failure);
 	}
 	pthread_mutex_lock(&weir->lock);
-	weir->rejoining = false;
+	weir->is_rejoining = false;
 	pthread_mutex_unlock(&weir->lock);
 	return weir->failed;
 }

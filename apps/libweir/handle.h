@@ -69,14 +69,14 @@ struct weir_handle {
 	unsigned int window_limit;
 	void (*warn)(void *context, const char *text); /* NULL: stderr */
 	void *warn_context;
-	bool mute; /* no warnings, to stderr either */
+	bool is_muted; /* no warnings, to stderr either */
 	pthread_mutex_t warn_lock; /* of these three */
-	bool key_given; /* by the configuration: it goes before the control API's */
+	bool is_key_configured; /* by the configuration: it goes before the control API's */
 	struct weir_control *control; /* NULL: joined by addresses */
 	uint64_t
 		keepalive; /* ns without a packet to the switch, before a member repeats its join */
 
-	bool begun; /* a generation has begun on this handle, now or before */
+	bool has_begun; /* a generation has begun on this handle, now or before */
 
 	/* Fixed for a generation. */
 	uint16_t generation;
@@ -90,8 +90,8 @@ struct weir_handle {
 	uint32_t timeout_ms;
 	struct in_addr group; /* 0: unicast results */
 	struct weir_auth *auth; /* proves joins; NULL: they prove nothing */
-	bool tagged; /* the job is authenticated: its data packets have tags, too */
-	bool checked; /* its packets end with a CRC; then it is not authenticated */
+	bool is_tagged; /* the job is authenticated: its data packets have tags, too */
+	bool has_crc; /* its packets end with a CRC; then it is not authenticated */
 
 	struct weir_transport *transport; /* NULL: not open */
 	int wake_fd; /* eventfd: wakes the thread that sleeps on the sockets */
@@ -102,7 +102,7 @@ struct weir_handle {
 	uint64_t join_heard_at; /* ns: last answer to a join repeated in the generation; 0: never */
 	int network_error; /* last soft error (ECONNREFUSED, ...); 0: none since the last packet */
 	unsigned int waited_for; /* sources of the job, by the last reply `waiting` to a join */
-	bool have_waiting; /* a reply has listed the sources that are in the operation, or have joined */
+	bool has_waiting; /* a reply has listed the sources that are in the operation, or have joined */
 	uint32_t waiting_block;
 	uint8_t waiting[WEIR_BITMAP_BYTES];
 	uint8_t known[WEIR_BITMAP_BYTES]; /* sources seen in any bitmap: ids may have gaps */
@@ -127,7 +127,8 @@ struct weir_handle {
  * another order. The library owns it until it has ended; then the thread that waits for it does.
  */
 struct weir_request {
-	TAILQ_ENTRY(weir_request) link; /* in `requests` until it has ended, then in `over` */
+	TAILQ_ENTRY(weir_request)
+	link; /* in `requests` until it has ended, then in `ended_requests` */
 	struct weir *weir;
 	const uint8_t *send;
 	uint8_t *recv;
@@ -141,15 +142,15 @@ struct weir_request {
 	uint64_t submitted; /* ns: a nonblocking call has returned */
 	bool feeds_back; /* contributions that miss their block are kept */
 	struct weir_error_feedback *feedback; /* of this call's buffer; NULL: none yet */
-	bool finished;
-	bool held; /* a thread waits for it: weir_close waits for that thread */
+	bool is_finished;
+	bool is_held; /* a thread waits for it: weir_close waits for that thread */
 	int code; /* what the call returns */
 	char *text; /* of WEIR_PARTIAL; a failure's text is the handle's */
 	struct weir_result result;
 	struct weir_degraded *degraded;
 	size_t degraded_count, degraded_room;
 	uint8_t punctual[WEIR_BITMAP_BYTES]; /* sources that are in all its degraded results */
-	bool attended; /* a thread has waited for it, or tested it */
+	bool is_attended; /* a thread has waited for it, or tested it */
 	struct weir_waiter *waiter; /* to wake at its end; NULL: only those that wait on `ended` */
 };
 

@@ -26,7 +26,7 @@
 struct place {
 	struct weir *weir; /* NULL: free */
 	uint64_t at; /* ns: when the thread looks at it */
-	bool error; /* a socket of it has one */
+	bool has_error; /* a socket of it has one */
 };
 
 #define LOOP_EMPTY                                                                                 \
@@ -41,7 +41,7 @@ static struct loop {
 	pthread_cond_t changed; /* the thread has left a handle, or has ended */
 	pthread_t thread;
 	int epoll_fd, timer_fd;
-	bool stop;
+	bool is_stopping;
 	uint64_t rings_at; /* ns: the timer; UINT64_MAX: never */
 	struct place *places;
 	uint32_t room, handles;
@@ -120,21 +120,21 @@ bool
 weir_loop_watch(struct weir *weir)
 {
 	const struct weir_transport *t = weir->h.transport;
-	uint32_t events = EPOLLIN | (weir->ring.want_write ? EPOLLOUT : 0u);
+	uint32_t events = EPOLLIN | (weir->ring.wants_write ? EPOLLOUT : 0u);
 	struct epoll_event event = {.events = events, .data.u32 = (uint32_t)weir->place};
-	int operation = weir->watched != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	int operation = weir->watched_events != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
-	if (weir->watched == events)
+	if (weir->watched_events == events)
 		return true;
 	if (epoll_ctl(loop.epoll_fd, operation, t->fd, &event) < 0)
 		return false;
 	event.events = EPOLLIN;
-	if (weir->watched == 0 && t->group_fd >= 0 &&
+	if (weir->watched_events == 0 && t->group_fd >= 0 &&
 		epoll_ctl(loop.epoll_fd, EPOLL_CTL_ADD, t->group_fd, &event) < 0) {
 		(void)epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
 		return false;
 	}
-	weir->watched = events;
+	weir->watched_events = events;
 	return true;
 }
 
@@ -143,10 +143,10 @@ weir_loop_unwatch(struct weir *weir, uint64_t at)
 {
 	const struct weir_transport *t = weir->h.transport;
 
-	if (weir->watched == 0)
+	if (weir->watched_events == 0)
 		return;
 	weir_loop_look(weir, at);
-	weir->watched = 0;
+	weir->watched_events = 0;
 	(void)epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
 	if (t->group_fd >= 0)
 		(void)epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, t->group_fd, NULL);
@@ -159,10 +159,10 @@ static void
 look(uint32_t i)
 {
 	struct weir *weir = loop.places[i].weir;
-	bool error = loop.places[i].error;
+	bool error = loop.places[i].has_error;
 
 	loop.places[i].at = UINT64_MAX;
-	loop.places[i].error = false;
+	loop.places[i].has_error = false;
 	loop.at = weir;
 	pthread_mutex_unlock(&loop.lock);
 	pthread_mutex_lock(&weir->lock);
@@ -198,7 +198,7 @@ run(void *argument)
 	struct epoll_event events[EVENTS];
 
 	pthread_mutex_lock(&loop.lock);
-	while (!loop.stop) {
+	while (!loop.is_stopping) {
 		int n = sleep_for_events(events);
 		uint64_t now = weir_now();
 
@@ -207,7 +207,7 @@ run(void *argument)
 				struct place *place = &loop.places[events[i].data.u32];
 
 				place->at = 0;
-				place->error |= (events[i].events & EPOLLERR) != 0;
+				place->has_error |= (events[i].events & EPOLLERR) != 0;
 			}
 		for (uint32_t i = 0; i < loop.room; i++)
 			if (loop.places[i].weir != NULL && loop.places[i].at <= now)
@@ -229,7 +229,7 @@ start(void)
 		epoll_ctl(loop.epoll_fd, EPOLL_CTL_ADD, loop.timer_fd, &timer) < 0)
 		return -errno;
 	loop.rings_at = UINT64_MAX;
-	loop.stop = false;
+	loop.is_stopping = false;
 	return weir_thread_start(&loop.thread, run, NULL);
 }
 
@@ -270,7 +270,7 @@ weir_loop_add(struct weir *weir)
 	int code = 0;
 
 	pthread_mutex_lock(&loop.lock);
-	while (loop.stop)
+	while (loop.is_stopping)
 		pthread_cond_wait(&loop.changed, &loop.lock);
 	place = find_place();
 	if (place == loop.room)
@@ -310,12 +310,12 @@ weir_loop_remove(struct weir *weir)
 	pthread_mutex_unlock(&weir->lock);
 	pthread_mutex_lock(&loop.lock);
 	if (--loop.handles == 0) {
-		loop.stop = true;
+		loop.is_stopping = true;
 		ring_at(0);
 		pthread_mutex_unlock(&loop.lock);
 		pthread_join(loop.thread, NULL);
 		pthread_mutex_lock(&loop.lock);
-		loop.stop = false;
+		loop.is_stopping = false;
 		close_descriptors();
 		pthread_cond_broadcast(&loop.changed);
 	}

@@ -42,7 +42,7 @@ send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_
 
 	WEIR_COUNT(&weir->h, send_errors, 1);
 	if (error == EAGAIN) {
-		r->want_write = true;
+		r->wants_write = true;
 	} else if (error == EINTR || error == ENOBUFS || error == ENOMEM) {
 		r->retry_at = now + RETRY_NS;
 	} else if (weir_soft_error(error)) {
@@ -70,8 +70,8 @@ sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	slot->asked_at = now;
 	slot->transmission = ++r->transmissions;
 	TAILQ_INSERT_TAIL(&r->flying, slot, link);
-	if (slot->probe) {
-		slot->probe = false;
+	if (slot->is_probe) {
+		slot->is_probe = false;
 		slot->probes++;
 		WEIR_COUNT(&weir->h, probes, 1);
 		return;
@@ -118,11 +118,11 @@ weir_note_write(const struct weir *weir, uint8_t collective, uint32_t block, uin
 	};
 	size_t bytes = weir_header_write(&h, packet);
 
-	if (weir->h.checked) {
+	if (weir->h.has_crc) {
 		weir_crc32c_put(packet + bytes, weir_crc32c(0, packet, bytes));
 		return bytes + WEIR_CRC_BYTES;
 	}
-	if (!weir->h.tagged)
+	if (!weir->h.is_tagged)
 		return bytes;
 	weir_auth_tag(weir->h.auth, iv, number, &(struct iovec){packet, bytes}, 1, packet + bytes);
 	return bytes + WEIR_TAG_BYTES;
@@ -137,8 +137,8 @@ pack(struct weir *weir, in_port_t port, unsigned int n, unsigned int *used)
 
 	TAILQ_FOREACH (slot, &weir->ring.ready, link) {
 		/* A probe takes the way of the last contribution. */
-		in_port_t to = weir_port(weir, slot->probe || !weir->h.base_form, slot->block,
-			slot->tries > slot->probe);
+		in_port_t to = weir_port(weir, slot->is_probe || !weir->h.base_form, slot->block,
+			slot->tries > slot->is_probe);
 		struct iovec *pieces = &out->vectors[*used];
 
 		if (n == WEIR_SENDS || *used + slot->shape.send.pieces + 2 > WEIR_VECTORS)
@@ -146,7 +146,7 @@ pack(struct weir *weir, in_port_t port, unsigned int n, unsigned int *used)
 		if (port != 0 && to != port)
 			continue;
 		out->tx[n] = (struct weir_tx){.pieces = pieces, .port = to};
-		if (slot->probe) {
+		if (slot->is_probe) {
 			out->tx[n].count = 1;
 			out->tx[n].bytes = (uint32_t)weir_note_write(weir, WEIR_COLLECTIVE_PROBE,
 				slot->block, WEIR_IV_PROBE, slot->number, out->notes[n]);
@@ -191,7 +191,7 @@ weir_window_flush(struct weir *weir, uint64_t now)
 	struct weir_transport *t = weir->h.transport;
 	struct weir_ring *r = &weir->ring;
 
-	if (r->want_write || (r->retry_at != 0 && now < r->retry_at))
+	if (r->wants_write || (r->retry_at != 0 && now < r->retry_at))
 		return;
 	r->retry_at = 0;
 	while (!TAILQ_EMPTY(&r->ready)) {

@@ -176,7 +176,7 @@ struct weir_error_feedback {
 	unsigned int per_block, element_bytes;
 	uint8_t dtype;
 	uint32_t blocks;
-	bool busy; /* an operation under way has it; another with the same buffer has a record of its own */
+	bool is_busy; /* an operation under way has it; another with the same buffer has a record of its own */
 	struct piece piece[]; /* [blocks] */
 };
 
@@ -222,7 +222,7 @@ find(struct weir_handle *h, const struct weir_request *o)
 	struct weir_error_feedback *c;
 
 	for (c = h->feedback; c != NULL; c = c->next)
-		if (!c->busy && c->buffer == o->send && c->count == o->geometry.count &&
+		if (!c->is_busy && c->buffer == o->send && c->count == o->geometry.count &&
 			c->dtype == o->dtype && c->per_block == o->geometry.per_block)
 			return c;
 	return NULL;
@@ -237,7 +237,7 @@ create(struct weir_handle *h, const struct weir_request *o)
 	if (c == NULL)
 		return NULL;
 	c->buffer = o->send;
-	c->busy = true;
+	c->is_busy = true;
 	c->count = o->geometry.count;
 	c->per_block = o->geometry.per_block;
 	c->element_bytes = (unsigned int)o->geometry.element_bytes;
@@ -288,7 +288,7 @@ weir_error_feedback_begin(struct weir_handle *h, struct weir_request *o)
 	o->feeds_back = true;
 	o->feedback = c;
 	if (c != NULL)
-		c->busy = true;
+		c->is_busy = true;
 	for (uint32_t nth = 0; c != NULL && nth < c->blocks; nth++) {
 		struct piece *p = &c->piece[nth];
 
@@ -358,7 +358,7 @@ weir_error_feedback_end(struct weir_handle *h, struct weir_request *o)
 		owes = owes || p->owed != NULL;
 	}
 	o->feedback = NULL;
-	c->busy = false;
+	c->is_busy = false;
 	if (!owes)
 		discard(h, c);
 }
@@ -370,7 +370,7 @@ weir_error_feedback_drop(struct weir_handle *h, const void *buffer)
 
 	for (struct weir_error_feedback *c = h->feedback, *next; c != NULL; c = next) {
 		next = c->next;
-		if (!c->busy && (buffer == NULL || c->buffer == buffer))
+		if (!c->is_busy && (buffer == NULL || c->buffer == buffer))
 			discard(h, c);
 	}
 	return before - h->error_feedback_bytes;

@@ -27,21 +27,21 @@ query(struct weir_work *work)
 	int code;
 
 	pthread_mutex_lock(&weir->lock);
-	failing = weir->failing;
+	failing = weir->is_failing;
 	code = weir->failed;
-	answers = weir->h.have_waiting && weir_control_temporary(&weir->h);
+	answers = weir->h.has_waiting && weir_control_temporary(&weir->h);
 	memcpy(waiting, weir->h.waiting, sizeof(waiting));
 	pthread_mutex_unlock(&weir->lock);
 	code = failing ? weir_query_job(weir, code)
 		       : weir_control_query(&weir->h, answers ? waiting : NULL, text, sizeof(text));
 	pthread_mutex_lock(&weir->lock);
-	weir->querying = false;
+	weir->is_querying = false;
 	weir->query_after *= 2;
 	weir->asked_at = weir_now();
 	weir->query_at = weir->asked_at + weir->query_after;
 	if (failing) {
 		weir_fail_all(weir, code);
-	} else if (weir->failing) { /* meanwhile */
+	} else if (weir->is_failing) { /* meanwhile */
 		weir_query(weir);
 	} else if (code < 0 && !TAILQ_EMPTY(&weir->requests)) {
 		weir_fail(weir, weir_error_set(&weir->h, code, "%s", text));
@@ -53,12 +53,12 @@ query(struct weir_work *work)
 void
 weir_query(struct weir *weir)
 {
-	if (weir->querying)
+	if (weir->is_querying)
 		return;
 	weir->query_work.run = query;
 	weir->query_work.fd = -1;
-	weir->querying = weir_work_submit(&weir->query_work, 0) == 0;
-	if (!weir->querying && weir->failing)
+	weir->is_querying = weir_work_submit(&weir->query_work, 0) == 0;
+	if (!weir->is_querying && weir->is_failing)
 		weir_fail_all(weir, weir->failed);
 }
 
@@ -69,7 +69,7 @@ query_due(struct weir *weir)
 {
 	uint64_t heard = weir->h.heard_at;
 
-	if (weir->h.control == NULL || weir->querying)
+	if (weir->h.control == NULL || weir->is_querying)
 		return UINT64_MAX;
 	if (weir_control_temporary(&weir->h)) {
 		uint64_t first = weir->progressed + GONE_NS, next = weir->asked_at + 2 * GONE_NS;
@@ -121,7 +121,7 @@ next_due(struct weir *weir)
 	uint64_t due = weir_unexpected_due(weir), at = weir_keepalive_due(weir);
 
 	due = at < due ? at : due;
-	if (!TAILQ_EMPTY(&weir->requests) && !weir->failing) {
+	if (!TAILQ_EMPTY(&weir->requests) && !weir->is_failing) {
 		at = weir->progressed + weir->h.op_timeout;
 		due = at < due ? at : due;
 		at = silent_since(weir) + weir->h.silence_timeout;
@@ -162,7 +162,7 @@ take_time(struct weir *weir, uint64_t now)
 		weir_unexpected_repeat(weir, now);
 		weir_unexpected_flush(weir, now);
 	}
-	if (TAILQ_EMPTY(&weir->requests) || weir->failing)
+	if (TAILQ_EMPTY(&weir->requests) || weir->is_failing)
 		return;
 	if (too_late(weir, now))
 		return;
@@ -187,8 +187,8 @@ weir_drive(struct weir *weir, uint64_t until)
 
 	due = due < until ? due : until;
 	weir->asleep_until = due;
-	weir->asleep_for_write = for_write = weir->ring.want_write;
-	if (weir->watched != 0)
+	weir->asleep_for_write = for_write = weir->ring.wants_write;
+	if (weir->watched_events != 0)
 		weir_loop_unwatch(weir, weir_now() + WEIR_PARKED_NS);
 	if (weir->spin.most != 0) {
 		since = weir_now();
@@ -207,7 +207,7 @@ weir_drive(struct weir *weir, uint64_t until)
 	if (ready & WEIR_READY_ERROR)
 		weir_take_errors(weir);
 	if (ready & WEIR_READY_TX)
-		weir->ring.want_write = false;
+		weir->ring.wants_write = false;
 	if (ready & WEIR_READY_RX)
 		weir_receive(weir, false, now);
 	if (ready & WEIR_READY_GROUP)
@@ -222,7 +222,7 @@ pass(struct weir *weir)
 	uint64_t now = weir_now();
 	bool more;
 
-	weir->ring.want_write = false;
+	weir->ring.wants_write = false;
 	more = weir_receive(weir, false, now);
 	if (weir->h.transport->group_fd >= 0)
 		more |= weir_receive(weir, true, now);
@@ -249,12 +249,12 @@ wake(struct weir *weir)
 void
 weir_drive_soon(struct weir *weir)
 {
-	if (weir->driven) {
-		if (weir->failing || TAILQ_EMPTY(&weir->requests) ||
+	if (weir->is_driven) {
+		if (weir->is_failing || TAILQ_EMPTY(&weir->requests) ||
 			next_due(weir) < weir->asleep_until ||
-			weir->ring.want_write != weir->asleep_for_write)
+			weir->ring.wants_write != weir->asleep_for_write)
 			wake(weir);
-	} else if (weir->watched == 0 || weir->ring.want_write) {
+	} else if (weir->watched_events == 0 || weir->ring.wants_write) {
 		weir_loop_look(weir, 0);
 	} else {
 		weir_loop_look(weir, next_due(weir));
@@ -266,7 +266,7 @@ weir_serve(struct weir *weir, bool error)
 {
 	uint64_t now = weir_now(), parked = now + WEIR_PARKED_NS;
 
-	if (weir->driven || now < weir->hot_until) {
+	if (weir->is_driven || now < weir->hot_until) {
 		weir_loop_unwatch(weir, parked);
 		return parked;
 	}

@@ -10,14 +10,15 @@
 #include <unistd.h>
 
 #define SOON_NS                                                                                    \
-	(WEIR_NS_PER_MS / 10) /* a nonblocking call was followed by a wait, for `left_alone` */
+	(WEIR_NS_PER_MS /                                                                          \
+		10) /* a nonblocking call was followed by a wait, for `progress_thread_needed` */
 #define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* before a silent switch's control API is asked */
 
 /* A thread that waits for one of several requests, perhaps of several handles. Its lock is taken under theirs. */
 struct weir_waiter {
 	pthread_mutex_t lock;
-	pthread_cond_t told;
-	bool ended; /* true of at least one request */
+	pthread_cond_t ended;
+	bool has_ended; /* true of at least one request */
 };
 
 void
@@ -34,18 +35,18 @@ weir_request_free(struct weir_request *o)
 /* ---- the descriptor of ended requests ---- */
 
 void
-weir_fd_tell(struct weir *weir)
+weir_fd_update(struct weir *weir)
 {
 	bool ended = weir->unclaimed != 0;
 	uint64_t count = 1;
 
-	if (weir->ended_fd < 0 || ended == weir->told)
+	if (weir->ended_fd < 0 || ended == weir->fd_signalled)
 		return;
-	weir->told = ended;
+	weir->fd_signalled = ended;
 	/* Neither can fail: the counter is 0 or 1, and only changes here. */
 	if (ended ? write(weir->ended_fd, &count, sizeof(count)) < 0
 		  : read(weir->ended_fd, &count, sizeof(count)) < 0)
-		weir->told = !ended;
+		weir->fd_signalled = !ended;
 }
 
 int
@@ -58,13 +59,13 @@ weir_fd(struct weir *weir)
 	pthread_mutex_lock(&weir->lock);
 	if (weir->ended_fd < 0) {
 		weir->ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-		weir->told = false;
+		weir->fd_signalled = false;
 	}
 	code = weir->ended_fd;
 	if (code < 0)
 		code = weir_error_return(
 			&weir->h, -errno, "cannot create an eventfd: %s", strerror(errno));
-	weir_fd_tell(weir);
+	weir_fd_update(weir);
 	pthread_mutex_unlock(&weir->lock);
 	return code;
 }
@@ -72,8 +73,8 @@ weir_fd(struct weir *weir)
 static void
 release(struct weir *weir)
 {
-	weir->held--;
-	if (weir->closing && weir->held == 0)
+	weir->held_requests--;
+	if (weir->is_closing && weir->held_requests == 0)
 		pthread_cond_broadcast(&weir->ended);
 }
 
@@ -83,16 +84,16 @@ hold(struct weir_request *o, bool held)
 {
 	struct weir *weir = o->weir;
 
-	if (o->held == held)
+	if (o->is_held == held)
 		return;
-	o->held = held;
+	o->is_held = held;
 	if (held)
-		weir->held++;
+		weir->held_requests++;
 	else
 		release(weir);
-	if (o->finished) {
+	if (o->is_finished) {
 		weir->unclaimed += held ? -1u : 1u;
-		weir_fd_tell(weir);
+		weir_fd_update(weir);
 	}
 }
 
@@ -100,11 +101,11 @@ hold(struct weir_request *o, bool held)
 static void
 end(struct weir *weir, struct weir_request *o)
 {
-	TAILQ_INSERT_TAIL(&weir->over, o, link);
-	o->finished = true;
-	if (!o->held) {
+	TAILQ_INSERT_TAIL(&weir->ended_requests, o, link);
+	o->is_finished = true;
+	if (!o->is_held) {
 		weir->unclaimed++;
-		weir_fd_tell(weir);
+		weir_fd_update(weir);
 	}
 }
 
@@ -120,8 +121,8 @@ finish(struct weir *weir, struct weir_request *o, int code)
 		weir_error_feedback_end(&weir->h, o);
 	if (o->waiter != NULL) {
 		pthread_mutex_lock(&o->waiter->lock);
-		o->waiter->ended = true;
-		pthread_cond_signal(&o->waiter->told);
+		o->waiter->has_ended = true;
+		pthread_cond_signal(&o->waiter->ended);
 		pthread_mutex_unlock(&o->waiter->lock);
 	}
 	if (weir->waiters > 0)
@@ -148,13 +149,13 @@ weir_fail_all(struct weir *weir, int code)
 {
 	struct weir_request *o;
 
-	weir->failing = false;
+	weir->is_failing = false;
 	weir->failed = code;
 	snprintf(weir->failure, sizeof(weir->failure), "%s", weir->h.error);
 	weir_unexpected_end(weir, code);
 	while ((o = TAILQ_FIRST(&weir->requests)) != NULL)
 		finish(weir, o, code);
-	if (weir->driven)
+	if (weir->is_driven)
 		weir_drive_soon(weir); /* that caller waits for requests that have ended */
 }
 
@@ -174,7 +175,7 @@ weir_fail(struct weir *weir, int code)
 		slot->state = WEIR_SLOT_IDLE;
 	}
 	r->retry_at = 0;
-	r->want_write = false;
+	r->wants_write = false;
 	weir->failed = code;
 	snprintf(weir->failure, sizeof(weir->failure), "%s",
 		weir->h.error); /* for calls until weir_fail_all */
@@ -182,7 +183,7 @@ weir_fail(struct weir *weir, int code)
 		weir_fail_all(weir, code);
 		return;
 	}
-	weir->failing = true;
+	weir->is_failing = true;
 	weir_query(weir);
 }
 
@@ -202,14 +203,14 @@ begin(struct weir *weir, struct weir_request *o)
 	o->result = (struct weir_result){.blocks = o->blocks, .sources_least = weir->h.sources};
 	if (first) {
 		weir->progressed = o->started;
-		weir->h.have_waiting = false;
+		weir->h.has_waiting = false;
 		weir->asked_at = 0;
 		weir->query_after = SILENCE_NS;
 		weir->query_at = o->started + SILENCE_NS;
 		r->allowance = 0;
 		r->probe_at = 0;
 		r->retry_at = 0;
-		r->want_write = false;
+		r->wants_write = false;
 	}
 	code = weir_error_feedback_wanted(&weir->h, o) ? weir_error_feedback_begin(&weir->h, o) : 0;
 	TAILQ_INSERT_TAIL(&weir->requests, o, link);
@@ -227,15 +228,15 @@ begin(struct weir *weir, struct weir_request *o)
 static int
 check_state(const struct weir *weir)
 {
-	if (weir->closing)
+	if (weir->is_closing)
 		return weir_error_return(&weir->h, -ECANCELED, "the handle was closed");
-	if (weir->failed != 0 && !weir->rejoining)
+	if (weir->failed != 0 && !weir->is_rejoining)
 		return weir_error_return(&weir->h, weir->failed, "%s", weir->failure);
-	if (weir->opening)
+	if (weir->is_opening)
 		return weir_error_return(&weir->h, -EBUSY,
 			"weir_iopen() is under way on this handle: weir_open_test() says when it "
 			"has ended");
-	if (weir->rejoining || weir->h.sources == 0)
+	if (weir->is_rejoining || weir->h.sources == 0)
 		return weir_error_return(&weir->h, -EBUSY,
 			"weir_rejoin() is under way on this handle: wait for its end");
 	return 0;
@@ -246,9 +247,9 @@ static void
 expect(struct weir *weir, struct weir_request *o)
 {
 	o->submitted = weir_now();
-	if (weir->left_alone)
+	if (weir->progress_thread_needed)
 		weir->hot_until = 0;
-	if (weir->driven || o->submitted >= weir->hot_until)
+	if (weir->is_driven || o->submitted >= weir->hot_until)
 		weir_drive_soon(weir);
 }
 
@@ -268,10 +269,10 @@ submit(struct weir *weir, struct weir_request *o, bool waits)
 		end(weir, o);
 	} else if (code == 0) {
 		code = begin(weir, o);
-		o->attended = waits;
+		o->is_attended = waits;
 		if (!waits)
 			expect(weir, o);
-		else if (weir->driven)
+		else if (weir->is_driven)
 			weir_drive_soon(weir);
 	}
 	pthread_mutex_unlock(&weir->lock);
@@ -290,7 +291,7 @@ collect(struct weir *weir, struct weir_request *o, bool set_text)
 	int code;
 
 	hold(o, true);
-	TAILQ_REMOVE(&weir->over, o, link);
+	TAILQ_REMOVE(&weir->ended_requests, o, link);
 	release(weir);
 	code = weir_partial_conclude(&weir->h, o);
 	if (code != 0 && set_text)
@@ -320,10 +321,10 @@ sleep_behind(struct weir *weir, uint64_t until)
 static void
 attend(struct weir *weir, struct weir_request *o, uint64_t now)
 {
-	if (o->attended)
+	if (o->is_attended)
 		return;
-	o->attended = true;
-	weir->left_alone = now > o->submitted + SOON_NS;
+	o->is_attended = true;
+	weir->progress_thread_needed = now > o->submitted + SOON_NS;
 }
 
 /* Wait until the request has ended, or until then (ns); drive if no other caller does. Under the lock. */
@@ -332,23 +333,23 @@ await(struct weir *weir, const struct weir_request *o, uint64_t until)
 {
 	bool drove = false;
 
-	if (o->finished)
+	if (o->is_finished)
 		return;
 	weir->waiters++;
 	do {
-		if (weir->driven || weir->failing) {
+		if (weir->is_driven || weir->is_failing) {
 			sleep_behind(weir, until);
 			continue;
 		}
-		weir->driven = true;
+		weir->is_driven = true;
 		weir_drive(weir, until);
-		weir->driven = false;
+		weir->is_driven = false;
 		drove = true;
-	} while (!o->finished && (until == UINT64_MAX || weir_now() < until));
+	} while (!o->is_finished && (until == UINT64_MAX || weir_now() < until));
 	weir->waiters--;
 	if (drove)
 		weir->hot_until = weir->drove_at + WEIR_HOT_NS;
-	if ((drove && weir->waiters > 0) || (weir->closing && weir->waiters == 0))
+	if ((drove && weir->waiters > 0) || (weir->is_closing && weir->waiters == 0))
 		pthread_cond_broadcast(&weir->ended);
 }
 
@@ -358,7 +359,7 @@ advance(struct weir *weir)
 {
 	uint64_t now;
 
-	if (weir->driven || weir->failing)
+	if (weir->is_driven || weir->is_failing)
 		return;
 	weir_drive_once(weir);
 	now = weir->drove_at;
@@ -371,9 +372,9 @@ advance(struct weir *weir)
 	weir->tested_at = now;
 }
 
-/* silent: the number of the handle whose errors no longer set the thread's error text; 0: none. */
+/* reported: the number of the handle whose errors no longer set the thread's error text; 0: none. */
 static int
-wait_for(struct weir_request **request, uint64_t silent)
+wait_for(struct weir_request **request, uint64_t reported)
 {
 	struct weir_request *o = *request;
 	struct weir *weir;
@@ -384,10 +385,10 @@ wait_for(struct weir_request **request, uint64_t silent)
 	*request = NULL;
 	weir = o->weir;
 	pthread_mutex_lock(&weir->lock);
-	if (!o->attended)
+	if (!o->is_attended)
 		attend(weir, o, weir_now());
 	await(weir, o, UINT64_MAX);
-	code = collect(weir, o, weir->h.number != silent);
+	code = collect(weir, o, weir->h.number != reported);
 	pthread_mutex_unlock(&weir->lock);
 	return code;
 }
@@ -427,13 +428,13 @@ weir_wait_for(struct weir_request **request, unsigned int ms, bool *done)
 	now = weir_now();
 	pthread_mutex_lock(&weir->lock);
 	attend(weir, o, now);
-	if (!o->finished && ms == 0) {
+	if (!o->is_finished && ms == 0) {
 		advance(weir);
-	} else if (!o->finished) {
+	} else if (!o->is_finished) {
 		hold(o, true);
 		await(weir, o, now + ms * WEIR_NS_PER_MS);
 	}
-	if (o->finished) {
+	if (o->is_finished) {
 		*done = true;
 		*request = NULL;
 		code = collect(weir, o, true);
@@ -468,11 +469,11 @@ hold_all(struct weir_request **requests, size_t n, bool held, struct weir_waiter
 		weir = o->weir;
 		pthread_mutex_lock(&weir->lock);
 		o->waiter = waiter;
-		if (o->finished && found == n)
+		if (o->is_finished && found == n)
 			found = i;
 		if (held || i != found)
 			hold(o, held);
-		if (waiter != NULL && !o->finished) { /* this thread does not drive */
+		if (waiter != NULL && !o->is_finished) { /* this thread does not drive */
 			weir->hot_until = 0;
 			weir_drive_soon(weir);
 		}
@@ -485,19 +486,19 @@ int
 weir_wait_all(struct weir_request **requests, size_t n)
 {
 	int first = check_process(requests, n);
-	uint64_t told = 0;
+	uint64_t reported = 0;
 
 	if (first < 0)
 		return first;
 	hold_all(requests, n, true, NULL);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t handle = requests[i] != NULL ? requests[i]->weir->h.number : 0;
-		int code = wait_for(&requests[i], told);
+		int code = wait_for(&requests[i], reported);
 
 		/* Keep the error text of the code that is returned. */
 		if (first == 0 && code != 0) {
 			first = code;
-			told = handle;
+			reported = handle;
 		}
 	}
 	return first;
@@ -506,7 +507,7 @@ weir_wait_all(struct weir_request **requests, size_t n)
 int
 weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 {
-	struct weir_waiter waiter = {.ended = false};
+	struct weir_waiter waiter = {.has_ended = false};
 	size_t one = 0, found;
 	int code = check_process(requests, n);
 
@@ -517,17 +518,17 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 	if (code < 0)
 		return code;
 	pthread_mutex_init(&waiter.lock, NULL);
-	pthread_cond_init(&waiter.told, NULL);
+	pthread_cond_init(&waiter.ended, NULL);
 	found = hold_all(requests, n, true, &waiter);
 	if (found == n) {
 		pthread_mutex_lock(&waiter.lock);
-		while (!waiter.ended)
-			pthread_cond_wait(&waiter.told, &waiter.lock);
+		while (!waiter.has_ended)
+			pthread_cond_wait(&waiter.ended, &waiter.lock);
 		pthread_mutex_unlock(&waiter.lock);
 	}
 	/* Keep the ended request held until wait_for. */
 	found = hold_all(requests, n, false, NULL);
-	pthread_cond_destroy(&waiter.told);
+	pthread_cond_destroy(&waiter.ended);
 	pthread_mutex_destroy(&waiter.lock);
 	*which = found;
 	return wait_for(&requests[found], 0);

@@ -43,8 +43,8 @@ struct inbox {
 	size_t stride;
 	unsigned int messages, count,
 		next; /* there are; were received last; the next to hand out */
-	bool group; /* they are of the group */
-	bool full; /* the socket may have had more */
+	bool is_group; /* they are of the group */
+	bool may_have_more; /* the socket may have had more */
 	uint32_t offset; /* of the next datagram in its message */
 	struct mmsghdr header[MESSAGES];
 	struct iovec vector[MESSAGES];
@@ -55,8 +55,8 @@ struct inbox {
 struct udp {
 	struct weir_transport transport;
 	struct in_addr switch_address;
-	bool joins; /* the socket receives joined datagrams */
-	bool segments; /* the kernel cuts messages; until it refuses to */
+	bool has_gro; /* the socket receives joined datagrams */
+	bool has_gso; /* the kernel cuts messages; until it refuses to */
 	struct inbox inbox;
 	struct mmsghdr out[MESSAGES];
 	struct sockaddr_in to[MESSAGES];
@@ -137,8 +137,8 @@ static bool
 inbox_create(struct udp *u, size_t datagram)
 {
 	struct inbox *in = &u->inbox;
-	size_t stride = u->joins ? JOINED_STRIDE : datagram;
-	unsigned int messages = u->joins ? MESSAGES / 2 : MESSAGES;
+	size_t stride = u->has_gro ? JOINED_STRIDE : datagram;
+	unsigned int messages = u->has_gro ? MESSAGES / 2 : MESSAGES;
 	uint8_t *bytes = malloc(messages * stride);
 
 	if (bytes == NULL)
@@ -198,8 +198,8 @@ bind_own(struct udp *u, struct weir_transport_config *config, char *text, size_t
 	/* Polls the device's queue where the driver can, for callers that poll anyway. The system may forbid it. */
 	if (spin != 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &spin, sizeof(spin));
-	u->joins = setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0;
-	u->segments = true;
+	u->has_gro = setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0;
+	u->has_gso = true;
 	return 0;
 }
 
@@ -248,7 +248,7 @@ udp_join(struct weir_transport *t, const struct sockaddr_in *group, char *text, 
 		setsockopt(t->group_fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership,
 			sizeof(membership)) < 0)
 		return refuse(text, size, "cannot join the multicast group of the job's results");
-	if (udp_of(t)->joins)
+	if (udp_of(t)->has_gro)
 		(void)setsockopt(t->group_fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
 	return 0;
 }
@@ -292,7 +292,7 @@ fill(struct udp *u, unsigned int m, const struct weir_tx *tx, unsigned int n)
 	uint32_t bytes = tx->bytes;
 
 	/* Only the last datagram may be shorter. */
-	while (u->segments && taken < n && taken < SEGMENTS && tx[taken].port == tx->port &&
+	while (u->has_gso && taken < n && taken < SEGMENTS && tx[taken].port == tx->port &&
 		tx[taken].bytes <= tx->bytes && tx[taken - 1].bytes == tx->bytes &&
 		bytes + tx[taken].bytes <= MESSAGE_BYTES &&
 		pieces + tx[taken].count <= UIO_MAXIOV) {
@@ -336,9 +336,9 @@ udp_send(struct weir_transport *t, const struct weir_tx *tx, unsigned int n)
 	if (sent < 0 && taken[0] > 1 &&
 		(errno == EIO || errno == EINVAL || errno == EOPNOTSUPP || errno == EMSGSIZE)) {
 		/* Kernel or interface cannot cut messages, or something else is wrong: one datagram tells. */
-		u->segments = false;
+		u->has_gso = false;
 		sent = udp_send(t, tx, 1);
-		u->segments = sent < 0;
+		u->has_gso = sent < 0;
 		return sent;
 	}
 	if (sent < 0)
@@ -378,9 +378,9 @@ fetch(struct udp *u, bool group, unsigned int most)
 	count = recvmmsg(group ? u->transport.group_fd : u->transport.fd, in->header, most,
 		MSG_DONTWAIT | MSG_TRUNC, NULL);
 	in->count = count > 0 ? (unsigned int)count : 0;
-	in->full = in->count == most;
+	in->may_have_more = in->count == most;
 	in->next = in->offset = 0;
-	in->group = group;
+	in->is_group = group;
 	return count > 0;
 }
 
@@ -401,7 +401,7 @@ udp_receive(struct weir_transport *t, bool group, struct weir_rx *rx, unsigned i
 			.bytes = (const uint8_t *)in->vector[in->next].iov_base + in->offset,
 			.length = left < each ? left : each,
 			.from = &in->from[in->next],
-			.group = in->group,
+			.group = in->is_group,
 		};
 		in->offset += each;
 		if (in->offset >= bytes) {
@@ -409,7 +409,7 @@ udp_receive(struct weir_transport *t, bool group, struct weir_rx *rx, unsigned i
 			in->offset = 0;
 		}
 	}
-	t->more = in->full || in->next < in->count;
+	t->more = in->may_have_more || in->next < in->count;
 	return got;
 }
 
@@ -473,7 +473,7 @@ udp_wait(struct weir_transport *t, int wake_fd, bool tx, uint64_t spin, uint64_t
 	unsigned int ready = 0;
 
 	if (u->inbox.next < u->inbox.count || (spin != 0 && !tx && poll_until(u, wake_fd, spin)))
-		return u->inbox.group ? WEIR_READY_GROUP : WEIR_READY_RX;
+		return u->inbox.is_group ? WEIR_READY_GROUP : WEIR_READY_RX;
 	weir_sleep(polls, 3, due);
 	if (polls[0].revents & POLLIN)
 		ready |= WEIR_READY_RX;

@@ -129,7 +129,7 @@ wait_for(struct weir_unexpected *a, struct weir_residue *r, uint64_t now)
  * acknowledged what came before, in each residue; so these wait for results, too, in the order of blocks.
  */
 static void
-watch_all(struct weir *weir, uint64_t now, bool tell)
+watch_all(struct weir *weir, uint64_t now, bool acknowledge)
 {
 	struct weir_unexpected *a = &weir->unexpected;
 	uint32_t begin = weir->next_block;
@@ -140,7 +140,7 @@ watch_all(struct weir *weir, uint64_t now, bool tell)
 		if (r->state != WEIR_RESIDUE_QUIET)
 			continue;
 		r->tries = 0;
-		if (tell)
+		if (acknowledge)
 			make_ready(a, r);
 		else
 			wait_for(a, r, now);
@@ -149,18 +149,18 @@ watch_all(struct weir *weir, uint64_t now, bool tell)
 
 /* When an application that has not called anything since then may be late, for what the others know. */
 static uint64_t
-tell_at(const struct weir *weir)
+early_acknowledge_at(const struct weir *weir)
 {
 	const struct weir_unexpected *a = &weir->unexpected;
 
-	if (!a->armed || a->told || !TAILQ_EMPTY(&weir->requests))
+	if (!a->has_seen_partial || a->has_acknowledged_early || !TAILQ_EMPTY(&weir->requests))
 		return UINT64_MAX;
 	return a->idle_since + weir->h.timeout_ms * WEIR_NS_PER_MS / 2;
 }
 
 /* When the first of those that wait is lost, for what later ones say; UINT64_MAX: they say nothing. */
 static uint64_t
-hole_at(const struct weir_unexpected *a)
+gap_at(const struct weir_unexpected *a)
 {
 	const struct weir_residue *r = TAILQ_FIRST(&a->waiting);
 
@@ -175,14 +175,14 @@ weir_unexpected_repeat(struct weir *weir, uint64_t now)
 	struct weir_unexpected *a = &weir->unexpected;
 	struct weir_residue *r;
 
-	if (now >= tell_at(weir)) {
-		a->told = true;
+	if (now >= early_acknowledge_at(weir)) {
+		a->has_acknowledged_early = true;
 		a->rto = a->least;
 		a->allowance = 0;
 		a->probe_at = now + a->rto;
 		watch_all(weir, now, true);
 	}
-	while (now >= hole_at(a))
+	while (now >= gap_at(a))
 		make_ready(a, TAILQ_FIRST(&a->waiting));
 	while ((r = TAILQ_FIRST(&a->waiting)) != NULL && r->sent_at + a->rto <= now) {
 		if (a->allowance == 0) {
@@ -207,7 +207,7 @@ weir_unexpected_due(const struct weir *weir)
 {
 	const struct weir_unexpected *a = &weir->unexpected;
 	const struct weir_residue *r = TAILQ_FIRST(&a->waiting);
-	uint64_t due = tell_at(weir);
+	uint64_t due = early_acknowledge_at(weir);
 
 	if (!TAILQ_EMPTY(&a->ready) && a->retry_at < due)
 		due = a->retry_at;
@@ -217,7 +217,7 @@ weir_unexpected_due(const struct weir *weir)
 		if (a->allowance == 0 && at < a->probe_at)
 			at = a->probe_at;
 		due = at < due ? at : due;
-		at = hole_at(a);
+		at = gap_at(a);
 		due = at < due ? at : due;
 	}
 	return due;
@@ -348,24 +348,24 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 	uint64_t number;
 	uint32_t block = expected(weir, r, &number);
 
-	if (!weir->h.tagged) {
+	if (!weir->h.is_tagged) {
 		weir->h.heard_at = now;
 		weir->h.network_error = 0;
 	}
-	if (h.status != WEIR_STATUS_PARTIAL || a->closed || h.block_id != block ||
+	if (h.status != WEIR_STATUS_PARTIAL || a->is_closed || h.block_id != block ||
 		!all_called_are_done(weir, block)) {
 		/* The switch does not know that it is here. */
-		if (!a->closed && !TAILQ_EMPTY(&r->kept) &&
+		if (!a->is_closed && !TAILQ_EMPTY(&r->kept) &&
 			h.block_id == block - weir->h.window_job)
 			make_ready(a, r);
 		if (h.status == WEIR_STATUS_OK || h.status == WEIR_STATUS_PARTIAL)
 			weir_path_needless(&weir->ring.path, weir->ring.rtt.srtt);
 		return &stats->duplicates;
 	}
-	if (weir->h.tagged &&
+	if (weir->h.is_tagged &&
 		!weir_auth_result(weir->h.auth, number, weir_result_slice(weir, &h), packet, bytes))
 		return &stats->forged;
-	bytes -= before + (weir->h.tagged ? WEIR_TAG_BYTES : 0u);
+	bytes -= before + (weir->h.is_tagged ? WEIR_TAG_BYTES : 0u);
 	if (!h.extended) {
 		h.collective =
 			h.grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
@@ -377,7 +377,7 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 		return &stats->malformed;
 	if (!keep(weir, r, &h, packet + before, bytes))
 		return &stats->unexpected_full;
-	a->armed = true;
+	a->has_seen_partial = true;
 	if (TAILQ_EMPTY(&weir->requests))
 		watch_all(weir, now, false);
 	answered(weir, r, now);
@@ -431,13 +431,13 @@ weir_unexpected_end(struct weir *weir, int code)
 	struct weir_unexpected *a = &weir->unexpected;
 
 	if (code >= 0) {
-		a->told = false;
-		a->idle_since = a->armed ? weir_now() : 0;
+		a->has_acknowledged_early = false;
+		a->idle_since = a->has_seen_partial ? weir_now() : 0;
 		return;
 	}
 	/* The generation is over for this source: it acknowledges nothing more. */
-	a->closed = true;
-	a->armed = false;
+	a->is_closed = true;
+	a->has_seen_partial = false;
 	__atomic_store_n(&weir->unexpected_run, 0, __ATOMIC_RELAXED);
 	for (uint32_t r = 0; r < weir->h.window_job; r++)
 		leave_list(a, &a->residues[r]);

@@ -121,18 +121,18 @@ weir_query_job(struct weir *weir, int code)
 {
 	uint8_t waiting[WEIR_BITMAP_BYTES];
 	char text[WEIR_ERROR_MAX];
-	bool have_waiting;
+	bool has_waiting;
 	int found;
 
 	if (weir->h.control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT))
 		return code;
 	pthread_mutex_lock(&weir->lock);
-	have_waiting = weir->h.have_waiting;
+	has_waiting = weir->h.has_waiting;
 	memcpy(waiting, weir->h.waiting, sizeof(waiting));
 	pthread_mutex_unlock(&weir->lock);
-	found = weir_control_query(&weir->h, have_waiting ? waiting : NULL, text, sizeof(text));
+	found = weir_control_query(&weir->h, has_waiting ? waiting : NULL, text, sizeof(text));
 	pthread_mutex_lock(&weir->lock);
-	if (weir->closing) { /* all requests have ended with that error, and its text stays */
+	if (weir->is_closing) { /* all requests have ended with that error, and its text stays */
 		code = weir->failed;
 	} else if (found < 0) {
 		code = weir_error_set(&weir->h, found, "%s", text);
@@ -168,8 +168,8 @@ prepare(struct weir *weir, const struct weir_config *config)
 	if (code == 0)
 		code = has_control(config) ? weir_control_prepare(h, config)
 					   : read_addresses(h, config);
-	h->key_given = config->key != NULL;
-	if (code == 0 && h->key_given)
+	h->is_key_configured = config->key != NULL;
+	if (code == 0 && h->is_key_configured)
 		code = use_key(h, config);
 	h->known[h->source / 8] |= (uint8_t)(1u << h->source % 8);
 	return code;
@@ -232,7 +232,7 @@ create(const struct weir_config *config, struct weir **out)
 	pthread_mutex_init(&weir->lock, NULL);
 	pthread_cond_init(&weir->ended, NULL);
 	TAILQ_INIT(&weir->requests);
-	TAILQ_INIT(&weir->over);
+	TAILQ_INIT(&weir->ended_requests);
 	code = prepare(weir, config);
 	if (code < 0)
 		weir_generation_set(weir, code);
@@ -270,11 +270,11 @@ open_end(struct weir *weir, int code)
 
 	pthread_mutex_lock(&weir->lock);
 	weir_generation_set(weir, code);
-	weir->opening = false;
-	weir->opened = true;
+	weir->is_opening = false;
+	weir->has_open_result = true;
 	weir->unclaimed++;
-	weir_fd_tell(weir);
-	abandoned = weir->abandoned;
+	weir_fd_update(weir);
+	abandoned = weir->is_abandoned;
 	pthread_mutex_unlock(&weir->lock);
 	if (abandoned) {
 		weir_work_cancel(&weir->open_work);
@@ -288,7 +288,7 @@ is_abandoned(struct weir *weir)
 	bool abandoned;
 
 	pthread_mutex_lock(&weir->lock);
-	abandoned = weir->abandoned;
+	abandoned = weir->is_abandoned;
 	pthread_mutex_unlock(&weir->lock);
 	return abandoned;
 }
@@ -301,13 +301,13 @@ go_on(struct weir *weir, uint64_t *until)
 
 	if (is_abandoned(weir))
 		return -ECANCELED;
-	if (!weir->contacted) {
+	if (!weir->udp_join_begun) {
 		code = contact(weir, weir->joining.deadline, until);
 		if (code == 0)
 			code = weir_join_begin(weir, weir->joining.deadline);
 		if (code != 0)
 			return code < 0 ? code : 0;
-		weir->contacted = true;
+		weir->udp_join_begun = true;
 		weir->open_work.fd = weir->h.transport->fd;
 	}
 	return weir_join_step(weir, until);
@@ -340,10 +340,10 @@ weir_iopen(const struct weir_config *config, struct weir **out)
 	weir = *out;
 	weir->joining.deadline = weir_now() + weir->h.join_timeout;
 	weir->open_work = (struct weir_work){.run = open_step, .fd = -1};
-	weir->opening = true;
+	weir->is_opening = true;
 	code = weir_work_submit(&weir->open_work, 0);
 	if (code < 0) {
-		weir->opening = false;
+		weir->is_opening = false;
 		weir_error_set(
 			&weir->h, code, "cannot start the control thread: %s", strerror(-code));
 		weir_generation_set(weir, code);
@@ -360,13 +360,13 @@ weir_open_test(struct weir *weir, bool *done)
 	if (code < 0)
 		return code;
 	pthread_mutex_lock(&weir->lock);
-	*done = !weir->opening;
-	if (weir->opened) {
-		weir->opened = false;
+	*done = !weir->is_opening;
+	if (weir->has_open_result) {
+		weir->has_open_result = false;
 		weir->unclaimed--;
-		weir_fd_tell(weir);
+		weir_fd_update(weir);
 	}
-	code = weir->opening ? 0 : weir->failed;
+	code = weir->is_opening ? 0 : weir->failed;
 	if (code < 0)
 		weir_error_return(&weir->h, code, "%s", weir->failure);
 	pthread_mutex_unlock(&weir->lock);
@@ -382,14 +382,14 @@ cancel(struct weir *weir)
 	struct weir_request *o;
 
 	pthread_mutex_lock(&weir->lock);
-	weir->closing = true;
+	weir->is_closing = true;
 	if (!TAILQ_EMPTY(&weir->requests)) {
 		weir_fail(weir, weir_error_set(&weir->h, -ECANCELED, "the handle was closed"));
 	}
-	while (weir->waiters > 0 || weir->held > 0)
+	while (weir->waiters > 0 || weir->held_requests > 0)
 		pthread_cond_wait(&weir->ended, &weir->lock);
-	while ((o = TAILQ_FIRST(&weir->over)) != NULL) {
-		TAILQ_REMOVE(&weir->over, o, link);
+	while ((o = TAILQ_FIRST(&weir->ended_requests)) != NULL) {
+		TAILQ_REMOVE(&weir->ended_requests, o, link);
 		weir_request_free(o);
 	}
 	pthread_mutex_unlock(&weir->lock);
@@ -431,10 +431,10 @@ abandon(struct weir *weir)
 	bool opening;
 
 	pthread_mutex_lock(&weir->lock);
-	opening = weir->abandoned = weir->opening;
+	opening = weir->is_abandoned = weir->is_opening;
 	if (opening) {
 		weir_warn_end(&weir->h);
-		weir->open_work.lasting = true;
+		weir->open_work.delays_exit = true;
 		(void)weir_work_submit(&weir->open_work, 0); /* its thread runs */
 	}
 	pthread_mutex_unlock(&weir->lock);

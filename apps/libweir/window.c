@@ -20,7 +20,7 @@ weir_ring_create(struct weir_ring *ring, uint32_t window)
 	TAILQ_INIT(&ring->ready);
 	TAILQ_INIT(&ring->flying);
 	weir_rtt_init(&ring->rtt);
-	ring->probing = true;
+	ring->may_probe = true;
 	return 0;
 }
 
@@ -57,7 +57,7 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 	slot->request = o;
 	slot->block = block;
 	slot->tries = slot->probes = 0;
-	slot->probe = slot->by_gap = slot->in = false;
+	slot->is_probe = slot->found_by_gap = slot->is_at_switch = false;
 	slot->header_bytes = (uint8_t)weir_header_write(&h, slot->header);
 	slot->payload_bytes = (uint32_t)weir_span_bytes(&shape->send);
 	slot->payload = weir_error_feedback_payload(o, nth);
@@ -74,14 +74,14 @@ static void
 load(struct weir *weir, struct weir_slot *slot)
 {
 	slot->tag_bytes = 0;
-	if (weir->h.tagged) {
+	if (weir->h.is_tagged) {
 		struct iovec *vectors = weir->outbox->vectors;
 
 		/* Without memory the tag is wrong, and the block times out. */
 		weir_auth_tag(weir->h.auth, WEIR_IV_CONTRIBUTION, slot->number, vectors,
 			weir_slot_pieces(slot, vectors), slot->tag);
 		slot->tag_bytes = WEIR_TAG_BYTES;
-	} else if (weir->h.checked) {
+	} else if (weir->h.has_crc) {
 		struct iovec *vectors = weir->outbox->vectors;
 		unsigned int n = weir_slot_pieces(slot, vectors);
 		uint32_t crc = 0;
@@ -162,7 +162,7 @@ result_deliver(struct weir *weir, const struct weir_slot *slot, const struct wei
 	o->result.completed++;
 	if (h->status == WEIR_STATUS_PARTIAL) {
 		WEIR_COUNT(&weir->h, results_partial, 1);
-		weir->unexpected.armed = true;
+		weir->unexpected.has_seen_partial = true;
 		if (!weir_partial_note(&weir->h, o, &slot->shape, payload + bytes)) {
 			weir_fail(weir, weir_error_set(&weir->h, -ENOMEM, "out of memory"));
 			return false;
@@ -245,13 +245,13 @@ repeat(struct weir *weir, struct weir_slot *slot)
 {
 	struct weir_ring *r = &weir->ring;
 
-	slot->probe = false;
+	slot->is_probe = false;
 	if (slot->state == WEIR_SLOT_FLYING) {
 		TAILQ_REMOVE(&r->flying, slot, link);
 		slot->state = WEIR_SLOT_READY;
 		TAILQ_INSERT_TAIL(&r->ready, slot, link);
 	}
-	if (slot->by_gap)
+	if (slot->found_by_gap)
 		WEIR_COUNT(&weir->h, gaps, 1);
 	else
 		WEIR_COUNT(&weir->h, timeouts, 1);
@@ -259,18 +259,18 @@ repeat(struct weir *weir, struct weir_slot *slot)
 
 /* The block is overdue: ask what the switch has of it, or repeat it if asking does not help. */
 static void
-ask(struct weir *weir, struct weir_slot *slot, bool by_gap, uint64_t now)
+ask(struct weir *weir, struct weir_slot *slot, bool found_by_gap, uint64_t now)
 {
 	struct weir_ring *r = &weir->ring;
 
-	slot->by_gap = by_gap;
-	if (!r->probing || (slot->probes >= 2 && slot->sent_at + r->rtt.base <= now)) {
+	slot->found_by_gap = found_by_gap;
+	if (!r->may_probe || (slot->probes >= 2 && slot->sent_at + r->rtt.base <= now)) {
 		repeat(weir, slot);
 		return;
 	}
 	TAILQ_REMOVE(&r->flying, slot, link);
 	slot->state = WEIR_SLOT_READY;
-	slot->probe = true;
+	slot->is_probe = true;
 	TAILQ_INSERT_TAIL(&r->ready, slot, link);
 }
 
@@ -280,7 +280,7 @@ timeout(const struct weir_ring *r)
 {
 	uint64_t pto = weir_pto(&r->path) << r->silence;
 
-	return r->probing && pto < r->rtt.rto ? pto : r->rtt.rto;
+	return r->may_probe && pto < r->rtt.rto ? pto : r->rtt.rto;
 }
 
 static void
@@ -310,16 +310,18 @@ sample(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 
 	r->result_at = now;
 	r->silence = 0;
-	r->allowance = r->probing ? 0 : r->allowance + 2 < r->window ? r->allowance + 2 : r->window;
+	r->allowance = r->may_probe            ? 0
+		: r->allowance + 2 < r->window ? r->allowance + 2
+					       : r->window;
 	if (slot->tries == 1) { /* Karn: otherwise it is unknown which transmission was answered */
 		weir_rtt_sample(&r->rtt, ago);
 		WEIR_SET(&weir->h, srtt_ns, r->rtt.srtt);
 	}
-	if (slot->tries == 1 && slot->probes == 0 && !slot->in) {
+	if (slot->tries == 1 && slot->probes == 0 && !slot->is_at_switch) {
 		weir_path_sample(&r->path, ago, false);
 		if (slot->transmission > r->answered)
 			r->answered = slot->transmission;
-	} else if (slot->by_gap && since(slot->asked_at, now) < r->path.srtt / 4) {
+	} else if (slot->found_by_gap && since(slot->asked_at, now) < r->path.srtt / 4) {
 		r->gap = r->gap * 2 < r->window ? r->gap * 2 : r->window;
 	}
 	weir_rtt_answered(&r->rtt);
@@ -347,7 +349,7 @@ probe_answered(struct weir *weir, struct weir_slot *slot, bool in, uint64_t now)
 		repeat(weir, slot);
 		return;
 	}
-	slot->in = true;
+	slot->is_at_switch = true;
 	slot->asked_at = now;
 	slot->transmission = r->transmissions;
 	if (slot->state == WEIR_SLOT_FLYING) {
@@ -355,7 +357,7 @@ probe_answered(struct weir *weir, struct weir_slot *slot, bool in, uint64_t now)
 		TAILQ_INSERT_TAIL(&r->flying, slot, link);
 	}
 	next = TAILQ_FIRST(&r->flying);
-	r->allowance += next != NULL && !next->in;
+	r->allowance += next != NULL && !next->is_at_switch;
 }
 
 /* The block of the slot has its result. False: all operations have failed. */
@@ -375,7 +377,7 @@ block_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	}
 	slot->state = WEIR_SLOT_IDLE;
 	if (slot->block == weir->h.waiting_block)
-		weir->h.have_waiting = false;
+		weir->h.has_waiting = false;
 	weir->progressed = now;
 	count_done(weir, o);
 	return go_on(weir, next, number);
@@ -387,7 +389,7 @@ overdue_at(const struct weir_ring *r, const struct weir_slot *slot)
 {
 	uint64_t quiet = slot->asked_at;
 
-	if (r->probing && r->result_at > quiet)
+	if (r->may_probe && r->result_at > quiet)
 		quiet = r->result_at;
 	return quiet + timeout(r);
 }
@@ -467,13 +469,13 @@ take_status(struct weir *weir, struct weir_slot *slot, const struct weir_header 
 		memcpy(h->waiting, payload, WEIR_BITMAP_BYTES);
 		weir_note_known(h, payload);
 		h->waiting_block = reply->block_id;
-		h->have_waiting = true;
+		h->has_waiting = true;
 		if (of_probe)
 			probe_answered(weir, slot, weir_bitmap_has(payload, h->source), now);
 		return &h->stats.waiting;
 	}
 	if (of_probe && reply->status == WEIR_STATUS_UNSUPPORTED) {
-		weir->ring.probing = false; /* an older switch */
+		weir->ring.may_probe = false; /* an older switch */
 		return NULL;
 	}
 	weir_fail(weir,
@@ -514,9 +516,9 @@ authentic(struct weir *weir, const struct weir_slot *slot, const struct weir_hea
 uint8_t
 weir_packet_flags(const struct weir_handle *h)
 {
-	if (h->tagged)
+	if (h->is_tagged)
 		return WEIR_FLAG_AUTHENTICATED;
-	return h->checked ? WEIR_FLAG_CRC : 0;
+	return h->has_crc ? WEIR_FLAG_CRC : 0;
 }
 
 bool
@@ -617,7 +619,7 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	of_probe = h.extended && h.collective == WEIR_COLLECTIVE_PROBE;
 	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
 	/* A switch that does not know the job refuses with a header alone. */
-	if (weir->h.checked && !(h.status == WEIR_STATUS_REFUSED && bytes == header)) {
+	if (weir->h.has_crc && !(h.status == WEIR_STATUS_REFUSED && bytes == header)) {
 		if (!is_undamaged(weir, slot, &h, packet, bytes))
 			return &stats->crc;
 		bytes -= WEIR_CRC_BYTES;
@@ -627,7 +629,7 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	if (slot->state == WEIR_SLOT_IDLE ||
 		slot->block != h.block_id) /* a probe may cross the result */
 		return of_probe ? NULL : weir_unexpected_take(weir, &h, packet, bytes, now);
-	if (weir->h.tagged) {
+	if (weir->h.is_tagged) {
 		if (!authentic(weir, slot, &h, packet, bytes))
 			return &stats->forged;
 		bytes -= WEIR_TAG_BYTES;

@@ -13,15 +13,15 @@
 #define IDLE_NS (1000 * WEIR_NS_PER_MS) /* without work, before the thread ends */
 #define EXIT_NS (2000 * WEIR_NS_PER_MS) /* that the end of the process waits */
 
-static pthread_once_t once_lasting = PTHREAD_ONCE_INIT;
+static pthread_once_t once_delayed = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a run() or the thread has ended */
 static TAILQ_HEAD(, weir_work) works = TAILQ_HEAD_INITIALIZER(works);
 static size_t count; /* of works */
 static pthread_t thread;
-static struct weir_work *running; /* run() is under way; it may have been freed */
-static bool started, ending;
-static bool unjoined; /* a thread has ended, but perhaps not what other libraries do then */
+static struct weir_work *current; /* run() is under way; it may have been freed */
+static bool is_thread_running, is_exiting;
+static bool needs_join; /* a thread has ended, but perhaps not what other libraries do then */
 static int wake_fd;
 
 static void
@@ -37,7 +37,7 @@ static void
 take_out(struct weir_work *work)
 {
 	TAILQ_REMOVE(&works, work, link);
-	work->queued = false;
+	work->is_queued = false;
 	count--;
 }
 
@@ -98,16 +98,16 @@ control_thread(void *argument)
 
 		if (work != NULL) {
 			take_out(work);
-			running = work;
+			current = work;
 			pthread_mutex_unlock(&lock);
 			work->run(work);
 			pthread_mutex_lock(&lock);
-			running = NULL;
+			current = NULL;
 			idle_since = weir_now();
 			pthread_cond_broadcast(&changed);
 			continue;
 		}
-		if (TAILQ_EMPTY(&works) && (ending || now >= idle_since + IDLE_NS))
+		if (TAILQ_EMPTY(&works) && (is_exiting || now >= idle_since + IDLE_NS))
 			break;
 		if (TAILQ_EMPTY(&works))
 			at = idle_since + IDLE_NS;
@@ -115,8 +115,8 @@ control_thread(void *argument)
 			sched_yield();
 	}
 	close(wake_fd);
-	started = false;
-	unjoined = true;
+	is_thread_running = false;
+	needs_join = true;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 	return argument;
@@ -126,9 +126,9 @@ control_thread(void *argument)
 static void
 join_ended(void)
 {
-	if (unjoined)
+	if (needs_join)
 		pthread_join(thread, NULL);
-	unjoined = false;
+	needs_join = false;
 }
 
 int
@@ -149,10 +149,10 @@ weir_thread_start(pthread_t *to, void *(*body)(void *), void *argument)
 static void
 in_child(void)
 {
-	if (started)
+	if (is_thread_running)
 		close(wake_fd);
-	started = ending = unjoined = false;
-	running = NULL;
+	is_thread_running = is_exiting = needs_join = false;
+	current = NULL;
 	while (!TAILQ_EMPTY(&works))
 		take_out(TAILQ_FIRST(&works));
 	pthread_cond_init(&changed, NULL);
@@ -171,15 +171,16 @@ at_end(void)
 	struct weir_work *work, *next;
 
 	pthread_mutex_lock(&lock);
-	ending = true;
+	is_exiting = true;
 	for (work = TAILQ_FIRST(&works); work != NULL; work = next) {
 		next = TAILQ_NEXT(work, link);
-		if (!work->lasting)
+		if (!work->delays_exit)
 			take_out(work);
 	}
-	if (started)
+	if (is_thread_running)
 		wake();
-	while (started && pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &t) == 0)
+	while (is_thread_running &&
+		pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &t) == 0)
 		;
 	join_ended();
 	pthread_mutex_unlock(&lock);
@@ -201,7 +202,7 @@ start_thread(void)
 {
 	int code;
 
-	if (started)
+	if (is_thread_running)
 		return 0;
 	join_ended();
 	wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -212,7 +213,7 @@ start_thread(void)
 		close(wake_fd);
 		return code;
 	}
-	started = true;
+	is_thread_running = true;
 	return 0;
 }
 
@@ -222,12 +223,12 @@ weir_work_submit(struct weir_work *work, uint64_t at)
 	int code;
 
 	(void)sees_forks();
-	if (work->lasting)
-		pthread_once(&once_lasting, watch_end);
+	if (work->delays_exit)
+		pthread_once(&once_delayed, watch_end);
 	pthread_mutex_lock(&lock);
 	code = start_thread();
-	if (code == 0 && !work->queued) {
-		work->queued = true;
+	if (code == 0 && !work->is_queued) {
+		work->is_queued = true;
 		work->at = at;
 		TAILQ_INSERT_TAIL(&works, work, link);
 		count++;
@@ -245,9 +246,9 @@ weir_work_cancel(struct weir_work *work)
 {
 	pthread_mutex_lock(&lock);
 	for (;;) {
-		if (work->queued)
+		if (work->is_queued)
 			take_out(work);
-		if (running != work || (started && pthread_equal(thread, pthread_self())))
+		if (current != work || (is_thread_running && pthread_equal(thread, pthread_self())))
 			break;
 		pthread_cond_wait(&changed, &lock);
 	}

@@ -19,11 +19,11 @@ struct weir_work {
 	/* Called in the control thread, once per submission. It may submit the work again, or free it. */
 	void (*run)(struct weir_work *work);
 	int fd; /* run() is called early if this is readable; -1: none */
-	bool lasting; /* the end of the process waits for it, for 2 s at most */
+	bool delays_exit; /* the end of the process waits for it, for 2 s at most */
 
 	TAILQ_ENTRY(weir_work) link; /* work.c's, as all that follows */
 	uint64_t at;
-	bool queued;
+	bool is_queued;
 };
 
 /*

@@ -53,7 +53,7 @@ flight_end(struct weir *weir, struct flight *f)
 	const struct weir_request *o = f->request;
 	int code;
 
-	FUZZ_CHECK(o->finished, "the operation has no end");
+	FUZZ_CHECK(o->is_finished, "the operation has no end");
 	FUZZ_CHECK(o->code < 0 || (o->done == o->blocks && o->result.completed == o->blocks),
 		"%u of %u blocks, and no error", o->done, o->blocks);
 	FUZZ_CHECK(o->code < 0 ||

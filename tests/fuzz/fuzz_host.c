@@ -99,7 +99,7 @@ answer(uint8_t *packet, uint32_t block, unsigned int status)
 		.status = (uint8_t)status,
 		.degraded = status == WEIR_STATUS_PARTIAL,
 		.src_cnt = SOURCES,
-		.flags = play.weir->h.tagged ? WEIR_FLAG_AUTHENTICATED : 0};
+		.flags = play.weir->h.is_tagged ? WEIR_FLAG_AUTHENTICATED : 0};
 	size_t bytes, payload = 0;
 
 	while (o != NULL && block - o->first >= o->blocks)
@@ -223,7 +223,7 @@ datagram(uint8_t packet[DATAGRAM_MAX], struct sockaddr_in *from, bool joining)
 	/* Spoiled before it is signed, or behind. */
 	if ((how & 0x10) != 0)
 		bytes = spoil(packet, bytes, how);
-	if ((of_join ? play.keyed : play.weir->h.tagged) && (how & 0x20) == 0 &&
+	if ((of_join ? play.keyed : play.weir->h.is_tagged) && (how & 0x20) == 0 &&
 		bytes + WEIR_TAG_BYTES <= DATAGRAM_MAX && bytes >= WEIR_EXT_BYTES)
 		bytes = of_join ? sign_join(packet, bytes) : sign_result(packet, bytes);
 	return (how & 0x10) != 0 ? bytes : spoil(packet, bytes, how);
@@ -393,7 +393,7 @@ check_counters(const struct weir *weir)
 	FUZZ_CHECK(s->packets_received >= ends &&
 			s->packets_received <= ends + s->forged + play.join_replies,
 		"a packet has no end, or two");
-	if (weir->h.tagged && !play.signed_right)
+	if (weir->h.is_tagged && !play.signed_right)
 		FUZZ_CHECK(s->results_ok + s->results_partial + s->results_error + s->waiting == 0,
 			"taken without a tag");
 }
@@ -424,20 +424,20 @@ operate(struct weir *weir, int kind, size_t count)
 		if (what < 128 || kind >= 0)
 			break;
 	} while (flights < FLIGHTS);
-	while (!last->request->finished && play.in.left > 0) {
+	while (!last->request->is_finished && play.in.left > 0) {
 		weir_receive(weir, (fuzz_8(&play.in) & 1) != 0, play.now);
 		play.now += fuzz_8(&play.in) * WEIR_NS_PER_MS;
-		if (last->request->finished)
+		if (last->request->is_finished)
 			break;
 		weir_window_repeat(weir, play.now);
 		weir_window_flush(weir, play.now);
 		for (unsigned int i = 0; i < flights; i++)
-			FUZZ_CHECK(flight[i].request->finished ||
+			FUZZ_CHECK(flight[i].request->is_finished ||
 					flight[i].request->done < flight[i].request->blocks,
 				"all blocks are done, and the operation is not");
 	}
 	for (unsigned int i = 0; i < flights; i++)
-		if (!flight[i].request->finished)
+		if (!flight[i].request->is_finished)
 			weir_fail(weir,
 				weir_error_timeout(&play.weir->h, TAILQ_FIRST(&play.weir->requests),
 					play.weir->progressed, play.now));

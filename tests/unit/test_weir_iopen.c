@@ -199,7 +199,7 @@ end_child(void)
 /* With all that other libraries do when a thread ends. */
 Test(weir_iopen, the_control_thread_ends_before_the_process, .timeout = 90)
 {
-	struct weir_work work = {.run = leave_value, .fd = -1, .lasting = true};
+	struct weir_work work = {.run = leave_value, .fd = -1, .delays_exit = true};
 	int status = -1;
 	pid_t child = fork();
 
