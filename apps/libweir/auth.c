@@ -39,7 +39,7 @@ hmac(struct weir_auth *auth, const uint8_t key[WEIR_KEY_BYTES], const char *labe
 	return good;
 }
 
-/* OpenSSL looks algorithms up by name: once. */
+/* Look up the algorithms once: OpenSSL finds them by name. */
 static bool
 prepare(struct weir_auth *auth)
 {
@@ -70,8 +70,8 @@ int
 weir_auth_create(
 	struct weir_auth **out, const uint8_t key[WEIR_KEY_BYTES], bool of_job, uint8_t source)
 {
-	/* The source and its epoch, which is 0 where hosts have the job's key. */
-	uint8_t who[1 + sizeof(uint64_t)] = {source};
+	/* The source and its epoch, which is 0 if hosts have the job's key. */
+	uint8_t id[1 + sizeof(uint64_t)] = {source};
 	struct weir_auth *auth = calloc(1, sizeof(*auth));
 	bool good;
 
@@ -80,7 +80,7 @@ weir_auth_create(
 		return -ENOMEM;
 	good = prepare(auth);
 	if (good && of_job)
-		good = hmac(auth, key, WEIR_LABEL_SOURCE, &(struct iovec){who, sizeof(who)}, 1,
+		good = hmac(auth, key, WEIR_LABEL_SOURCE, &(struct iovec){id, sizeof(id)}, 1,
 			auth->source_key);
 	else if (good)
 		memcpy(auth->source_key, key, WEIR_KEY_BYTES);
@@ -174,7 +174,7 @@ weir_auth_begin(struct weir_auth *auth, uint16_t generation, const uint8_t wrapp
 	return good;
 }
 
-/* first: of the nonce, slice:24 and status:8. */
+/* first: the first word of the nonce, slice:24 and status:8. */
 static bool
 gmac(EVP_CIPHER_CTX *context, uint32_t first, uint64_t number, const struct iovec *pieces,
 	unsigned int pieces_count, uint8_t tag[WEIR_TAG_BYTES])
@@ -205,7 +205,7 @@ weir_auth_tag(struct weir_auth *auth, uint32_t what, uint64_t number, const stru
 	return gmac(auth->contributions, what, number, pieces, n, tag);
 }
 
-/* Does the packet say that it has a tag, and room for it? */
+/* Does the header say that the packet has a tag, and is there room for it? */
 static bool
 has_tag(const uint8_t *packet, size_t bytes)
 {

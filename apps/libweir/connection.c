@@ -42,8 +42,9 @@ destroy(struct weir_connection *c)
 	free(c);
 }
 
-/* ---- fork(): the child shares its parent's sockets, and must not use them, or say goodbye on them ---- */
+/* ---- fork ---- */
 
+/* The child shares its parent's sockets, and must neither use nor shut them down. */
 static void
 in_child(void)
 {
@@ -108,10 +109,10 @@ weir_connection_give(struct weir_connection *c)
 {
 	bool good = c->answer.status != 0;
 
-	/* It may contain a key, also if it was cut off. */
+	/* It may contain a key, even if it was cut off. */
 	explicit_bzero(c->answer.body, c->answer.length);
 	c->until = weir_now() + WEIR_KEEP_NS;
-	/* Without a thread that closes it, it is not kept. */
+	/* Keep the connection only if the control thread can close it later. */
 	good = good && weir_work_submit(&closing, c->until) == 0;
 	pthread_mutex_lock(&lock);
 	good = good &&

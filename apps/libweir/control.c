@@ -31,7 +31,7 @@ static const struct launcher {
 #undef X
 };
 
-/* NULL: not set, or empty. */
+/* The value of a variable; NULL: not set, or empty. */
 static const char *
 environment(const char *name)
 {
@@ -121,16 +121,16 @@ struct weir_control {
 	char *address, *job, *token, *ca_file;
 	const char *token_from; /* for people; NULL: there is no token */
 	char *escaped, *members; /* the job's name in a path; the path /v1/jobs/NAME/members */
-	struct weir_launcher who;
+	struct weir_launcher launcher;
 	bool create, temporary;
 	char *settings; /* of the job that is created; NULL */
 	bool has_joined, has_answered;
-	uint64_t contact_by; /* ns: when the API has to have answered */
-	unsigned int closed; /* connections without an answer */
+	uint64_t contact_by; /* ns: by when the API must have answered */
+	unsigned int closed; /* connections that were closed without an answer */
 	struct weir_work leaving; /* of a temporary job */
 	uint64_t membership; /* of the join; 0: not known */
-	uint64_t joined_at,
-		asked_at; /* ns: the join's answer; the first question of a join or rejoin */
+	uint64_t joined_at; /* ns: when the join was answered */
+	uint64_t asked_at; /* ns: the first request of a join or rejoin */
 	char *request; /* the join, for repetitions */
 };
 
@@ -213,9 +213,9 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
 		return weir_error_set(
 			h, -EINVAL, "which job? Set WEIR_JOB, or job_name, to its name");
 	/* If both are 0, they were not set: ask the launcher. */
-	control->who.rank = config->source == 0 && config->sources == 0 ? -1 : config->source;
-	control->who.size = config->sources;
-	if (weir_launcher_complete(&control->who, text, sizeof(text)) < 0)
+	control->launcher.rank = config->source == 0 && config->sources == 0 ? -1 : config->source;
+	control->launcher.size = config->sources;
+	if (weir_launcher_complete(&control->launcher, text, sizeof(text)) < 0)
 		return weir_error_set(h, -EINVAL, "job \"%.64s\": %s", job, text);
 	control->address = copy(setting(config->control, "WEIR_SWITCH"));
 	control->job = copy(job);
@@ -232,11 +232,15 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
 	return read_token(h, control, config);
 }
 
-/* Retries after a connection that was closed without an answer: the switch drops some when many ranks join at once. */
+/* Retries after a connection that was closed without an answer: the switch drops some when many
+ * ranks join at once. */
 #define CLOSED_MAX 10
 
-/* Repeat the request until the status is neither 503 nor 429. Returns 0 for status 200, with the answer. again: instead
- * of a pause it returns 1, and *again is when to call again (ns); NULL: it pauses. */
+/*
+ * Repeat the request until the status is neither 503 nor 429. Returns 0 for status 200, with the
+ * answer. again: instead of pausing it returns 1, and *again is the time of the next call (ns);
+ * NULL: it pauses.
+ */
 static int
 ask(struct weir_handle *h, struct weir_connection *connection, const char *method, const char *path,
 	const char *body, uint64_t deadline, uint64_t *again)
@@ -284,8 +288,8 @@ ask(struct weir_handle *h, struct weir_connection *connection, const char *metho
 	}
 }
 
-/* A UDP socket that is connected to the switch, or -1 with errno. It sends nothing; it has the route of packets to the
- * switch. from: the own address, or any. */
+/* A UDP socket that is connected to the switch, or -1 with errno. It sends nothing: it only takes
+ * the route of packets to the switch. from: the own address, or any. */
 static int
 connect_udp(struct in_addr from, struct in_addr to)
 {
@@ -367,8 +371,8 @@ interface_of(struct in_addr address, char name[IF_NAMESIZE])
 	freeifaddrs(all);
 }
 
-/* 0; or -EMSGSIZE: this host's MTU towards the switch, which is noted, is too small for the job's blocks. Warn if it is larger
- * than the switch's, which drops longer frames. */
+/* Set h->mtu, this host's MTU towards the switch. 0; or -EMSGSIZE: it is too small for the job's
+ * blocks. Warn if it is larger than the switch's, which drops longer frames. */
 static int
 check_mtu(struct weir_handle *h, const struct weir_member *member)
 {
@@ -377,7 +381,7 @@ check_mtu(struct weir_handle *h, const struct weir_member *member)
 	char text[TEXT_MAX], name[IF_NAMESIZE];
 
 	h->mtu = 0;
-	/* Others do not use the kernel's interfaces. */
+	/* Other transports do not use the kernel's interfaces. */
 	if (weir_transport_find(&code, text, sizeof(text)) != &weir_transport_udp)
 		return 0;
 	fd = connect_udp(h->own.sin_addr, member->address);
@@ -422,7 +426,7 @@ become(struct weir_handle *h, const struct weir_member *member)
 	snprintf(h->job_text, sizeof(h->job_text), "job \"%.64s\" (%u)", h->control->job,
 		member->job);
 	/* Window, elements and so on are taken from the reply to the UDP join. */
-	h->expected = h->control->who.size;
+	h->expected = h->control->launcher.size;
 	if (h->is_key_configured)
 		return 0;
 	if (member->has_key)
@@ -446,8 +450,8 @@ say_join(struct weir_handle *h, struct weir_connection *connection, uint64_t dea
 		return code;
 	control->has_joined = true;
 	control->joined_at = weir_now();
-	code = weir_member_read(connection->answer.body, connection->answer.length, &control->who,
-		&member, text, sizeof(text));
+	code = weir_member_read(connection->answer.body, connection->answer.length,
+		&control->launcher, &member, text, sizeof(text));
 	control->membership = member.membership;
 	if (code < 0)
 		weir_error_set(h, code, "%s: %s", control->address, text);
@@ -473,7 +477,7 @@ join(struct weir_handle *h, struct weir_connection *connection, uint64_t deadlin
 		return code;
 	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
 	free(control->request);
-	control->request = weir_member_request(&create, &control->who, address);
+	control->request = weir_member_request(&create, &control->launcher, address);
 	if (control->request == NULL)
 		return weir_error_set(h, -EINVAL,
 			"settings: must be KEY=VALUE pairs with blanks in between, such as "
@@ -526,7 +530,7 @@ weir_control_prepare(struct weir_handle *h, const struct weir_config *config)
 	code = read_settings(h, control, config);
 	if (code < 0)
 		return code;
-	h->source = (uint8_t)control->who.rank;
+	h->source = (uint8_t)control->launcher.rank;
 	if (config->address != NULL && inet_pton(AF_INET, config->address, &h->own.sin_addr) != 1)
 		return weir_error_set(
 			h, -EINVAL, "address: \"%s\" is not an IPv4 address", config->address);
@@ -541,7 +545,8 @@ weir_control_join(struct weir_handle *h, uint64_t deadline, uint64_t *again)
 	struct weir_connection *connection;
 	int code;
 
-	/* Now, and not when weir_iopen was called: the time in the control thread's queue says nothing about the switch. */
+	/* Set it now, not when weir_iopen was called: the time in the control thread's queue says
+	 * nothing about the switch. */
 	if (control->asked_at == 0) {
 		control->asked_at = weir_now();
 		control->contact_by = control->asked_at + h->contact_timeout;
@@ -574,8 +579,8 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 		code = say_join(h, connection, until < deadline ? until : deadline, NULL);
 		if (code == 0 || connection->answer.status != 0)
 			break;
-		/* No answer: the switch may be starting. It may also have lost its control API, which does
-		 * not matter as long as the membership is valid. */
+		/* No answer: the switch may be starting. It may also have lost its control API,
+		 * which does not matter as long as the membership is valid. */
 		if (weir_now() + AGAIN_NS >= deadline) {
 			code = 0;
 			break;
@@ -602,7 +607,7 @@ question(struct weir_connection *connection, const char *path, uint64_t until, c
 	return false;
 }
 
-/* Ask about the job, and about the sources that its oldest block waits for if they are not known. */
+/* Ask about the job, and, if not known, about the sources that its oldest block waits for. */
 static int
 query(struct weir_control *control, struct weir_job_query *query,
 	struct weir_connection *connection, char *text, size_t size)
@@ -675,7 +680,7 @@ leave(struct weir_control *control)
 	/* End only this membership: the next process of this rank may have joined already. */
 	if (control->membership != 0)
 		snprintf(which, sizeof(which), "?membership=%" PRIu64, control->membership);
-	if (asprintf(&path, "%s/%d%s", control->members, control->who.rank, which) < 0)
+	if (asprintf(&path, "%s/%d%s", control->members, control->launcher.rank, which) < 0)
 		return -ENOMEM;
 	code = connect_api(control, NULL, &connection, text, sizeof(text));
 	if (code == 0) {
@@ -703,13 +708,14 @@ destroy(struct weir_control *control)
 	free(control);
 }
 
-/* The last switch that did not answer a leave. The control thread's. */
+/* The last switch that did not answer a leave. Only the control thread uses it. */
 static char *silent_address;
 static uint64_t silent_at; /* ns */
 
 /*
- * Has the switch not answered a leave a moment ago, nor a join since? Then do not leave: each try would keep the control
- * thread from other handles for LEAVE_NS. If the switch is there after all, the member expires.
+ * Did the switch fail to answer a leave a moment ago, and has it answered no join since? Then do
+ * not leave: each attempt would block the control thread for LEAVE_NS. If the switch is up after
+ * all, the member expires.
  */
 static bool
 is_silent(const struct weir_control *control)

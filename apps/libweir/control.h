@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Joining a job and leaving it through the switch's control API, in the threads of weir_open, weir_rejoin and
- * weir_close, or in the control thread (work.h). Built without libcurl (-Dhost_control=false),
- * weir_control_prepare always fails.
+ * Joining a job and leaving it through the switch's control API, in the threads of weir_open,
+ * weir_rejoin and weir_close, or in the control thread (work.h). Built without libcurl
+ * (-Dhost_control=false), weir_control_prepare always fails.
  */
 #ifndef APPS_LIBWEIR_CONTROL_H
 #define APPS_LIBWEIR_CONTROL_H
@@ -16,42 +16,52 @@
 struct weir_handle;
 struct weir_control;
 
-/* Read what the configuration and the environment say of the API, and keep it; h->source is known then. Does not
- * wait. 0 or -errno with h->error set; weir_control_leave() frees in either case. */
+/*
+ * Read and keep the settings of the API from the configuration and the environment. Sets h->source.
+ * Does not wait. 0 or -errno with h->error set; in either case weir_control_leave() frees
+ * h->control.
+ */
 int weir_control_prepare(struct weir_handle *h, const struct weir_config *config);
 
 /*
- * Become a member of the job, by `deadline` (ns, weir_now) at the latest; the first answer of the API comes within
- * h->contact_timeout. Fills in the addresses, job, source and expected sources of the handle. 0 or -errno with
- * h->error set. again: where the switch asks for patience, it returns 1 instead of pausing, and *again is when to call
- * it again (ns); NULL: it pauses.
+ * Become a member of the job, by `deadline` (ns, weir_now) at the latest; the first answer of the
+ * API comes within h->contact_timeout. Fills in the addresses, job, source and expected sources of
+ * the handle. 0 or -errno with h->error set. again: if the switch is busy, the call returns 1
+ * instead of pausing, and *again is the time of the next call (ns); NULL: it pauses.
  */
 int weir_control_join(struct weir_handle *h, uint64_t deadline, uint64_t *again);
 
 /*
- * Become a member again, with the same request: the former membership may have expired, the job may be a new one,
- * the switch may be starting. 0 also when there is no answer until `deadline`, and for a handle that joined by
- * addresses: then nothing has changed. Only while there is no progress thread.
+ * Become a member again, with the same request: the former membership may have expired, the job may
+ * be a new one, the switch may be starting. Also returns 0 if there is no answer by `deadline`, and
+ * for a handle that joined by addresses: then nothing has changed. Only while there is no progress
+ * thread.
  */
 int weir_control_rejoin(struct weir_handle *h, uint64_t deadline);
 
 /*
- * Ask the switch what it knows of the job: see weir_job_query_read(). present: the bitmap of the sources that the
- * switch says are in; NULL: it is silent. Takes two seconds at most. Reads only what is fixed for the generation, so
- * any thread may call it. Not a member: 0, and an empty text.
+ * Ask the switch what it knows of the job: see weir_job_query_read(). present: the bitmap of the
+ * sources from which the switch has a contribution, as it says; NULL: the switch is silent. Takes
+ * at most 2 s. Reads only what is fixed for the generation, so any thread may call it. If the
+ * handle is no member: 0, and an empty text.
  */
 int weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, size_t size);
 
-/* Was the job to be temporary (weir_config.temporary), and the handle a member of it? Fixed after the join; any thread. */
+/* Is the handle a member, and did it ask for a temporary job (weir_config.temporary)? Fixed after
+ * the join; any thread. */
 bool weir_control_temporary(const struct weir_handle *h);
 
-/* Tell the switch that the member leaves, if it joined; takes 2 s at most. A member of a temporary job leaves in the
- * control thread; not at all if the switch has not answered another leave in the last seconds. Frees. NULL is fine. */
+/*
+ * Tell the switch that the member leaves, if it joined, and free. Takes 2 s at most. A member of a
+ * temporary job leaves in the control thread, but does not leave if the switch failed to answer
+ * another leave in the last seconds. NULL is fine.
+ */
 void weir_control_leave(struct weir_control *control);
 
 /*
- * Environments of launchers: rank, size, launcher. They are searched in this order. The first that has a rank gives
- * the size, too, so that ranks and sizes of nested launchers (mpirun inside a Slurm allocation) are not mixed.
+ * Environment variables of launchers: rank, size, launcher. They are searched in this order. The
+ * first launcher with a rank also gives the size, so that ranks and sizes of nested launchers
+ * (mpirun inside a Slurm allocation) are not mixed.
  */
 #define WEIR_LAUNCHER_LIST(X)                                                                      \
 	X("WEIR_RANK", "WEIR_SIZE", "by hand")                                                     \
@@ -65,8 +75,8 @@ struct weir_launcher {
 	unsigned int size; /* 0: not known */
 };
 
-/* Fill in what is not known from the environment. 0, and 0 <= rank < size <= 256; or -EINVAL with the reason in
- * text. Any thread, while the environment does not change. */
+/* Fill in what is not known from the environment. 0, and 0 <= rank < size <= 256; or -EINVAL with
+ * the reason in text. Any thread, while the environment does not change. */
 int weir_launcher_complete(struct weir_launcher *launcher, char *text, size_t size);
 
 #endif

@@ -19,8 +19,8 @@
 
 #define MEMBERSHIP_MAX (INT64_C(1) << 53)
 
-/* Add "key=value key=value...": a value is a number or a truth value if it looks like one, else a text. The switch
- * checks keys and values. */
+/* Add "key=value key=value...": a value is a number or a truth value if it looks like one, else a
+ * text. The switch checks keys and values. */
 static bool
 add_settings(json_t *to, const char *settings)
 {
@@ -43,10 +43,10 @@ add_settings(json_t *to, const char *settings)
 
 char *
 weir_member_request(
-	const struct weir_config *config, const struct weir_launcher *who, const char *address)
+	const struct weir_config *config, const struct weir_launcher *launcher, const char *address)
 {
-	json_t *all = json_pack(
-		"{s:i, s:i, s:s}", "rank", who->rank, "size", (int)who->size, "address", address);
+	json_t *all = json_pack("{s:i, s:i, s:s}", "rank", launcher->rank, "size",
+		(int)launcher->size, "address", address);
 	json_t *create = json_object();
 	char *text = NULL;
 
@@ -100,9 +100,9 @@ senseless(const char *what, char *text, size_t size)
 #define TAKEN      '*' /* replaces the key's digits in the answer */
 
 /*
- * Move the digits of "key" out of the answer before it is parsed, because the parser frees its buffers without
- * erasing them. The bytes "key" with their quotes can't be part of a string, in which quotes are escaped. A value
- * of another length stays, and read_key refuses it.
+ * Move the digits of "key" out of the answer before it is parsed, because the parser frees its
+ * buffers without erasing them. The bytes "key" with their quotes can't be part of a string, in
+ * which quotes are escaped. A value of another length stays, and read_key refuses it.
  */
 static void
 take_key(char *body, size_t length, char digits[KEY_DIGITS])
@@ -146,7 +146,7 @@ read_key(json_t *from, const char digits[KEY_DIGITS], struct weir_member *m)
 
 /* Returns NULL, or the name of the first key that is missing or wrong. */
 static const char *
-read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launcher *who,
+read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launcher *launcher,
 	struct weir_member *m)
 {
 	json_t *where = json_object_get(all, "switch");
@@ -158,10 +158,10 @@ read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launch
 	if (!read_number(all, "job", 0, WEIR_JOBS_MAX - 1, &v))
 		return "job";
 	m->job = (uint8_t)v;
-	if (!read_number(all, "source", who->rank, who->rank, &v))
+	if (!read_number(all, "source", launcher->rank, launcher->rank, &v))
 		return "source";
 	m->source = (uint8_t)v;
-	if (!read_number(all, "size", who->size, who->size, &v))
+	if (!read_number(all, "size", launcher->size, launcher->size, &v))
 		return "size";
 	if (!read_number(all, "window", 1, WEIR_WINDOW_MAX, &v) || (v & (v - 1)) != 0)
 		return "window";
@@ -177,7 +177,7 @@ read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launch
 	if (!read_number(where, "udp_port_ext", 1, UINT16_MAX, &v) || v == m->port_base)
 		return "switch.udp_port_ext";
 	m->port_ext = (uint16_t)v;
-	/* Both are only for a warning. The switch answers an MTU of UINT16_MAX when it knows none. */
+	/* Both are only for a warning. An MTU of UINT16_MAX means that the switch knows none. */
 	m->mtu = read_number(where, "mtu", 1, UINT16_MAX - 1, &v) ? (uint16_t)v : 0;
 	m->datagram_bytes = read_number(all, "datagram_bytes", 1, UINT16_MAX, &v) ? (uint16_t)v : 0;
 	m->expire_s = read_number(all, "expire_s", 1, WEIR_EXPIRE_MAX, &v) ? (uint32_t)v : 0;
@@ -187,7 +187,7 @@ read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launch
 }
 
 int
-weir_member_read(char *body, size_t length, const struct weir_launcher *who,
+weir_member_read(char *body, size_t length, const struct weir_launcher *launcher,
 	struct weir_member *member, char *text, size_t size)
 {
 	char digits[KEY_DIGITS] = {0};
@@ -196,7 +196,7 @@ weir_member_read(char *body, size_t length, const struct weir_launcher *who,
 
 	take_key(body, length, digits);
 	all = parse(body, length);
-	wrong = json_is_object(all) ? read_member(all, digits, who, member) : "no JSON object";
+	wrong = json_is_object(all) ? read_member(all, digits, launcher, member) : "no JSON object";
 	json_decref(all);
 	OPENSSL_cleanse(digits, sizeof(digits));
 	return wrong == NULL ? 0 : senseless(wrong, text, size);
@@ -279,7 +279,8 @@ read_message(json_t *error, char *to, size_t size)
 	add_amounts(to, size, error, "free");
 }
 
-/* Refusals and what to do about them; the first that fits. Empty or 0: any. about: the beginning of the answer's "key". */
+/* Refusals, and what to do about them. The first row that fits counts; an empty string or 0 fits
+ * anything. about: the beginning of the answer's "key". */
 static const struct {
 	long status;
 	const char *code, *about;
@@ -404,7 +405,7 @@ gone(const struct weir_job_query *q, const char *how, char *text, size_t size)
 		q->name, q->where, how);
 }
 
-/* Is this source still a member, at the same address, and still the one that asks? */
+/* Is this source still a member, with the same address and membership? */
 static int
 check_member(const struct weir_job_query *q, const json_t *member, char *text, size_t size)
 {
@@ -426,7 +427,7 @@ check_member(const struct weir_job_query *q, const json_t *member, char *text, s
 			"rank %u of job \"%.64s\" is another host now, %s (according to %s): join "
 			"again, as another rank or when it has left",
 			q->source, q->name, at, q->where);
-	/* The switch takes joins of the last membership alone. */
+	/* The switch accepts joins only from the last membership. */
 	if (q->generation == 0 && q->membership != 0 && json_is_integer(membership) &&
 		json_integer_value(membership) != (json_int_t)q->membership)
 		return weir_error_text(text, size, -EEXIST,
@@ -491,7 +492,8 @@ add_silence(const struct weir_job_query *q, const json_t *member, char *text, si
 		"this host does not get the switch's");
 }
 
-/* -ECONNABORTED if another member has left since this one joined: the job cannot begin then. Otherwise 0. */
+/* -ECONNABORTED if another member has left since this one joined: the job cannot begin then.
+ * Otherwise 0. */
 static int
 check_others(const struct weir_job_query *q, const json_t *members, char *text, size_t size)
 {
@@ -519,7 +521,8 @@ is_gone(const json_t *member)
 	return is_state(member, "left") || is_state(member, "expired");
 }
 
-/* -ECONNABORTED if a source that the operation waits for has gone: in a temporary job nobody takes its place. */
+/* -ECONNABORTED if a source that the operation waits for has gone: in a temporary job no other
+ * source takes its place. */
 static int
 check_lost(const struct weir_job_query *q, const json_t *waited_for, char *text, size_t size)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine: how operations move. Its files work together on one state, struct weir; handle.h names them.
+ * The engine: how operations proceed. Its files, listed in handle.h, share one state, struct weir.
  *
- * There is one lock: after the join, the thread that holds `lock` owns everything that is not fixed. A caller that
- * submits or waits, or the progress thread, runs the protocol under the lock and gives it up only to sleep. One
- * thread at a time sleeps on the sockets: a waiting caller (`is_driven`), so that a result wakes only the thread that
- * wants it; or the progress thread (`watched_events`), when no thread waits for the requests, or when there are none and
- * another call is not expected at once. All other callers sleep on the condition `ended`.
+ * There is one lock: after the join, the thread that holds `lock` owns everything that is not
+ * fixed. A caller that submits or waits, or the progress thread, runs the protocol under the lock
+ * and releases it only to sleep. One thread at a time sleeps on the sockets: a waiting caller
+ * (`is_driven`), so that a result wakes only the thread that wants it; or the progress thread
+ * (`watched_events`), if no thread waits for the requests, or if there are no requests and no call
+ * is expected soon. All other callers sleep on the condition `ended`.
  */
 #ifndef APPS_LIBWEIR_ENGINE_H
 #define APPS_LIBWEIR_ENGINE_H
@@ -22,8 +23,8 @@
 TAILQ_HEAD(weir_requests, weir_request);
 
 /*
- * A place in the window: the chain of blocks of one residue modulo the window. It is in exactly
- * one state; the block in it is `block` when it is not idle.
+ * A place in the window: it takes the blocks of one residue modulo the window, one after the other.
+ * It is in exactly one state; `block` is its block unless it is idle.
  */
 enum weir_slot_state {
 	WEIR_SLOT_IDLE, /* in no list */
@@ -35,48 +36,53 @@ struct weir_slot {
 	TAILQ_ENTRY(weir_slot) link;
 	uint64_t sent_at; /* ns, of the last contribution */
 	uint64_t asked_at; /* ns, of the last transmission, or of the answer to a probe */
-	uint64_t transmission; /* its number: transmissions are numbered through the handle */
+	uint64_t transmission; /* number of its last transmission, counted per handle */
 	uint32_t block;
 	uint32_t tries; /* contributions so far */
 	uint32_t probes; /* since the last contribution and the last answer */
 	enum weir_slot_state state;
-	bool is_probe; /* what is to be sent is a probe */
-	bool found_by_gap; /* the last probe or repetition was gap detection's */
+	bool is_probe; /* the next packet to send is a probe */
+	bool found_by_gap; /* gap detection caused the last probe or repetition */
 	bool is_at_switch; /* the switch has said that it has the contribution */
 	uint8_t header_bytes;
 	uint8_t header[WEIR_EXT_BYTES];
-	struct weir_request *request; /* whose block it is */
+	struct weir_request *request; /* the block's operation */
 	struct weir_shape shape;
-	const uint8_t *payload; /* what shape.send is of: the operation's send buffer */
+	const uint8_t *payload; /* base of shape.send: usually the operation's send buffer */
 	uint32_t payload_bytes;
-	uint64_t number; /* the block's, without wrapping */
+	uint64_t number; /* of the block, without wrapping */
 	uint8_t tag_bytes; /* 0: the job has neither tags nor CRCs */
-	uint8_t tag[WEIR_TAG_BYTES]; /* or CRC; made once: repetitions are the same bytes */
+	uint8_t tag[WEIR_TAG_BYTES]; /* or CRC; computed once: repetitions have the same bytes */
 };
 TAILQ_HEAD(weir_slots, weir_slot);
 
 /*
- * The window. A slot moves idle -> ready -> flying -> (ready -> flying ->)* idle. The result of block b moves it on to
- * block b + window, if the operations reach that far. So the shape of the ring is the rule of the protocol, needs no
- * other bookkeeping, and a gap in one residue delays no other. `flying` is in the order of transmission: its head is the
- * next to time out (one timeout for all, RFC 6298 with a common back-off), and the first of a gap.
+ * The window. A slot goes through the states idle -> ready -> flying -> (ready -> flying ->)* idle.
+ * The result of block b moves the slot on to block b + window, if the operations have that block.
+ * So the ring itself enforces the protocol's window, and a gap in one residue delays no other.
+ * `flying` is in the order of transmission: its head is the next to time out (one timeout for all,
+ * RFC 6298 with a common back-off), and the first of a gap.
  *
- * Probes: a block without a result may wait for another source, or its result may be lost, or the contribution. A probe
- * asks (docs/protocol.md): only the answer that the switch lacks the contribution repeats it. The probe follows the
- * contribution through the same queues, so this holds however long the switch does not get a CPU. A block whose
- * contribution is there is asked for again as if it had been sent now, because its result may be lost. When two
- * probes of a block and its retransmission timeout have passed without an answer, or if the switch does not know probes,
- * the contribution is repeated as the last resort.
+ * Probes: a block may lack a result because it waits for another source, or because its
+ * contribution or its result was lost. A probe asks the switch (docs/protocol.md): the contribution
+ * is repeated only if the switch answers that it lacks it. The probe follows the contribution
+ * through the same queues, so this is right even if the switch gets no CPU for a long time. If the
+ * switch has the contribution, the block is probed again later, as if it had been sent now, because
+ * its result may be lost. As the last resort, the contribution is repeated: after two probes of the
+ * block and its retransmission timeout without an answer, or if the switch does not know probes.
  *
- * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source. So silence is answered with
- * PROBE packets (for as many blocks, or for the only one, one timeout after the other), then with as many after twice the
- * timeout, up to the retransmission timeout, which itself backs off while no result comes. An answer allows another
- * probe until all blocks are known to be there, and two if the contribution was lost for the first time. So a lost window is
- * repaired as fast as a slow start, and a straggler costs each host PROBE packets per timeout.
+ * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source. So
+ * silence is answered with WEIR_PROBE packets, each for another block (a single block is probed
+ * once per timeout), then with as many after twice the timeout, up to the retransmission timeout,
+ * which itself backs off while no result comes. An answer allows one more probe until the switch is
+ * known to have all blocks, and two if the contribution was lost for the first time. So a lost
+ * window is repaired as fast as in a slow start, and a straggler costs each host WEIR_PROBE packets
+ * per timeout.
  *
- * Gaps: a block counts as lost when a block transmitted `gap` or more transmissions later has its result (only
- * results of blocks sent once, and not probed, prove that). The switch spreads blocks over lcores, so results may change
- * their order: a probe or repetition that is answered far too soon was not needed, and doubles `gap`.
+ * Gaps: a block counts as lost when a block transmitted `gap` or more transmissions later has its
+ * result (only results of blocks sent once, and not probed, prove that). The switch spreads blocks
+ * over lcores, so results may be reordered: a probe or repetition that is answered far too soon was
+ * not needed, and doubles `gap`.
  */
 #define WEIR_PROBE     4
 #define WEIR_GAP_FIRST 3
@@ -87,36 +93,40 @@ struct weir_ring {
 	struct weir_slots ready, flying;
 	struct weir_rtt rtt;
 	struct weir_path path;
-	bool may_probe; /* the switch may know probes */
-	unsigned int silence; /* by how many powers of 2 the probe timeout has backed off */
+	bool may_probe; /* false: the switch does not know probes */
+	unsigned int silence; /* doublings of the probe timeout */
 	uint64_t result_at; /* ns: the last result of a block in flight */
 	uint64_t transmissions; /* number of the last one */
 	uint64_t answered; /* the highest one with a result, of blocks that were sent once */
 	uint64_t gap; /* [WEIR_GAP_FIRST, window] */
 	uint64_t allowance; /* probes, or else repetitions, that timeouts may still make */
-	uint64_t probe_at; /* ns: when silence is broken next */
-	uint64_t retry_at; /* ns: when a refused send is tried again; 0: not refused */
+	uint64_t probe_at; /* ns: the next probes during silence */
+	uint64_t retry_at; /* ns: when to retry a refused send; 0: not refused */
 	bool wants_write; /* the socket was full: wait for POLLOUT */
 };
 
 /*
- * Unexpected results: results of blocks that the application has not called yet (as MPI's unexpected messages).
- * The blocks of the others timed out without this source while its application computed. The next block of a residue
- * can only follow when the switch knows that every source has the result of the one before. So the progress thread
- * keeps such results and acknowledges them, and the others go on. When the application calls the operations, their
+ * Unexpected results: results of blocks whose operation the application has not called yet (like
+ * MPI's unexpected messages). The blocks of the other sources timed out without this source while
+ * its application computed. The next block of a residue can begin only when the switch knows that
+ * every source has the result of the block before. So the progress thread keeps such results and
+ * acknowledges them, and the other sources go on. When the application calls the operations, their
  * blocks complete at once.
  *
- * An acknowledgement names the expected block, and covers all blocks of the residue before it. The switch answers
- * with the result of the expected block if there is one, so acknowledging also asks. A residue therefore keeps
- * results only in order; after a loss it has to ask. `waiting` holds all residues that wait for a result, in the order
- * of their last acknowledgements. Losses are found as the window finds them: by a gap, when later ones are answered
- * first, and in silence by PROBE acknowledgements at a time, with back-off. The switch finds blocks that time out
- * together in any order, within a tenth of the timeout: so a gap counts only when nothing has come for an eighth
- * (`scatter`). While results are kept the others are known to go on, and asking never ends.
+ * An acknowledgement names the expected block, and covers all blocks of the residue before it. The
+ * switch answers with the result of the expected block if there is one, so acknowledging also asks.
+ * So a residue keeps results only in order; after a loss it has to ask. `waiting` holds all
+ * residues that wait for a result, in the order of their last acknowledgements. Losses are found as
+ * in the window: by a gap, when later residues are answered first, and during silence by WEIR_PROBE
+ * acknowledgements at a time, with back-off. Blocks that time out together do so in any order,
+ * within a tenth of the timeout. So a gap counts only when nothing has come for an eighth of the
+ * timeout (`scatter`). While results are kept, the other sources are known to go on, and asking
+ * does not end.
  *
- * The first missed block could only be acknowledged when the contributions of the others to the next one are on
- * their way, and these would be held back. So once there have been partial results (`has_seen_partial`), a source that was idle
- * for half a block's timeout acknowledges what it has in advance (`has_acknowledged_early`).
+ * The first missed block could be acknowledged only when the others' contributions to the next
+ * block are already on their way, and the switch would hold these back. So after the first partial
+ * result (`has_seen_partial`), a source that was idle for half a block's timeout acknowledges in
+ * advance what it has (`has_acknowledged_early`).
  */
 enum weir_residue_state {
 	WEIR_RESIDUE_QUIET, /* in no list */
@@ -128,7 +138,7 @@ TAILQ_HEAD(weir_results, weir_kept);
 
 struct weir_residue {
 	TAILQ_ENTRY(weir_residue) link;
-	struct weir_results kept; /* a window apart; the first is the one that is called next */
+	struct weir_results kept; /* a window apart; the first is called next */
 	uint64_t sent_at, transmission; /* as a slot's */
 	uint32_t tries;
 	enum weir_residue_state state;
@@ -136,10 +146,10 @@ struct weir_residue {
 TAILQ_HEAD(weir_residues, weir_residue);
 
 struct weir_unexpected {
-	struct weir_residue
-		*residues; /* by block modulo the job's window, which may be more than ours */
+	/* By block modulo the job's window, which may be larger than this handle's. */
+	struct weir_residue *residues;
 	struct weir_residues ready, waiting;
-	uint64_t limit, bytes; /* of memory, at most and now */
+	uint64_t limit, bytes; /* memory: the most, and in use */
 	uint64_t kept; /* results */
 	uint64_t transmissions, answered; /* as the ring's */
 	uint64_t answered_at; /* ns: the last result that was kept */
@@ -147,10 +157,10 @@ struct weir_unexpected {
 	uint64_t allowance, probe_at, retry_at; /* as the ring's */
 	uint64_t idle_since; /* ns: since when no operation is under way */
 	bool has_seen_partial, has_acknowledged_early;
-	bool is_closed; /* an operation has failed: nothing is kept any more */
+	bool is_closed; /* an operation has failed: no more results are kept */
 };
 
-/* What a batch of packets is sent from: as many as there are vectors for their pieces. */
+/* A batch of packets to send: as many as there are vectors for their pieces. */
 #define WEIR_VECTORS 1024
 #define WEIR_SENDS   (WEIR_VECTORS / 2) /* a header and a payload each */
 struct weir_outbox {
@@ -161,13 +171,13 @@ struct weir_outbox {
 };
 static_assert(WEIR_VECTORS >= WEIR_SOURCES_MAX + 2, "header, slices, tag");
 
-/* A join under way; ns. */
+/* A join under way. Times in ns. */
 struct weir_joining {
 	uint64_t begin, deadline;
-	uint64_t next, interval; /* of repeats */
+	uint64_t next, interval; /* of repetitions */
 };
 
-/* After a call, until the progress thread drives: another call is likely. */
+/* For this time after a call another call is likely, and the progress thread does not drive. */
 #define WEIR_HOT_NS (2 * WEIR_NS_PER_MS)
 /* How often the progress thread checks whether callers still drive. */
 #define WEIR_PARKED_NS (5 * WEIR_NS_PER_MS)
@@ -175,61 +185,65 @@ struct weir_joining {
 struct weir {
 	struct weir_handle h;
 	int place; /* in the progress thread's table; -1: none */
-	bool is_join_in_doubt; /* a source that had joined no longer waits, or the join seems to be refused */
-	bool must_join_now; /* the switch sent its challenge: join with it, now */
+	/* A source that had joined no longer waits, or the join seems to be refused. */
+	bool is_join_in_doubt;
+	bool must_join_now; /* the switch sent its challenge: join with it at once */
 	uint32_t join_nonce; /* of the join that began the generation */
-	uint64_t join_repeat_at; /* ns: not before, while the switch is silent */
+	uint64_t join_repeat_at; /* ns: the next repetition, while the switch is silent */
 	struct weir_joining joining;
 	struct weir_work open_work; /* of weir_iopen */
-	bool udp_join_begun; /* its HTTP is done, and the join by UDP has begun */
+	bool udp_join_begun; /* weir_iopen has done its HTTP, and the join by UDP has begun */
 
 	pthread_mutex_t lock; /* of all that follows */
-	pthread_cond_t ended; /* a request has, or no caller drives any more */
+	pthread_cond_t ended; /* a request has ended, or no caller drives any more */
 	bool is_driven; /* a caller drives */
-	uint32_t
-		watched_events; /* events for which the progress thread watches the sockets; 0: it does not */
+	/* Events for which the progress thread watches the sockets; 0: it does not. */
+	uint32_t watched_events;
 	uint64_t asleep_until; /* ns: when the caller that drives wakes by itself */
 	struct weir_spin spin; /* of a caller that drives */
-	bool asleep_for_write; /* or when the socket has room */
+	bool asleep_for_write; /* it also wakes when the socket has room */
 	unsigned int waiters; /* threads in functions that wait for requests of this handle */
-	unsigned int held_requests; /* requests that a thread has, and will yet look at */
-	unsigned int unclaimed; /* requests that have ended, and no thread has; and an opening */
-	int ended_fd; /* eventfd: readable while there are any; -1: nobody has asked for it */
-	bool fd_signalled; /* it is readable */
-	uint64_t hot_until; /* ns: callers drive; until then the progress thread stays away */
+	unsigned int held_requests; /* requests that a thread waits for, or will look at again */
+	unsigned int unclaimed; /* ended requests that no thread holds, and an ended weir_iopen */
+	int ended_fd; /* eventfd: readable while `unclaimed` is not 0; -1: never asked for */
+	bool fd_signalled; /* ended_fd is readable */
+	uint64_t hot_until; /* ns: until then only callers drive */
 	uint64_t drove_at; /* ns: the last pass over the sockets */
-	uint64_t due_at; /* ns: when the next one was due */
-	uint64_t
-		resumed_at; /* ns: the last pass that came late, because the process or machine was stopped */
-	uint64_t tested_at; /* ns: the last that a test made */
-	bool progress_thread_needed; /* the last nonblocking call was not soon followed by a wait or a test */
+	uint64_t due_at; /* ns: when the next pass is due */
+	/* ns: the last pass that came late because the process or the machine was stopped. */
+	uint64_t resumed_at;
+	uint64_t tested_at; /* ns: the last pass by a test */
+	/* The last nonblocking call was not soon followed by a wait or a test. */
+	bool progress_thread_needed;
 	bool is_closing, is_rejoining;
-	bool is_opening; /* weir_iopen has not ended; the control thread owns the rest of the handle */
-	bool has_open_result; /* it has ended; weir_open_test has not said so */
-	bool is_abandoned; /* closed meanwhile: the control thread frees it */
+	/* weir_iopen has not ended; the control thread owns the rest of the handle. */
+	bool is_opening;
+	/* weir_iopen has ended; weir_open_test has not returned its result yet. */
+	bool has_open_result;
+	bool is_abandoned; /* closed during weir_iopen: the control thread frees the handle */
 
-	/* The protocol's. */
+	/* State of the protocol. */
 	struct weir_ring ring;
 	uint32_t longest; /* bytes of a datagram of the switch at most */
 	struct weir_outbox *outbox;
 	struct weir_unexpected unexpected;
-	uint64_t
-		unexpected_run; /* unexpected results up to the first gap; relaxed atomic: any reader */
+	uint64_t unexpected_run; /* unexpected results up to the first gap; relaxed atomic */
 	struct weir_requests requests; /* under way, in the order of the calls */
-	struct weir_requests ended_requests; /* ended, not waited for yet */
-	uint32_t next_block; /* the first that is not called for */
-	uint64_t next_number; /* the same, without wrapping */
-	uint64_t
-		progressed; /* ns: the last completed block, or the first call's time; later by stops */
+	struct weir_requests ended_requests; /* not waited for yet */
+	uint32_t next_block; /* the first block of the next call */
+	uint64_t next_number; /* next_block without wrapping */
+	/* ns: the last completed block, or the first call's time; moved forward by the length of
+	 * stops. */
+	uint64_t progressed;
 	uint64_t asked_at; /* ns: the last query about these operations; 0: none */
-	uint64_t query_at; /* ns: when the control API is asked about a silent switch */
-	uint64_t query_after; /* ns: of silence */
-	uint64_t query_heard; /* h.heard_at then */
+	uint64_t query_at; /* ns: when to ask the control API about a silent switch */
+	uint64_t query_after; /* ns of silence before the next query */
+	uint64_t query_heard; /* h.heard_at when query_at was set */
 	struct weir_work query_work;
-	bool is_querying; /* it is queued or under way */
-	bool is_failing; /* all requests end with `failed`, once the control API was asked about it */
+	bool is_querying; /* query_work is queued or under way */
+	bool is_failing; /* all requests end with `failed`, after a query to the control API */
 
-	/* Of the request that was waited for last. */
+	/* Results of the request that was waited for last. */
 	struct weir_result result;
 	struct weir_degraded *degraded;
 	size_t degraded_count;
@@ -238,68 +252,82 @@ struct weir {
 	char failure[WEIR_ERROR_MAX]; /* its text */
 };
 
-/* weir.c: was the handle inherited by fork()? Then nothing may be done with it: its lock may belong to a thread
- * that this process does not have. */
+/* weir.c: was the handle inherited by fork()? Then it must not be used: a thread that this process
+ * does not have may hold its lock. */
 bool weir_inherited(const struct weir *weir);
-/* 0; or -EINVAL, returned to the thread: it was. */
+/* 0; or -EINVAL with the thread's error text set: the handle was inherited. */
 int weir_check_process(const struct weir *weir);
-/* weir.c: ask the control API about an operation or a join that failed in silence. Returns what it fails with, and
- * may add to the text. Without the lock. */
+/* weir.c: ask the control API about an operation or a join that failed with `code`. Returns the
+ * code that it fails with, and may add to the text. Call without the lock. */
 int weir_query_job(struct weir *weir, int code);
 
-/* generation.c: join until the deadline (ns), and create what depends on the job. 0 or -errno with h.error set. */
+/* generation.c: join until the deadline (ns), and create what depends on the job. 0 or -errno with
+ * h.error set. */
 int weir_begin(struct weir *weir, uint64_t deadline);
-/* The same in steps that do not wait for other hosts: begin, then step until it returns 1, joined, or -errno; 0: again
- * when the socket is readable, or at *until. Then weir_joined(). */
+/*
+ * weir_begin() in steps that do not wait for other hosts. Call weir_join_begin(), then
+ * weir_join_step() until it returns 1 (joined) or -errno. 0: call it again when the socket is
+ * readable, or at *until. Then call weir_joined().
+ */
 int weir_join_begin(struct weir *weir, uint64_t deadline);
 int weir_join_step(struct weir *weir, uint64_t *until);
 int weir_joined(struct weir *weir);
-void weir_generation_set(struct weir *weir, int code); /* what weir_begin() has returned */
-/* Under the lock: repeat the accepted join when the switch has been silent for a while. The switch moves a source to
- * where its join comes from, which cures a MAC address that has changed or was damaged (docs/protocol.md,
- * "Joining"). */
+/* Store what weir_begin() has returned, and its text. */
+void weir_generation_set(struct weir *weir, int code);
+/*
+ * Under the lock: repeat the accepted join when the switch has been silent for a while. The switch
+ * sends to the address of the last join, which repairs a MAC address that has changed or was
+ * damaged (docs/protocol.md, "Joining").
+ */
 void weir_join_repeat(struct weir *weir, uint64_t now);
-/* Under the lock: a member of the control API's repeats its join, too, when it has sent nothing for 10 s, with or without
- * an operation under way: its membership does not expire while the application computes. due: ns, or UINT64_MAX. */
+/*
+ * Under the lock: a member that joined through the control API also repeats its join when it has
+ * sent nothing for h.keepalive, with or without an operation under way. So its membership does not
+ * expire while the application computes. weir_keepalive_due(): ns, or UINT64_MAX.
+ */
 void weir_keepalive(struct weir *weir, uint64_t now);
 uint64_t weir_keepalive_due(const struct weir *weir);
-/* Leave the progress thread and forget the generation, but not the addresses and the job. */
+/* Remove the handle from the progress thread, and forget the generation, but not the addresses and
+ * the job. */
 void weir_end(struct weir *weir);
 
 /*
- * loop.c: the progress thread. add: 0 or -errno with h.error set; from then on the thread looks at the handle. remove:
- * without the lock; it no longer does.
+ * loop.c: the progress thread. After weir_loop_add() the thread looks at the handle: 0 or -errno
+ * with h.error set. After weir_loop_remove() it no longer does. Call both without the lock.
  */
 int weir_loop_add(struct weir *weir);
 void weir_loop_remove(struct weir *weir);
-/* The process: getpid(2), without a system call. */
+/* getpid(2), usually without a system call. */
 pid_t weir_process(void);
 /* All that follows under the lock. */
-/* Let the thread look at the handle at this time (ns; 0: now) or earlier. */
+/* Have the thread look at the handle at this time (ns; 0: now) or earlier. */
 void weir_loop_look(struct weir *weir, uint64_t at);
-/* Let it look also when the sockets are ready. false: it cannot. Or no longer, but at this time. */
+/* Have the thread look also when the sockets are ready. false: it cannot. weir_loop_unwatch() ends
+ * this, and the thread looks at time `at`. */
 bool weir_loop_watch(struct weir *weir);
 void weir_loop_unwatch(struct weir *weir, uint64_t at);
 
 /* progress.c; under the lock. */
-/* The progress thread looks at the handle: it drives, unless callers do. error: a socket has one. Returns when to look
- * again (ns). */
+/* The progress thread looks at the handle: it drives, unless callers do. error: a socket has an
+ * error. Returns when to look again (ns). */
 uint64_t weir_serve(struct weir *weir, bool error);
 /* Ask the control API, in the control thread, about silence or about a failure. */
 void weir_query(struct weir *weir);
-/* A caller that drives: sleep on the sockets, without the lock, until something happens or until then (ns); then receive, and
- * send what is due. */
+/* For a caller that drives: sleep on the sockets, without the lock, until something happens or
+ * until `until` (ns); then receive, and send what is due. */
 void weir_drive(struct weir *weir, uint64_t until);
-/* One pass over the sockets, without sleeping: receive, and send what is due. Not while a caller drives. */
+/* One pass over the sockets, without sleeping: receive, and send what is due. Not while a caller
+ * drives. */
 void weir_drive_once(struct weir *weir);
-/* Something was submitted: see that a thread drives, and that it does not sleep too long. */
+/* Something was submitted: ensure that a thread drives, and that it does not sleep too long. */
 void weir_drive_soon(struct weir *weir);
 
 /* request.c; under the lock. */
 void weir_complete(struct weir *weir, struct weir_request *request); /* its last block is done */
-/* End all requests with this code, which ends the generation; h.error is its text. All slots are idle afterwards. */
+/* End all requests with this code, which ends the generation; h.error is its text. All slots are
+ * idle afterwards. */
 void weir_fail(struct weir *weir, int code);
-/* The control API has been asked: end failing requests with this. */
+/* End failing requests with this code, after the query to the control API. */
 void weir_fail_all(struct weir *weir, int code);
 void weir_request_free(struct weir_request *request);
 /* `unclaimed` has changed: make weir_fd()'s descriptor readable or not, if there is one. */
@@ -308,11 +336,11 @@ void weir_fd_update(struct weir *weir);
 /* window.c */
 int weir_ring_create(struct weir_ring *ring, uint32_t window);
 void weir_ring_destroy(struct weir_ring *ring);
-/* Make the first blocks of the last request ready whose slots are idle. False: all have failed. */
+/* Make the request's first blocks ready, where slots are idle. False: all requests have failed. */
 bool weir_window_begin(struct weir *weir, struct weir_request *request);
 void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
 uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
-/* Receive what has come, up to a bound. group: after WEIR_READY_GROUP. True: there may be more. */
+/* Receive what has come, up to a bound. group: from the group. True: there may be more. */
 bool weir_receive(struct weir *weir, bool group, uint64_t now);
 /* Take the errors that the network has reported. */
 void weir_take_errors(struct weir *weir);
@@ -320,35 +348,42 @@ void weir_take_errors(struct weir *weir);
 bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended);
 /* Flags of the packets of this generation. */
 uint8_t weir_packet_flags(const struct weir_handle *handle);
-/* Is the CRC right at the end of a packet from the switch? header: all of it, filled in from the job in the base form. */
+/* Is the CRC at the end of a packet from the switch right? header: complete; in the base form the
+ * caller fills in the missing fields from the job. */
 bool weir_crc_holds(const struct weir_header *header, const uint8_t *packet, size_t bytes);
-/* Part of the nonce of a result's tag: rank + 1 where each receiver gets another result; else 0. */
+/* Part of the nonce of a result's tag: rank + 1 if each receiver gets another result; else 0. */
 uint32_t weir_result_slice(const struct weir *weir, const struct weir_header *header);
 
 /* outbox.c */
 void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
-/* The pieces of the slot's datagram: header, payload, tag. `vectors`: for the span's pieces and 2 more. Returns how many. */
+/* The pieces of the slot's datagram: header, payload, tag. vectors: room for the span's pieces and
+ * 2 more. Returns the number of pieces. */
 unsigned int weir_slot_pieces(struct weir_slot *slot, struct iovec *vectors);
-/* Write a packet without elements, with its tag or CRC; the same for a block every time. Returns its bytes. */
+/* Write a packet without elements, with its tag or CRC. A block's packet has the same bytes every
+ * time. Returns the number of bytes. */
 size_t weir_note_write(const struct weir *weir, uint8_t collective, uint32_t block, uint8_t iv,
 	uint64_t number, uint8_t *packet);
-/* The UDP port for this block, network byte order; a repetition goes to the form's own port, which every firewall passes. */
+/* The UDP port for this block, network byte order. A repetition goes to the form's own port, which
+ * every firewall passes. */
 in_port_t weir_port(const struct weir *weir, bool extended, uint32_t block, bool repetition);
-/* The host refuses a datagram: a rule may pass only the form's own port, so all use that from now on. */
+/* The host refused to send a datagram. A firewall rule may pass only the form's own port, so all
+ * datagrams use that port from now on. */
 void weir_address_refused(struct weir *weir, int error);
 
 /* unexpected.c. 0 or -ENOMEM; destroy keeps the limit. */
 int weir_unexpected_create(struct weir *weir);
 void weir_unexpected_destroy(struct weir *weir);
-/* A packet that is not for a block in flight: keep the result if it is the next of its residue. Returns its counter. */
+/* Take a packet that is not for a block in flight: keep the result if it is the next of its
+ * residue. Returns the counter to increment. */
 uint64_t *weir_unexpected_take(struct weir *weir, const struct weir_header *header,
 	const uint8_t *packet, size_t bytes, uint64_t now);
 void weir_unexpected_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
 void weir_unexpected_flush(struct weir *weir, uint64_t now); /* send what is ready */
 uint64_t weir_unexpected_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
-/* The application has called its blocks. */
+/* The application has called this operation. */
 void weir_unexpected_begin(struct weir *weir, const struct weir_request *request);
-/* The kept result of this block, with its bitmap; NULL: there is none. Valid until it is delivered. */
+/* The kept result of this block, with its bitmap; NULL: there is none. Valid until
+ * weir_unexpected_delivered(). */
 const struct weir_header *weir_unexpected_first(
 	const struct weir *weir, uint32_t block, const uint8_t **payload, size_t *bytes);
 void weir_unexpected_delivered(struct weir *weir, uint32_t block);

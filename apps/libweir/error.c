@@ -78,8 +78,8 @@ print_set(char text[SET_MAX], const uint8_t *bitmap, bool wanted, unsigned int l
 }
 
 /*
- * Who is missing of so many sources. Their ids need not be dense; where missing ones can't be told from those that
- * don't exist, the text says which are there.
+ * Name the missing ones of `sources` sources. Their ids need not be dense. If missing ids can't be
+ * told from ids that don't exist, the text names the sources that are in.
  */
 static void
 print_missing(const struct weir_handle *h, char *text, size_t size, const uint8_t *bitmap,
@@ -104,7 +104,8 @@ print_address(char text[INET_ADDRSTRLEN], const struct sockaddr_in *from)
 	return inet_ntop(AF_INET, &from->sin_addr, text, INET_ADDRSTRLEN);
 }
 
-/* "the switch at 10.0.0.1:12001 has not answered source 3 (10.0.0.3) of job 1 for 300 ms", and what the kernel says. */
+/* "the switch at 10.0.0.1:12001 has not answered source 3 (10.0.0.3) of job 1 for 300 ms", and what
+ * the kernel says. */
 static const char *
 print_silence(char text[SILENCE_MAX], const struct weir_handle *h, const char *what, uint64_t ns)
 {
@@ -149,8 +150,8 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 					  : "does it need no key");
 }
 
-/* The switch has said that it waits for others, and has answered since: probes and repetitions, at intervals that grow up to
- * WEIR_RTO_MOST. */
+/* Has the switch said that it waits for other sources, and does it still answer? It answers probes
+ * and repetitions, whose intervals grow up to WEIR_RTO_MOST. */
 static bool
 says_waiting(const struct weir_handle *h, uint64_t progressed, uint64_t now)
 {
@@ -257,7 +258,7 @@ weir_error_stale(struct weir_handle *h, const struct weir_header *reply)
 		h->job_text, reply->gen_id, h->generation, h->noun);
 }
 
-/* Which of these it is, the control API says (weir_query_job). */
+/* The control API tells which of these it is (weir_query_job). */
 static int
 error_refused(struct weir_handle *h)
 {
@@ -284,7 +285,7 @@ weir_error_displaced(struct weir_handle *h, const uint8_t *payload)
 		by.mac[2], by.mac[3], by.mac[4], by.mac[5], h->noun, h->source);
 }
 
-/* Late sources, by the job's policy; or what a result can't be without. */
+/* Sources were late, and the job's policy is `error`; or the root's data is missing. */
 static int
 error_late(
 	struct weir_handle *h, const struct weir_request *o, uint32_t block, const uint8_t *bitmap)
@@ -353,7 +354,7 @@ weir_error_partial(struct weir_handle *h, struct weir_request *o)
 	bool all = weir_partial_missing(h, o);
 	char late[SET_MAX];
 
-	/* Where not all ids are known, those that were in time say more. */
+	/* If not all ids are known, name the sources that were in time. */
 	print_set(late, all ? o->result.missing : o->punctual, true, WEIR_SOURCES_MAX);
 	return weir_error_set(h, WEIR_PARTIAL,
 		"%s: %llu of %llu blocks are partial, of at least %u of %u %ss; %s%s(s) %s came "
@@ -434,14 +435,14 @@ weir_warn_waiting(struct weir_handle *h, const char *text)
 
 /* ---- the last text of each thread ----
  *
- * As with errno, each thread has its own texts: no thread is told of another's failure, and a child of fork() needs no
- * lock for them. Number and size are fixed, so that a thread that ends leaves nothing to free. (A destructor of
- * the thread's would outlive a library that is unloaded.)
+ * As with errno, each thread has its own texts: no thread sees another's failure, and a child of
+ * fork() needs no lock. Number and size are fixed, so a thread that ends leaves nothing to free. (A
+ * thread destructor would outlive a library that is unloaded.)
  */
 
 struct last {
 	uint64_t handle; /* its number; 0: none */
-	uint64_t turn; /* of the texts of the thread; the oldest is replaced */
+	uint64_t turn; /* grows with each text of the thread; the oldest is replaced */
 	char text[WEIR_ERROR_MAX];
 };
 

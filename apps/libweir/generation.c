@@ -18,7 +18,7 @@
 #define JOIN_FIRST_NS (10 * WEIR_NS_PER_MS)
 #define SILENT_NS     (500 * WEIR_NS_PER_MS) /* without a packet from the switch */
 
-/* generation: WEIR_GEN_JOIN asks for the next one; else a repeat in the one that runs. */
+/* generation: WEIR_GEN_JOIN joins the next one; else this repeats the join of the current one. */
 static int
 send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 {
@@ -53,7 +53,7 @@ send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 	return 0;
 }
 
-/* The job's settings, in the reply that begins the generation. 1, or -EPROTO when they are impossible. */
+/* Read the job's settings from the reply that begins the generation. 1, or -EPROTO. */
 static int
 take_settings(struct weir_handle *h, const struct weir_header *reply, const uint8_t *payload)
 {
@@ -114,7 +114,7 @@ take_accepted(struct weir_handle *h, const struct weir_header *reply, const uint
 		(weir_get16(payload + offsetof(struct weir_join_reply, elements)) >>
 				WEIR_JOIN_MUST_SHIFT &
 			WEIR_JOIN_MUST_CRC32C) != 0;
-	/* Its length tells whether it has a CRC, which no bit flips. */
+	/* The length also tells whether there is a CRC, and no damaged bit changes it. */
 	if (h->auth == NULL && (h->has_crc || bytes == expected + WEIR_CRC_BYTES)) {
 		if (!h->has_crc ||
 			!weir_crc_holds(reply, payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + bytes)) {
@@ -154,7 +154,7 @@ note_waiting(struct weir *weir, const struct weir_header *reply, const uint8_t *
 	h->waited_for = reply->src_cnt != 0 ? reply->src_cnt : WEIR_SOURCES_MAX;
 }
 
-/* Look at one packet. 1: joined; 0: wait on; -errno. */
+/* Handle one packet. 1: joined; 0: keep waiting; -errno. */
 static int
 take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, const uint8_t *packet,
 	size_t bytes)
@@ -174,7 +174,7 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 	if (h->auth != NULL) {
 		if (!weir_auth_reply(h->auth, NULL, packet, bytes)) {
 			WEIR_COUNT(h, forged, 1);
-			/* Refusals have no tags: the control API knows. */
+			/* Refusals have no tags: ask the control API. */
 			weir->is_join_in_doubt |= reply.status == WEIR_STATUS_REFUSED;
 			return 0;
 		}
@@ -230,8 +230,8 @@ receive_replies(struct weir *weir, uint32_t nonce)
 }
 
 /*
- * Ask the control API when a source has gone that had joined, when the switch seems to refuse the join, and when a
- * message is due. Negative: the join can't succeed any more, with h.error set.
+ * Ask the control API when a source that had joined is gone, when the switch seems to refuse the
+ * join, and when a message is due. Negative: the join can't succeed any more, with h.error set.
  */
 static int
 check_members(struct weir *weir, uint64_t begin)
@@ -333,7 +333,7 @@ weir_join_repeat(struct weir *weir, uint64_t now)
 	if (now < heard + SILENT_NS || now < weir->join_repeat_at)
 		return;
 	weir->join_repeat_at = now + WEIR_JOIN_REPEAT_NS;
-	/* The next contribution fails with an error that lasts. */
+	/* An error is ignored: if it lasts, the next contribution reports it. */
 	(void)send_join(&weir->h, weir->join_nonce, weir->h.generation);
 }
 
@@ -354,15 +354,14 @@ weir_keepalive(struct weir *weir, uint64_t now)
 
 /* ---- beginning and ending ---- */
 
-/* What a handle has for one generation: joined, made as the switch tells the job to be, and given up. */
-
-/* Make room in the transport for a window of the job's results; the window that there is room for. 0: no memory. */
+/* Make room in the transport for a window of the job's results. Returns the window that there is
+ * room for; 0: no memory. */
 static uint32_t
 size_window(struct weir *weir)
 {
 	struct weir_handle *h = &weir->h;
 	struct weir_transport *t = h->transport;
-	/* No result is longer: 4 bytes an element (weir_elements), at least one of 8. */
+	/* The longest result: 4 bytes per element (weir_elements), or one element of 8 bytes. */
 	size_t payload = h->elements > 1 ? h->elements * 4u : 8u;
 	uint32_t window = h->window_job, room;
 	uint64_t granted;
@@ -452,8 +451,11 @@ weir_end(struct weir *weir)
 	weir->h.error[0] = '\0';
 }
 
-/* The membership may have expired, or the job may have been created again, with other keys and another id. The
- * control API gets half of the time: without its answer the former membership may still be valid. */
+/*
+ * The membership may have expired, or the job may have been created again, with other keys and
+ * another id. The control API gets half of the time: without its answer the former membership may
+ * still be valid.
+ */
 static int
 begin_again(struct weir *weir)
 {
@@ -480,15 +482,14 @@ weir_rejoin(struct weir *weir)
 	if (busy)
 		return weir_error_return(&weir->h, -EBUSY,
 			"weir_iopen or an operation, another thread's perhaps, is under way on "
-			"this "
-			"handle, or its request was not waited for");
+			"this handle, or its request was not waited for");
 	if (weir->h.transport != NULL) {
 		weir_end(weir);
 		code = begin_again(weir);
 		pthread_mutex_lock(&weir->lock);
 		weir_generation_set(weir, code);
 		pthread_mutex_unlock(&weir->lock);
-	} else { /* weir_open has failed before there was anything to join with */
+	} else { /* weir_open failed before it opened the transport */
 		weir_error_return(&weir->h, weir->failed, "%s", weir->failure);
 	}
 	pthread_mutex_lock(&weir->lock);

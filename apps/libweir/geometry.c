@@ -3,11 +3,11 @@
 
 #include <errno.h>
 
-/* What a buffer is to a block. */
+/* How a block uses a buffer. */
 enum part {
-	NONE, /* it has no part in it */
+	NONE, /* not at all */
 	ONE, /* some elements, in one piece */
-	EACH, /* so many of each source's slice */
+	EACH, /* some elements of each source's slice */
 };
 
 bool
@@ -59,7 +59,8 @@ weir_geometry_cut(struct weir_geometry *g)
 		return -EINVAL;
 	if (slices == 0 || room < slices)
 		return -EMSGSIZE;
-	/* Each source has a row of slices in it; where that is too much, rows go one after the other. */
+	/* The block holds a row of slices for each source. If that is too much, rows go one after
+	 * the other. */
 	if (rows && g->row_room >= slices * slices)
 		room = g->row_room / slices < room ? g->row_room / slices : room;
 	else if (rows)
@@ -94,7 +95,7 @@ span(const struct weir_geometry *g, enum part part, size_t first, size_t count)
 	return s;
 }
 
-/* Leave out the own slice: it is one of the pieces, or the only one. */
+/* Leave out the own slice: one of the pieces, or the only one. */
 static void
 leave_out(const struct weir_geometry *g, struct weir_span *span)
 {
@@ -124,7 +125,7 @@ keep_own(const struct weir_geometry *g, const struct collective_row *row, struct
 		leave_out(g, &shape->send);
 }
 
-/* Are the pieces one? */
+/* Join adjacent pieces into one. */
 static void
 merge(struct weir_span *span)
 {

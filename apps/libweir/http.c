@@ -191,8 +191,8 @@ weir_http_close(struct weir_http *http)
 	free(http);
 }
 
-/* Blocks SIGPIPE, because TLS libraries write to sockets without MSG_NOSIGNAL. Signals of the application stay
- * pending. */
+/* Blocks SIGPIPE, because TLS libraries write to sockets without MSG_NOSIGNAL. Signals of the
+ * application stay pending. */
 static CURLcode
 perform(CURL *easy)
 {
@@ -347,7 +347,6 @@ weir_http_ask(struct weir_http *http, const char *method, const char *path, cons
 		.take = take_body,
 		.to = answer,
 		.most = sizeof(answer->body),
-
 	};
 
 	answer->length = 0;

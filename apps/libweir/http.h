@@ -22,7 +22,7 @@ struct weir_http_config {
 	const char *address; /* http://HOST:PORT, https://HOST:PORT or unix:PATH */
 	const char *token; /* NULL: none */
 	const char *ca_file; /* certificates to trust instead of the system's; NULL */
-	/* Called at least once a second while a request waits; true ends the request. NULL: none */
+	/* Called at least once a second while a request waits; true ends it. NULL: none. */
 	bool (*interrupted)(void *argument);
 	void *argument;
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The progress thread: one for all handles of the process. It begins with the first handle and ends with the last.
- * It sleeps on one epoll instance. That has the sockets of the handles that no caller drives, and a timer, which
- * rings when the first of all handles is due.
+ * The progress thread: one for all handles of the process. It begins with the first handle and ends
+ * with the last. It sleeps on one epoll instance, which has the sockets of the handles that no
+ * caller drives, and a timer for the first handle that is due.
  *
- * A handle has a place in a table. The thread looks at a handle when its sockets are ready, and at the time that
- * stands in its place. Callers that need it earlier lower that time (weir_loop_look). As a timer does this, a caller
- * that only names a later time does not wake the thread. A look too many does no harm: so an event that
- * outlives its handle may meet the next handle of that place.
+ * A handle has a place in a table. The thread looks at a handle when its sockets are ready, and at
+ * the time in its place. Callers that need it earlier lower that time (weir_loop_look); a later
+ * time does not wake the thread. An extra look does no harm. So it is fine if an event of a closed
+ * handle reaches the next handle in its place.
  *
  * Locks: a handle's, then the loop's. The thread holds no lock while it sleeps.
  */
@@ -21,12 +21,12 @@
 #include <unistd.h>
 
 #define EVENTS 64
-#define TIMER  UINT32_MAX /* the event is the timer's; else it is of this place */
+#define TIMER  UINT32_MAX /* event data of the timer; other events have their place */
 
 struct place {
 	struct weir *weir; /* NULL: free */
 	uint64_t at; /* ns: when the thread looks at it */
-	bool has_error; /* a socket of it has one */
+	bool has_error; /* of a socket */
 };
 
 #define LOOP_EMPTY                                                                                 \
@@ -36,13 +36,13 @@ struct place {
 	}
 
 static struct loop {
-	pthread_mutex_t
-		lock; /* of all that follows; the descriptors are fixed while there is a handle */
+	/* Of all that follows. The descriptors are fixed while there is a handle. */
+	pthread_mutex_t lock;
 	pthread_cond_t changed; /* the thread has left a handle, or has ended */
 	pthread_t thread;
 	int epoll_fd, timer_fd;
 	bool is_stopping;
-	uint64_t rings_at; /* ns: the timer; UINT64_MAX: never */
+	uint64_t rings_at; /* ns: when the timer rings; UINT64_MAX: never */
 	struct place *places;
 	uint32_t room, handles;
 	const struct weir *at; /* the handle that the thread looks at */
@@ -154,7 +154,7 @@ weir_loop_unwatch(struct weir *weir, uint64_t at)
 
 /* ---- the thread ---- */
 
-/* Look at the handle in this place. The lock of the loop is given up meanwhile. */
+/* Look at the handle in this place. Releases the lock of the loop meanwhile. */
 static void
 look(uint32_t i)
 {
@@ -173,7 +173,8 @@ look(uint32_t i)
 	pthread_cond_broadcast(&loop.changed);
 }
 
-/* Sleep until a handle is ready or due. Returns the number of events. The lock of the loop is given up meanwhile. */
+/* Sleep until a handle is ready or due. Returns the number of events. Releases the lock of the loop
+ * meanwhile. */
 static int
 sleep_for_events(struct epoll_event *events)
 {
@@ -183,7 +184,7 @@ sleep_for_events(struct epoll_event *events)
 	for (uint32_t i = 0; i < loop.room; i++)
 		if (loop.places[i].weir != NULL && loop.places[i].at < first)
 			first = loop.places[i].at;
-	/* A timer that rings too early is left alone: timeouts move on with each packet. */
+	/* A timer that rings too early is not set again: timeouts move with each packet. */
 	if (first < loop.rings_at || loop.rings_at <= weir_now())
 		ring_at(first);
 	pthread_mutex_unlock(&loop.lock);
@@ -243,7 +244,7 @@ close_descriptors(void)
 	loop.epoll_fd = loop.timer_fd = -1;
 }
 
-/* A free place; room if there is no memory. Under the lock of the loop. */
+/* Find a free place. Returns loop.room if there is no memory. Under the lock of the loop. */
 static uint32_t
 find_place(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ready slots become datagrams, and the transport gets a batch of them. */
+/* Makes datagrams of ready slots, and sends them in batches. */
 #include "apps/libweir/engine.h"
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 
 #define RETRY_NS (1 * WEIR_NS_PER_MS)
 
-/* The pieces of the slot's datagram: the payload's, and at most 2 more. */
 unsigned int
 weir_slot_pieces(struct weir_slot *slot, struct iovec *vectors)
 {
@@ -128,7 +127,8 @@ weir_note_write(const struct weir *weir, uint8_t collective, uint32_t block, uin
 	return bytes + WEIR_TAG_BYTES;
 }
 
-/* Pack the ready slots that go to this port; 0: any. *used: vectors. Returns how many there are then. */
+/* Append the ready slots that go to this port (0: to any) to a batch of n. *used: vectors in use.
+ * Returns the new size of the batch. */
 static unsigned int
 pack(struct weir *weir, in_port_t port, unsigned int n, unsigned int *used)
 {
@@ -136,7 +136,7 @@ pack(struct weir *weir, in_port_t port, unsigned int n, unsigned int *used)
 	struct weir_slot *slot;
 
 	TAILQ_FOREACH (slot, &weir->ring.ready, link) {
-		/* A probe takes the way of the last contribution. */
+		/* A probe goes to the port of the last contribution. */
 		in_port_t to = weir_port(weir, slot->is_probe || !weir->h.base_form, slot->block,
 			slot->tries > slot->is_probe);
 		struct iovec *pieces = &out->vectors[*used];
@@ -168,7 +168,8 @@ nth_port(const struct sockaddr_in *first, unsigned int n)
 	return htons((uint16_t)(ntohs(first->sin_port) + 2 * n));
 }
 
-/* Pack a batch of ready slots. Those to one port follow each other, so that a transport may send them as one. */
+/* Pack a batch of ready slots. Slots to one port follow each other, so that a transport may send
+ * them as one message. */
 static unsigned int
 pack_all(struct weir *weir)
 {

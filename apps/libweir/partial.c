@@ -83,7 +83,7 @@ weir_partial_note(struct weir_handle *h, struct weir_request *o, const struct we
 		struct weir_degraded *more = realloc(o->degraded, room * sizeof(*more));
 
 		if (more == NULL)
-			return h->partial != WEIR_PARTIAL_RESCALE; /* the counts still tell */
+			return h->partial != WEIR_PARTIAL_RESCALE; /* the counts are still right */
 		o->degraded = more;
 		o->degraded_room = room;
 	}
@@ -137,7 +137,7 @@ weir_partial_conclude(const struct weir_handle *h, struct weir_request *o)
 	if (o->code != WEIR_PARTIAL || h->partial == WEIR_PARTIAL_AS_IS)
 		return o->code;
 	if (h->partial == WEIR_PARTIAL_FAIL)
-		return -EIO; /* the text is there */
+		return -EIO; /* the text is set already */
 	if (!is_sum(o) || weir_geometry_received(&o->geometry) == 0)
 		return o->code;
 	for (size_t i = 0; i < o->degraded_count; i++) {
@@ -154,14 +154,16 @@ weir_partial_conclude(const struct weir_handle *h, struct weir_request *o)
 /*
  * ---- error feedback ----
  *
- * F. Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014, add to the next gradient what quantization
- * took from this one. Here, it is what came too late for its block.
+ * F. Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014, add the quantization
+ * error of one gradient to the next. Here, a contribution that came too late for its block is added
+ * to the next one.
  *
- * Only missed blocks take memory, so a run without stragglers costs nothing. A missed block has `owed`, from former
- * calls; `sent`, the sum of owed and the buffer, which is sent instead of the buffer; and `missed`, what was sent for a
- * block that has completed without this source. When the operation completes, `missed` becomes `owed`; when it
- * fails, `owed` stays. A buffer without owed blocks has no record, so an application that uses a new buffer for each
- * call uses no more memory with time.
+ * Only missed blocks take memory, so a run without stragglers costs nothing. A missed block has
+ * `owed`, from former calls; `sent`, the sum of owed and the buffer, which is sent instead of the
+ * buffer; and `missed`, what was sent for a block that has completed without this source. When the
+ * operation completes, `missed` becomes `owed`; when it fails, `owed` stays. A buffer without owed
+ * blocks has no record, so an application that uses a new buffer for each call uses no more memory
+ * with time.
  */
 
 struct piece {
@@ -176,7 +178,9 @@ struct weir_error_feedback {
 	unsigned int per_block, element_bytes;
 	uint8_t dtype;
 	uint32_t blocks;
-	bool is_busy; /* an operation under way has it; another with the same buffer has a record of its own */
+	/* An operation under way uses it. A second operation with the same buffer has its own
+	 * record. */
+	bool is_busy;
 	struct piece piece[]; /* [blocks] */
 };
 
@@ -266,7 +270,7 @@ discard(struct weir_handle *h, struct weir_error_feedback *c)
 		((type *)to)[i] = (type)(((const type *)a)[i] + ((const type *)b)[i]);             \
 	break
 
-/* As the switch adds: integers wrap. */
+/* Add as the switch does: integers wrap around. */
 static void
 add(unsigned int dtype, void *to, const void *a, const void *b, size_t count)
 {

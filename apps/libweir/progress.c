@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Driving: what comes is received, and what is due is sent. A waiting call drives in its own thread. That saves two
- * thread switches, which would be most of the time of a small operation. The progress thread drives WEIR_HOT_NS after
- * the last call, or at once if the caller of a nonblocking call is not expected soon.
+ * Driving: receiving what has come, and sending what is due. A waiting call drives in its own
+ * thread. That saves two thread switches, which would be most of the time of a small operation. The
+ * progress thread drives WEIR_HOT_NS after the last call, or at once if no wait is expected soon
+ * after a nonblocking call.
  */
 #include "apps/libweir/engine.h"
 #include "apps/libweir/control.h"
@@ -41,7 +42,7 @@ query(struct weir_work *work)
 	weir->query_at = weir->asked_at + weir->query_after;
 	if (failing) {
 		weir_fail_all(weir, code);
-	} else if (weir->is_failing) { /* meanwhile */
+	} else if (weir->is_failing) { /* it failed during the query */
 		weir_query(weir);
 	} else if (code < 0 && !TAILQ_EMPTY(&weir->requests)) {
 		weir_fail(weir, weir_error_set(&weir->h, code, "%s", text));
@@ -62,8 +63,8 @@ weir_query(struct weir *weir)
 		weir_fail_all(weir, weir->failed);
 }
 
-/* When to ask about silence; UINT64_MAX: never. In a temporary job also about members that are gone, though the switch
- * answers that it waits for them. */
+/* When to ask about silence; UINT64_MAX: never. In a temporary job, also when to ask about members
+ * that are gone, although the switch answers that it waits for them. */
 static uint64_t
 query_due(struct weir *weir)
 {
@@ -87,7 +88,8 @@ query_due(struct weir *weir)
 
 #define STOPPED_NS (1000 * WEIR_NS_PER_MS)
 
-/* When the switch has answered last, while an operation is under way. A stopped process has not asked it. */
+/* Since when the switch has been silent about the operations under way. A stop of the process does
+ * not count as silence. */
 static uint64_t
 silent_since(const struct weir *weir)
 {
@@ -114,7 +116,7 @@ too_late(struct weir *weir, uint64_t now)
 	return true;
 }
 
-/* The next deadline, which is noted; UINT64_MAX: none. */
+/* Compute the next deadline, and store it in due_at; UINT64_MAX: none. */
 static uint64_t
 next_due(struct weir *weir)
 {
@@ -137,8 +139,8 @@ next_due(struct weir *weir)
 	return due;
 }
 
-/* A pass that is STOPPED_NS late: the process or its machine was stopped. That time counts towards no timeout of an
- * operation. */
+/* If a pass is STOPPED_NS late, the process or its machine was stopped. That time counts towards no
+ * timeout of an operation. */
 static void
 skip_stop(struct weir *weir, uint64_t now)
 {

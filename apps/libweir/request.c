@@ -9,16 +9,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define SOON_NS                                                                                    \
-	(WEIR_NS_PER_MS /                                                                          \
-		10) /* a nonblocking call was followed by a wait, for `progress_thread_needed` */
-#define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* before a silent switch's control API is asked */
+/* A wait or test within this time after a nonblocking call is soon (progress_thread_needed). */
+#define SOON_NS    (WEIR_NS_PER_MS / 10)
+#define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* of the switch, before the control API is asked */
 
-/* A thread that waits for one of several requests, perhaps of several handles. Its lock is taken under theirs. */
+/* A thread that waits for one of several requests, perhaps of several handles. Lock order: a
+ * handle's lock, then this lock. */
 struct weir_waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
-	bool has_ended; /* true of at least one request */
+	bool has_ended; /* at least one request */
 };
 
 void
@@ -156,7 +156,7 @@ weir_fail_all(struct weir *weir, int code)
 	while ((o = TAILQ_FIRST(&weir->requests)) != NULL)
 		finish(weir, o, code);
 	if (weir->is_driven)
-		weir_drive_soon(weir); /* that caller waits for requests that have ended */
+		weir_drive_soon(weir); /* wake that caller: its requests have ended */
 }
 
 void
@@ -177,8 +177,8 @@ weir_fail(struct weir *weir, int code)
 	r->retry_at = 0;
 	r->wants_write = false;
 	weir->failed = code;
-	snprintf(weir->failure, sizeof(weir->failure), "%s",
-		weir->h.error); /* for calls until weir_fail_all */
+	/* For calls that fail before weir_fail_all(). */
+	snprintf(weir->failure, sizeof(weir->failure), "%s", weir->h.error);
 	if (weir->h.control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT)) {
 		weir_fail_all(weir, code);
 		return;
@@ -216,7 +216,8 @@ begin(struct weir *weir, struct weir_request *o)
 	TAILQ_INSERT_TAIL(&weir->requests, o, link);
 	weir->next_block += o->blocks;
 	weir->next_number += o->blocks;
-	/* The other sources begin the operation even if this one fails, so it uses up its block numbers. */
+	/* The other sources begin the operation even if this one fails, so it uses up its block
+	 * numbers. */
 	if (code < 0)
 		weir_fail(weir, code);
 	else if (weir_window_begin(weir, o))
@@ -242,7 +243,8 @@ check_state(const struct weir *weir)
 	return 0;
 }
 
-/* The request of a nonblocking call is under way: the progress thread drives it, unless its caller is expected soon. */
+/* The request of a nonblocking call is under way: the progress thread drives it, unless a wait or
+ * test is expected soon. */
 static void
 expect(struct weir *weir, struct weir_request *o)
 {
@@ -253,8 +255,8 @@ expect(struct weir *weir, struct weir_request *o)
 		weir_drive_soon(weir);
 }
 
-/* Submit a prepared request. 0: the library owns it. Negative: it is freed, and the thread's error text is set.
- * waits: the caller is about to wait for it. */
+/* Submit a prepared request. 0: the library owns it. Negative: it is freed, and the thread's error
+ * text is set. waits: the caller is about to wait for it. */
 static int
 submit(struct weir *weir, struct weir_request *o, bool waits)
 {
@@ -283,7 +285,8 @@ submit(struct weir *weir, struct weir_request *o, bool waits)
 
 /* ---- waiting ---- */
 
-/* Return the code of an ended request, and free it. set_text: set the thread's error text. Under the lock. */
+/* Return the code of an ended request, and free it. set_text: set the thread's error text. Under
+ * the lock. */
 static int
 collect(struct weir *weir, struct weir_request *o, bool set_text)
 {
@@ -305,7 +308,7 @@ collect(struct weir *weir, struct weir_request *o, bool set_text)
 	return code;
 }
 
-/* Sleep until a request ends or there is no driver any more, or until then (ns). */
+/* Sleep until a request ends, until no caller drives, or until `until` (ns). */
 static void
 sleep_behind(struct weir *weir, uint64_t until)
 {
@@ -317,7 +320,8 @@ sleep_behind(struct weir *weir, uint64_t until)
 		(void)pthread_cond_clockwait(&weir->ended, &weir->lock, CLOCK_MONOTONIC, &t);
 }
 
-/* Was the caller away since its nonblocking call? Then the progress thread drives the next one at once. */
+/* The first wait or test after a nonblocking call. If it comes late, the progress thread drives the
+ * next call at once. */
 static void
 attend(struct weir *weir, struct weir_request *o, uint64_t now)
 {
@@ -327,7 +331,8 @@ attend(struct weir *weir, struct weir_request *o, uint64_t now)
 	weir->progress_thread_needed = now > o->submitted + SOON_NS;
 }
 
-/* Wait until the request has ended, or until then (ns); drive if no other caller does. Under the lock. */
+/* Wait until the request has ended, or until `until` (ns). Drive if no other caller does. Under the
+ * lock. */
 static void
 await(struct weir *weir, const struct weir_request *o, uint64_t until)
 {
@@ -372,7 +377,7 @@ advance(struct weir *weir)
 	weir->tested_at = now;
 }
 
-/* reported: the number of the handle whose errors no longer set the thread's error text; 0: none. */
+/* reported: the number of the handle whose errors keep the thread's error text; 0: none. */
 static int
 wait_for(struct weir_request **request, uint64_t reported)
 {
@@ -452,8 +457,9 @@ weir_test(struct weir_request **request, bool *done)
 }
 
 /*
- * Hold or release all requests. waiter: told when one of them ends, or NULL. Returns the index of an ended
- * request, or n. While a request is held, its handle and the handle's other requests are not freed.
+ * Hold or release all requests. waiter: woken when one of them ends, or NULL. Returns the index of
+ * an ended request, or n. While a request is held, its handle and the handle's other requests are
+ * not freed.
  */
 static size_t
 hold_all(struct weir_request **requests, size_t n, bool held, struct weir_waiter *waiter)
@@ -536,7 +542,7 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 
 /* ---- collectives ---- */
 
-/* The arguments of a collective; root is 0 where there is none, op a sum where nothing is reduced. */
+/* The arguments of a collective. root is 0 if it has no root; op is a sum if it has none. */
 struct call {
 	struct weir *weir;
 	const void *send;
@@ -590,8 +596,8 @@ check_buffers(const struct weir *weir, const struct weir_request *o)
 }
 
 /*
- * Refuse buffers that overlap other than in place: results would overwrite data that is still to be sent or
- * repeated. After cut(), so that no size overflows.
+ * Refuse buffers that overlap other than in place: results would overwrite data that is still to be
+ * sent or repeated. After cut(), so that no size overflows.
  */
 static int
 check_overlap(const struct weir *weir, const struct weir_request *o)
@@ -731,7 +737,8 @@ run(const struct call *c)
 	return code < 0 ? code : wait_for(&request, 0);
 }
 
-/* Both forms of a collective: its name, its code, operation and root, and its parameters after `count`. */
+/* Both forms of a collective: its name, its code, operation and root, and its parameters after
+ * `count`. */
 #define COLLECTIVE(name, NAME, op, root, ...)                                                      \
 	int weir_##name(                                                                           \
 		struct weir *weir, const void *send, void *recv, size_t count, __VA_ARGS__)        \

@@ -2,11 +2,12 @@
 /*
  * The transport over UDP sockets: one for the handle, and another one for multicast results.
  *
- * Most of a host's time goes into the kernel's work per datagram (docs/performance.md, "Hosts"). So the kernel gets and
- * gives several at a time where it can. UDP_SEGMENT: datagrams of one size to one port, up to 64 KB, pass the
- * kernel's network stack as one, and are cut behind it. UDP_GRO: what the stack has joined on the way in comes as one
- * message. Source: udp(7); Willem de Bruijn and Eric Dumazet, "Optimizing UDP for content delivery: GSO, pacing and
- * zerocopy", Linux Plumbers Conference 2018.
+ * Most of a host's time goes into the kernel's work per datagram (docs/performance.md, "Hosts"). So
+ * the kernel sends and delivers several datagrams at a time, if it can. UDP_SEGMENT: datagrams of
+ * one size to one port, up to 64 KB, pass the network stack as one message, which is then cut.
+ * UDP_GRO: datagrams that the stack has joined arrive as one message. Source: udp(7); Willem de
+ * Bruijn and Eric Dumazet, "Optimizing UDP for content delivery: GSO, pacing and zerocopy", Linux
+ * Plumbers Conference 2018.
  */
 #include "apps/libweir/transport.h"
 
@@ -24,12 +25,12 @@
 #include "apps/libweir/handle.h"
 
 #define BUFFER_LEAST (256 * 1024) /* bytes: small windows get duplicates and replies too */
-#define MESSAGES     64 /* of the kernel in one system call; each is one datagram or several */
-#define SEGMENTS                                                                                   \
-	64 /* datagrams that the kernel cuts a message into at most; UDP_MAX_SEGMENTS of Linux 4.18 */
+#define MESSAGES     64 /* of the kernel in one system call; each has one datagram or several */
+/* Datagrams that the kernel cuts a message into at most: UDP_MAX_SEGMENTS of Linux 4.18. */
+#define SEGMENTS       64
 #define MESSAGE_BYTES  65507 /* of UDP over IPv4 */
 #define DATAGRAM_FIRST 2048 /* bytes: replies to joins, before size() */
-/* A stride of 64 KB would put the first lines of all messages into the same sets of the caches. */
+/* Not 64 KB: then the first cache lines of all messages would share the same cache sets. */
 #define JOINED_STRIDE (65536 + 4160)
 
 union control {
@@ -41,11 +42,12 @@ union control {
 struct inbox {
 	uint8_t *bytes;
 	size_t stride;
-	unsigned int messages, count,
-		next; /* there are; were received last; the next to hand out */
-	bool is_group; /* they are of the group */
-	bool may_have_more; /* the socket may have had more */
-	uint32_t offset; /* of the next datagram in its message */
+	unsigned int messages;
+	unsigned int count; /* messages received last */
+	unsigned int next; /* the next message to hand out */
+	bool is_group; /* the messages are from the group's socket */
+	bool may_have_more; /* the last receive call filled all messages */
+	uint32_t offset; /* of the next datagram within its message */
 	struct mmsghdr header[MESSAGES];
 	struct iovec vector[MESSAGES];
 	struct sockaddr_in from[MESSAGES];
@@ -55,8 +57,8 @@ struct inbox {
 struct udp {
 	struct weir_transport transport;
 	struct in_addr switch_address;
-	bool has_gro; /* the socket receives joined datagrams */
-	bool has_gso; /* the kernel cuts messages; until it refuses to */
+	bool has_gro; /* UDP_GRO: the socket receives joined datagrams */
+	bool has_gso; /* UDP_SEGMENT: the kernel cuts messages; false once it has refused */
 	struct inbox inbox;
 	struct mmsghdr out[MESSAGES];
 	struct sockaddr_in to[MESSAGES];
@@ -88,15 +90,15 @@ weir_soft_error(int error)
 	case ENETUNREACH:
 	case ENETDOWN:
 	case EADDRNOTAVAIL:
-	case EINVAL: /* some kernels' word for an own address that is gone; others': ENETUNREACH */
-	case EPERM: /* a firewall's verdict */ return true;
+	case EINVAL: /* from some kernels if the own address is gone; others: ENETUNREACH */
+	case EPERM: /* a firewall rule */ return true;
 	default: return false;
 	}
 }
 
 /* ---- opening ---- */
 
-/* Ask for a buffer, beyond the system's limit if we may; what was granted. */
+/* Ask for a buffer, beyond the system's limit if that is permitted. Returns the granted bytes. */
 static uint64_t
 set_buffer(int fd, int force, int option, uint64_t wanted)
 {
@@ -117,7 +119,7 @@ receive_buffer(int fd, uint64_t wanted)
 	return set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
 }
 
-/* What the kernel has written is reset for each message that it has received. */
+/* Reset the message's fields, which the kernel overwrites when it receives into them. */
 static void
 prepare(struct inbox *in, unsigned int message)
 {
@@ -176,8 +178,8 @@ bind_own(struct udp *u, struct weir_transport_config *config, char *text, size_t
 	int fd = u->transport.fd;
 
 	/*
-	 * IP_RECVERR: an unconnected socket hears of ICMP errors only so. They end nothing, but
-	 * an error text that says "connection refused" saves its reader an hour.
+	 * IP_RECVERR: without it an unconnected socket gets no ICMP errors. They end no operation,
+	 * but error texts name them.
 	 */
 	if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover)) < 0 ||
 		setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on)) < 0)
@@ -191,11 +193,12 @@ bind_own(struct udp *u, struct weir_transport_config *config, char *text, size_t
 			strerror(error));
 		return -error;
 	}
-	/* The port, too: joins prove where they come from. */
+	/* Get the port, too: joins prove their address and port. */
 	if (getsockname(fd, (struct sockaddr *)&config->own, &length) < 0)
 		return refuse(text, size, "getsockname");
 	(void)receive_buffer(fd, BUFFER_LEAST);
-	/* Polls the device's queue where the driver can, for callers that poll anyway. The system may forbid it. */
+	/* Have the kernel poll the device's queue, if the driver can and the system permits it.
+	 * Only callers that poll anyway set it. */
 	if (spin != 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &spin, sizeof(spin));
 	u->has_gro = setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0;
@@ -283,7 +286,8 @@ udp_size(struct weir_transport *t, size_t bytes, uint32_t datagrams, uint64_t *g
 
 /* ---- sending ---- */
 
-/* Make message m of the datagrams from tx[0] on, as many as the kernel can cut it into. Returns their number. */
+/* Make message m of the datagrams from tx[0] on, as many as the kernel can cut it into. Returns
+ * their number. */
 static unsigned int
 fill(struct udp *u, unsigned int m, const struct weir_tx *tx, unsigned int n)
 {
@@ -335,7 +339,8 @@ udp_send(struct weir_transport *t, const struct weir_tx *tx, unsigned int n)
 	sent = sendmmsg(t->fd, u->out, messages, MSG_DONTWAIT);
 	if (sent < 0 && taken[0] > 1 &&
 		(errno == EIO || errno == EINVAL || errno == EOPNOTSUPP || errno == EMSGSIZE)) {
-		/* Kernel or interface cannot cut messages, or something else is wrong: one datagram tells. */
+		/* Either the kernel or the interface cannot cut messages, or there is another
+		 * error: sending one datagram tells which. */
 		u->has_gso = false;
 		sent = udp_send(t, tx, 1);
 		u->has_gso = sent < 0;
@@ -350,7 +355,7 @@ udp_send(struct weir_transport *t, const struct weir_tx *tx, unsigned int n)
 
 /* ---- receiving ---- */
 
-/* Bytes of each datagram of a message but the last; the message's if it is one. */
+/* Bytes of each datagram of a message but the last; of the message if it is one datagram. */
 static uint32_t
 joined(struct msghdr *h, uint32_t bytes)
 {
@@ -363,7 +368,8 @@ joined(struct msghdr *h, uint32_t bytes)
 	return size > 0 ? (uint32_t)size : bytes;
 }
 
-/* Take what the socket has, if all is handed out that it had before. True: there is something to hand out. */
+/* Receive what the socket has, unless earlier messages are left to hand out. True: there is
+ * something to hand out. */
 static bool
 fetch(struct udp *u, bool group, unsigned int most)
 {
@@ -442,8 +448,8 @@ udp_errors(struct weir_transport *t, int *soft)
 
 #define WAKE_TURNS 16 /* receive calls for one look at wake_fd */
 
-/* Poll until there is something to hand out, until wake_fd is readable, or until `end`: receiving at once saves a system
- * call per batch. True: there is something. */
+/* Poll until there is something to hand out, until wake_fd is readable, or until `end`. Receiving
+ * instead of poll(2) saves a system call per batch. True: there is something to hand out. */
 static bool
 poll_until(struct udp *u, int wake_fd, uint64_t end)
 {

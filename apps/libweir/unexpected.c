@@ -29,7 +29,8 @@ weir_unexpected_create(struct weir *weir)
 		TAILQ_INIT(&a->residues[r].kept);
 	TAILQ_INIT(&a->ready);
 	TAILQ_INIT(&a->waiting);
-	/* While the others continue, a result arrives each timeout, and the next acknowledgement repairs a lost one. */
+	/* While the others continue, a result arrives each timeout, and the next acknowledgement
+	 * repairs a lost one. */
 	a->least = 3 * half > WEIR_RTO_LEAST ? 3 * half : WEIR_RTO_LEAST;
 	a->most = a->least > WEIR_RTO_MOST ? a->least : WEIR_RTO_MOST;
 	a->rto = a->least;
@@ -67,7 +68,7 @@ residue_of(const struct weir *weir, uint32_t block)
 	return &weir->unexpected.residues[block & (weir->h.window_job - 1)];
 }
 
-/* The block of this residue whose result has not come, of those that are not called for. */
+/* The next block of this residue that has no result and has not been called. */
 static uint32_t
 expected(const struct weir *weir, const struct weir_residue *r, uint64_t *number)
 {
@@ -125,8 +126,9 @@ wait_for(struct weir_unexpected *a, struct weir_residue *r, uint64_t now)
 }
 
 /*
- * Nothing is called, and the others are known to go on without this source. What it contributed last has
- * acknowledged what came before, in each residue; so these wait for results, too, in the order of blocks.
+ * No operation is under way, and the other sources go on without this one. In each residue, its
+ * last contribution has acknowledged the block before. So all residues now wait for results, in the
+ * order of blocks. acknowledge: they are acknowledged first.
  */
 static void
 watch_all(struct weir *weir, uint64_t now, bool acknowledge)
@@ -147,7 +149,7 @@ watch_all(struct weir *weir, uint64_t now, bool acknowledge)
 	}
 }
 
-/* When an application that has not called anything since then may be late, for what the others know. */
+/* When to acknowledge early, because the application has not called an operation for a while. */
 static uint64_t
 early_acknowledge_at(const struct weir *weir)
 {
@@ -158,7 +160,8 @@ early_acknowledge_at(const struct weir *weir)
 	return a->idle_since + weir->h.timeout_ms * WEIR_NS_PER_MS / 2;
 }
 
-/* When the first of those that wait is lost, for what later ones say; UINT64_MAX: they say nothing. */
+/* When the result of the first waiting residue counts as lost, because later residues were
+ * answered; UINT64_MAX: not now. */
 static uint64_t
 gap_at(const struct weir_unexpected *a)
 {
@@ -256,7 +259,7 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 			n++;
 		}
 		sent = t->ops->send(t, out->tx, n);
-		if (sent < 0) { /* ignore the error: it must not end the others' operation */
+		if (sent < 0) { /* ignore the error: acknowledgements only help the other sources */
 			WEIR_COUNT(&weir->h, send_errors, 1);
 			weir_address_refused(weir, -sent);
 			a->retry_at = now + RETRY_NS;
@@ -271,7 +274,8 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 
 /* ---- keeping ---- */
 
-/* Count the blocks that are there without a hole, from the first that is not called for. */
+/* Count the blocks that have results, up to the first gap, from the first block that has not been
+ * called. from: how many are known to have results. */
 static void
 count_run(struct weir *weir, uint64_t from)
 {
@@ -287,7 +291,7 @@ count_run(struct weir *weir, uint64_t from)
 	__atomic_store_n(&weir->unexpected_run, run, __ATOMIC_RELAXED);
 }
 
-/* Is it a complete partial result without this source? No other result can arrive before the call. */
+/* Is it a valid partial result without this source? No other result can arrive before the call. */
 static bool
 makes_sense(
 	const struct weir *weir, const struct weir_header *h, const uint8_t *payload, size_t bytes)
@@ -354,7 +358,7 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 	}
 	if (h.status != WEIR_STATUS_PARTIAL || a->is_closed || h.block_id != block ||
 		!all_called_are_done(weir, block)) {
-		/* The switch does not know that it is here. */
+		/* The switch does not know that this result has arrived: acknowledge it again. */
 		if (!a->is_closed && !TAILQ_EMPTY(&r->kept) &&
 			h.block_id == block - weir->h.window_job)
 			make_ready(a, r);
@@ -393,7 +397,8 @@ weir_unexpected_begin(struct weir *weir, const struct weir_request *o)
 	struct weir_unexpected *a = &weir->unexpected;
 	uint32_t count = o->blocks < weir->h.window_job ? o->blocks : weir->h.window_job;
 
-	/* What the operation contributes acknowledges as well, where it is not behind itself. */
+	/* The operation's contributions acknowledge these residues, too, unless later results are
+	 * kept. */
 	for (uint32_t i = 0; i < count && !(TAILQ_EMPTY(&a->ready) && TAILQ_EMPTY(&a->waiting));
 		i++) {
 		struct weir_residue *r = residue_of(weir, o->first + i);

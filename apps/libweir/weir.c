@@ -132,7 +132,7 @@ weir_query_job(struct weir *weir, int code)
 	pthread_mutex_unlock(&weir->lock);
 	found = weir_control_query(&weir->h, has_waiting ? waiting : NULL, text, sizeof(text));
 	pthread_mutex_lock(&weir->lock);
-	if (weir->is_closing) { /* all requests have ended with that error, and its text stays */
+	if (weir->is_closing) { /* all requests have ended with weir->failed: keep its text */
 		code = weir->failed;
 	} else if (found < 0) {
 		code = weir_error_set(&weir->h, found, "%s", text);
@@ -155,7 +155,7 @@ has_control(const struct weir_config *config)
 		(config->switch_address == NULL && variable != NULL && variable[0] != '\0');
 }
 
-/* Read the configuration, which is not used any more afterwards. Does not wait. */
+/* Read the configuration, which is not used afterwards. Does not wait. */
 static int
 prepare(struct weir *weir, const struct weir_config *config)
 {
@@ -200,8 +200,8 @@ open_transport(struct weir *weir)
 	return 0;
 }
 
-/* Have all that the join by UDP needs. It may wait for the control API, and for no host. again: as of
- * weir_control_join(). */
+/* Prepare the join by UDP: become a member through the control API, if there is one, and open the
+ * transport. Waits for the control API, but not for other hosts. again: see weir_control_join(). */
 static int
 contact(struct weir *weir, uint64_t deadline, uint64_t *again)
 {
@@ -210,7 +210,8 @@ contact(struct weir *weir, uint64_t deadline, uint64_t *again)
 	return code != 0 ? code : open_transport(weir);
 }
 
-/* Make a handle, and read its configuration. 0, or -errno: then *out has the reason, or is NULL without memory. */
+/* Make a handle, and read its configuration. 0, or -errno: *out has the reason, or is NULL if there
+ * is no memory. */
 static int
 create(const struct weir_config *config, struct weir **out)
 {
@@ -293,7 +294,7 @@ is_abandoned(struct weir *weir)
 	return abandoned;
 }
 
-/* 1: the generation has begun; 0: again at *until, or when the socket is readable; or -errno. */
+/* 1: the generation has begun; 0: call again at *until or when the socket is readable; -errno. */
 static int
 go_on(struct weir *weir, uint64_t *until)
 {
@@ -322,7 +323,7 @@ open_step(struct weir_work *work)
 	int code = go_on(weir, &until);
 
 	if (code == 0)
-		(void)weir_work_submit(work, until); /* the thread runs */
+		(void)weir_work_submit(work, until); /* cannot fail: the thread runs */
 	else if (code < 0)
 		open_end(weir, weir_query_job(weir, code));
 	else
@@ -435,7 +436,7 @@ abandon(struct weir *weir)
 	if (opening) {
 		weir_warn_end(&weir->h);
 		weir->open_work.delays_exit = true;
-		(void)weir_work_submit(&weir->open_work, 0); /* its thread runs */
+		(void)weir_work_submit(&weir->open_work, 0); /* cannot fail: the thread runs */
 	}
 	pthread_mutex_unlock(&weir->lock);
 	return opening;
@@ -521,7 +522,7 @@ weir_stats_sized(const struct weir *weir, struct weir_stats *stats, size_t size)
 	memcpy(stats, &own, size < sizeof(own) ? size : sizeof(own));
 }
 
-/* The structure ended with `receive_buffer` when programs were compiled that call this one. */
+/* Programs that call this function were compiled when the structure ended with `receive_buffer`. */
 void(weir_stats)(const struct weir *weir, struct weir_stats *stats)
 {
 	weir_stats_sized(weir, stats,

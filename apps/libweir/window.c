@@ -98,7 +98,8 @@ load(struct weir *weir, struct weir_slot *slot)
 /* ---- results ---- */
 
 /*
- * Does the result, whole or partial, fit the block in flight: all header fields, and the exact length?
+ * Does the result, whole or partial, fit the block in flight: all header fields, and the exact
+ * length?
  */
 static bool
 result_fits(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
@@ -113,14 +114,14 @@ result_fits(const struct weir *weir, const struct weir_slot *slot, const struct 
 		return false;
 	if (h->extended && (h->collective != shape->collective || h->root != shape->root))
 		return false;
-	/* Without elements they mean nothing. */
+	/* Without elements, operation and type mean nothing. */
 	if (h->extended && h->grad_cnt != 0 && (h->op != o->op || h->dtype != o->dtype))
 		return false;
 	return partial || h->src_cnt == (uint8_t)weir->h.sources;
 }
 
-/* Copy the result into the application's buffer, and the own slice, which did not come. missing: the result is without this
- * source, so that all receivers have zeros there. */
+/* Copy the result into the application's buffer, and the own slice, which the result does not
+ * carry. missing: the result lacks this source, so all receivers have zeros in its slice. */
 static void
 spread(const struct weir_request *o, const struct weir_shape *shape, const uint8_t *payload,
 	bool missing)
@@ -190,8 +191,8 @@ count_done(struct weir *weir, struct weir_request *o)
 }
 
 /*
- * Continue the slot with this block of operation o. Blocks whose results have already arrived are delivered; the
- * first other one is made ready. False: all operations have failed.
+ * Continue the slot with this block of operation o. Blocks whose results have already arrived are
+ * delivered; the first block without a result becomes ready. False: all operations have failed.
  */
 static bool
 go_on(struct weir *weir, struct weir_request *o, uint64_t number)
@@ -313,7 +314,8 @@ sample(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 	r->allowance = r->may_probe            ? 0
 		: r->allowance + 2 < r->window ? r->allowance + 2
 					       : r->window;
-	if (slot->tries == 1) { /* Karn: otherwise it is unknown which transmission was answered */
+	/* Karn's rule: otherwise it is unknown which transmission was answered. */
+	if (slot->tries == 1) {
 		weir_rtt_sample(&r->rtt, ago);
 		WEIR_SET(&weir->h, srtt_ns, r->rtt.srtt);
 	}
@@ -326,7 +328,7 @@ sample(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 	}
 	weir_rtt_answered(&r->rtt);
 	WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
-	/* The next timeout is not as far away as it was in a silence. */
+	/* Silence may have moved the next probes far away: bring them closer. */
 	if (r->probe_at > now + 2 * timeout(r))
 		r->probe_at = now + 2 * timeout(r);
 }
@@ -344,7 +346,8 @@ probe_answered(struct weir *weir, struct weir_slot *slot, bool in, uint64_t now)
 		weir_path_sample(&r->path, since(slot->asked_at, now), true);
 	slot->probes = 0;
 	if (!in) {
-		/* Not so when it was repeated in vain: the switch holds it back. */
+		/* Only for the first loss: if a repetition was lost too, the switch holds the block
+		 * back. */
 		r->allowance += slot->tries == 1 ? 2 : 0;
 		repeat(weir, slot);
 		return;
@@ -383,7 +386,7 @@ block_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	return go_on(weir, next, number);
 }
 
-/* When the block is overdue. Where results come, gaps tell which are missing. */
+/* When the block is overdue. While results come, gap detection finds the missing blocks. */
 static uint64_t
 overdue_at(const struct weir_ring *r, const struct weir_slot *slot)
 {
@@ -493,8 +496,8 @@ weir_result_slice(const struct weir *weir, const struct weir_header *h)
 	return data && row->served && row_differs(row, weir->h.skips_own) ? weir->h.rank + 1u : 0;
 }
 
-/* Verify the tag. Results, also failed ones, have tags of the results' key; other replies answer the contribution in
- * flight. */
+/* Verify the tag. Results, including failed ones, are tagged with the results' key. The tag of any
+ * other reply covers the tag of the packet that it answers. */
 static bool
 authentic(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
 	const uint8_t *packet, size_t bytes)
@@ -533,7 +536,8 @@ weir_crc_holds(const struct weir_header *h, const uint8_t *packet, size_t bytes)
 			bytes - before) == WEIR_CRC32C_RESIDUE;
 }
 
-/* The same of a packet about a block: in flight, if it is that of the slot. */
+/* Is the CRC of a packet about a block right? In the base form the missing header fields come from
+ * the slot, if its block is in flight, or from the job. */
 static bool
 is_undamaged(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
 	const uint8_t *packet, size_t bytes)
@@ -559,14 +563,15 @@ generation_fits(const struct weir *weir, const struct weir_header *h)
 		(h->gen_id != weir->h.generation) == (h->status == WEIR_STATUS_STALE);
 }
 
-/* Handle an answer to the join that began the generation: the join was repeated, the generation is over, or a newer join has
- * displaced it. Returns its counter, or NULL. */
+/* Handle an answer to the join that began the generation: the join was repeated, the generation is
+ * over, or a newer join has displaced it. Returns its counter, or NULL. */
 static uint64_t *
 take_join_reply(struct weir *weir, const struct weir_header *reply, const uint8_t *packet,
 	size_t bytes, uint64_t now)
 {
 	struct weir_handle *h = &weir->h;
-	/* Only what a key proves; any other host hears it about its contributions. */
+	/* Believe it only if a key proves it. Without a key, the replies to contributions say so,
+	 * too. */
 	const bool stale = reply->status == WEIR_STATUS_STALE && h->auth != NULL &&
 		reply->gen_id != h->generation;
 
@@ -593,7 +598,7 @@ take_join_reply(struct weir *weir, const struct weir_header *reply, const uint8_
 	return &h->stats.results_error;
 }
 
-/* Handle a packet. Returns the counter of one that is no result of a block in flight; NULL: it is counted. */
+/* Handle a packet. Returns the counter to increment; NULL: the packet has been counted. */
 static uint64_t *
 take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, size_t bytes,
 	bool multicast, uint64_t now)
@@ -610,8 +615,8 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	if (bytes < header || bytes > weir->longest)
 		return &stats->malformed;
 	weir_header_read(&h, packet);
-	/* A stale reply names the job's new generation. A refusal names any generation or none. Every other
-	 * packet but a reply to the join must name this handle's generation. */
+	/* A stale reply names the job's new generation. A refusal names any generation or none.
+	 * Every other packet but a reply to the join must name this handle's generation. */
 	if (h.job_id != weir->h.job || (!multicast && h.src_id != weir->h.source))
 		return &stats->foreign;
 	if (h.extended && h.collective == WEIR_COLLECTIVE_JOIN)

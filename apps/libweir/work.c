@@ -19,9 +19,10 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a run() or the thre
 static TAILQ_HEAD(, weir_work) works = TAILQ_HEAD_INITIALIZER(works);
 static size_t count; /* of works */
 static pthread_t thread;
-static struct weir_work *current; /* run() is under way; it may have been freed */
+static struct weir_work *current; /* run() is under way; the work may have been freed */
 static bool is_thread_running, is_exiting;
-static bool needs_join; /* a thread has ended, but perhaps not what other libraries do then */
+/* A thread has ended, but thread destructors of other libraries may still run in it. */
+static bool needs_join;
 static int wake_fd;
 
 static void
@@ -57,8 +58,8 @@ find_due(uint64_t now, uint64_t *at)
 	return NULL;
 }
 
-/* Sleep until a work is due, or `until`; works whose descriptors are readable become due. Under the lock, which is given
- * up meanwhile. false: no memory. */
+/* Sleep until a work is due, or `until`; works whose descriptors are readable become due. Under the
+ * lock, which is released meanwhile. false: no memory. */
 static bool
 await_work(uint64_t until)
 {
@@ -122,7 +123,7 @@ control_thread(void *argument)
 	return argument;
 }
 
-/* A thread that has ended takes no lock any more: this may be called under it. */
+/* May be called under the lock: a thread that has ended takes it no more. */
 static void
 join_ended(void)
 {
@@ -161,8 +162,10 @@ in_child(void)
 
 WEIR_SEES_FORKS(&lock, in_child)
 
-/* Wait for lasting works; the others belong to handles that were not closed. Then for all that ends with the thread: OpenSSL's
- * destructor and its handler of the exit free the same memory. */
+/*
+ * Wait for works that delay the exit; the others belong to handles that were not closed. Then wait
+ * for the end of the thread: OpenSSL's thread destructor and its exit handler free the same memory.
+ */
 static void
 at_end(void)
 {
@@ -186,8 +189,8 @@ at_end(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Handlers run in the reverse order. A lasting work follows an HTTP request, so OpenSSL's handler is there already
- * and runs after this one. */
+/* Handlers run in the reverse order. A work that delays the exit follows an HTTP request, so
+ * OpenSSL's handler is registered already and runs after this one. */
 static void
 watch_end(void)
 {
