@@ -30,7 +30,7 @@ static struct {
 	bool journal;
 	pthread_mutex_t lock; /* of what follows, and of the room that poll has found */
 	uint32_t lost; /* lines dropped since the last one that was written */
-	bool torn; /* the last one was cut off: a line end is missing */
+	bool is_torn; /* the last one was cut off: a line end is missing */
 } out = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.level = {[0 ... CTRL_LOG_MODULE_COUNT - 1] = CTRL_LOG_NOTICE},
@@ -153,8 +153,8 @@ put(const char *text, size_t length)
 		if (done < 0 && errno == ENOTSOCK)
 			done = write(out.fd, text, length);
 	} while (done < 0 && errno == EINTR);
-	out.torn = done >= 0 ? (size_t)done < length : out.torn;
-	return done >= 0 && !out.torn;
+	out.is_torn = done >= 0 ? (size_t)done < length : out.is_torn;
+	return done >= 0 && !out.is_torn;
 }
 
 /*
@@ -175,7 +175,7 @@ end(struct line *line)
 		if (!is_plain(line->text[i]))
 			line->text[i] = '?';
 	line->text[line->length++] = '\n';
-	if ((!out.torn || put("\n", 1)) && put(line->text, line->length))
+	if ((!out.is_torn || put("\n", 1)) && put(line->text, line->length))
 		out.lost = 0;
 	else
 		out.lost++;
@@ -461,7 +461,7 @@ ctrl_log_apply(const struct ctrl_log_config *config)
 {
 	uint32_t most = 0;
 
-	if (!config->given)
+	if (!config->is_configured)
 		return;
 	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
 		most = RTE_MAX(most, (uint32_t)config->level[modules[i].module] + 1);
@@ -482,11 +482,11 @@ ctrl_log_start(const struct ctrl_log_config *config)
 void
 ctrl_log_change_levels(const struct ctrl_log_config *config)
 {
-	struct ctrl_log_config given = *config;
+	struct ctrl_log_config all_levels = *config;
 
 	/* Other threads log meanwhile. */
 	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++)
 		__atomic_store_n(&out.level[module], config->level[module], __ATOMIC_RELAXED);
-	given.given = true; /* also defaults are other than what was */
-	ctrl_log_apply(&given);
+	all_levels.is_configured = true; /* also defaults are other than what was */
+	ctrl_log_apply(&all_levels);
 }

@@ -64,7 +64,7 @@ enum ctrl_log_module {
 /* The section `log` of a configuration. */
 struct ctrl_log_config {
 	enum ctrl_log_level level[CTRL_LOG_MODULE_COUNT];
-	bool given; /* the file has the section */
+	bool is_configured; /* the file has the section */
 };
 
 /*

@@ -240,13 +240,13 @@ take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_s
 		strlcpy(error, why.message, CTRL_ERROR_BYTES);
 		return rc;
 	}
-	done->certificate = api_server_commit(server, next);
+	done->has_new_certificate = api_server_commit(server, next);
 	ctrl_log_change_levels(&next->log);
 	ctrl_log_change(who, "configuration reloaded",
 		"jobs_created=%u jobs_changed=%u jobs_replaced=%u jobs_deleted=%u tenants=%u "
 		"certificate=%s",
 		done->created, done->changed, done->replaced, done->deleted, next->api.nb_tenants,
-		done->certificate ? "new" : "same");
+		done->has_new_certificate ? "new" : "same");
 	return 0;
 }
 
@@ -485,7 +485,7 @@ stop(struct run *run)
 	json_t *stats;
 	int rc;
 
-	run->running->ready = false;
+	run->running->is_ready = false;
 	api_server_destroy(run->server);
 	rc = ppe_stop(run->ppe, STOP_LIMIT_MS);
 	/* A busy machine may leave a worker alone for longer than a second. */
@@ -554,7 +554,7 @@ live(struct run *run)
 		destroy_running(run);
 		return 1;
 	}
-	run->running->ready = true;
+	run->running->is_ready = true;
 	puts("weir-switch: ready");
 	fflush(stdout);
 	notify_ready();

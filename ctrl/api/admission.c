@@ -40,7 +40,7 @@ is_local(const struct api_listener *listener)
 void
 api_close(struct api_connection *c)
 {
-	c->closing = true;
+	c->is_closing = true;
 	shutdown(c->fd, SHUT_RDWR);
 	/* libmicrohttpd does not look at a suspended connection. */
 	if (c->suspended != NULL)
@@ -62,7 +62,7 @@ name_caller(struct api_caller *caller, const struct sockaddr *address)
 }
 
 static struct api_connection *
-meet(struct api_listener *listener, struct MHD_Connection *connection)
+begin_connection(struct api_listener *listener, struct MHD_Connection *connection)
 {
 	const union MHD_ConnectionInfo *fd =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -78,12 +78,12 @@ meet(struct api_listener *listener, struct MHD_Connection *connection)
 	c->fd = fd->connect_fd;
 	c->began = ctrl_monotonic();
 	c->deadline = c->began + API_HEAD_S;
-	c->caller.private = listener->tls;
+	c->caller.is_private = listener->tls;
 	if (!is_local(listener)) {
 		name_caller(&c->caller, peer->client_addr);
 		c->network = network_of(peer->client_addr);
 	} else if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
-		c->caller.local = c->caller.private = true;
+		c->caller.is_local = c->caller.is_private = true;
 		c->caller.uid = credentials.uid;
 		c->caller.pid = credentials.pid;
 		snprintf(c->caller.name, sizeof(c->caller.name), "uid=%u pid=%d", credentials.uid,
@@ -104,7 +104,8 @@ api_notify(void *cls, struct MHD_Connection *connection, void **context,
 	struct api_connection *c = *context;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		*context = meet(listener, connection); /* NULL: its requests are refused */
+		*context =
+			begin_connection(listener, connection); /* NULL: its requests are refused */
 	} else if (c != NULL) {
 		TAILQ_REMOVE(&listener->server->connections, c, next);
 		free(c);
@@ -114,7 +115,7 @@ api_notify(void *cls, struct MHD_Connection *connection, void **context,
 
 /* The tenant of this token, in another configuration. */
 static const struct ctrl_tenant *
-find_again(const struct ctrl_api *api, const struct ctrl_tenant *former)
+find_same_token(const struct ctrl_api *api, const struct ctrl_tenant *former)
 {
 	for (unsigned int i = 0; i < api->nb_tenants; i++)
 		if (memcmp(api->tenant[i].token_sha256, former->token_sha256, CTRL_HASH_BYTES) == 0)
@@ -123,32 +124,32 @@ find_again(const struct ctrl_api *api, const struct ctrl_tenant *former)
 }
 
 void
-api_meet_again(struct api_server *server, const struct ctrl_api *api)
+api_update_tenants(struct api_server *server, const struct ctrl_api *api)
 {
 	struct api_connection *c;
 
 	TAILQ_FOREACH (c, &server->connections, next)
 		if (c->tenant != NULL)
-			c->tenant = find_again(api, c->tenant);
+			c->tenant = find_same_token(api, c->tenant);
 }
 
 /* What a connection's peer has shown. */
-enum rank {
-	RANK_UNAUTHENTICATED,
-	RANK_TENANT,
-	RANK_ADMIN, /* an administrator's token; root or the switch's user on the Unix socket */
+enum rights {
+	RIGHTS_UNAUTHENTICATED,
+	RIGHTS_TENANT,
+	RIGHTS_ADMIN, /* an administrator's token; root or the switch's user on the Unix socket */
 };
 
-static enum rank
-rank_of(const struct api_connection *c)
+static enum rights
+rights_of(const struct api_connection *c)
 {
 	if (c->tenant != NULL)
-		return c->tenant->admin ? RANK_ADMIN : RANK_TENANT;
-	if (c->member)
-		return RANK_TENANT;
-	return c->caller.local && (c->caller.uid == 0 || c->caller.uid == geteuid())
-		? RANK_ADMIN
-		: RANK_UNAUTHENTICATED;
+		return c->tenant->admin ? RIGHTS_ADMIN : RIGHTS_TENANT;
+	if (c->has_rank_token)
+		return RIGHTS_TENANT;
+	return c->caller.is_local && (c->caller.uid == 0 || c->caller.uid == geteuid())
+		? RIGHTS_ADMIN
+		: RIGHTS_UNAUTHENTICATED;
 }
 
 /* Do both belong to the same owner? Without a token, the owner is the network or the user. */
@@ -166,7 +167,7 @@ count_of_owner(const struct api_connection *one)
 	unsigned int n = 0;
 
 	TAILQ_FOREACH (c, &one->listener->server->connections, next)
-		n += c->listener == one->listener && !c->closing && same_owner(c, one);
+		n += c->listener == one->listener && !c->is_closing && same_owner(c, one);
 	return n;
 }
 
@@ -174,7 +175,8 @@ count_of_owner(const struct api_connection *one)
 static bool
 is_unauthenticated(const struct api_connection *c, double now)
 {
-	return rank_of(c) == RANK_UNAUTHENTICATED && (c->stranger || now - c->began > API_TOKEN_S);
+	return rights_of(c) == RIGHTS_UNAUTHENTICATED &&
+		(c->is_anonymous || now - c->began > API_TOKEN_S);
 }
 
 /*
@@ -186,21 +188,21 @@ is_unauthenticated(const struct api_connection *c, double now)
 static unsigned int
 standing(const struct api_connection *c, double now)
 {
-	unsigned int count = count_of_owner(c), rights = 2 + rank_of(c);
-	bool busy = c->serving && rank_of(c) != RANK_UNAUTHENTICATED;
+	unsigned int count = count_of_owner(c), rights = 2 + rights_of(c);
+	bool is_busy = c->is_serving && rights_of(c) != RIGHTS_UNAUTHENTICATED;
 
 	if (is_unauthenticated(c, now))
 		rights = 0;
-	else if (rank_of(c) == RANK_TENANT && count > API_SHARE)
+	else if (rights_of(c) == RIGHTS_TENANT && count > API_SHARE)
 		rights = 1;
-	return rights << 16 | (API_CONNECTIONS + API_CLOSING - count) << 1 | busy;
+	return rights << 16 | (API_CONNECTIONS + API_CLOSING - count) << 1 | is_busy;
 }
 
 /* Does the connection take a place of these clients? network: of TCP clients; 0: of any. */
 static bool
 is_among(const struct api_connection *c, const struct api_listener *listener, uint64_t network)
 {
-	return c->listener == listener && !c->closing && (network == 0 || c->network == network);
+	return c->listener == listener && !c->is_closing && (network == 0 || c->network == network);
 }
 
 static unsigned int
@@ -223,14 +225,14 @@ make_room(const struct api_listener *listener, uint64_t network, double now)
 
 	/* The list is in the order of arrival. */
 	TAILQ_FOREACH (c, &listener->server->connections, next) {
-		unsigned int rank = is_among(c, listener, network) ? standing(c, now) : UINT_MAX;
+		unsigned int s = is_among(c, listener, network) ? standing(c, now) : UINT_MAX;
 
-		if (rank < least) {
+		if (s < least) {
 			worst = c;
-			least = rank;
+			least = s;
 		}
 	}
-	if (worst == NULL || (rank_of(worst) == RANK_ADMIN && worst->serving))
+	if (worst == NULL || (rights_of(worst) == RIGHTS_ADMIN && worst->is_serving))
 		return false;
 	api_close(worst);
 	return true;

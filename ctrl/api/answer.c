@@ -176,20 +176,20 @@ void
 api_in_steps(struct api_call *call, size_t size, bool (*begin_steps)(struct api_call *, void *),
 	bool (*step)(struct api_call *, void *))
 {
-	call->unfinished = true;
+	call->is_unfinished = true;
 	if (call->context == NULL) {
 		call->context = calloc(1, size);
 		if (call->context == NULL) {
 			api_error_memory(call);
-			call->unfinished = false;
+			call->is_unfinished = false;
 			return;
 		}
 		call->context_free = free;
 		api_text_begin(&call->text, FIRST_BYTES);
-		call->unfinished = begin_steps(call, call->context);
+		call->is_unfinished = begin_steps(call, call->context);
 	}
-	while (call->unfinished && ctrl_monotonic() < call->until)
-		call->unfinished = step(call, call->context);
+	while (call->is_unfinished && ctrl_monotonic() < call->turn_end)
+		call->is_unfinished = step(call, call->context);
 }
 
 void

@@ -45,13 +45,13 @@ api_authenticate(const struct ctrl_api *api, const char *authorization, struct a
 	size_t used = strlen(caller->name);
 	const char *token;
 
-	caller->tenant = caller->pays = NULL;
-	caller->admin = caller->local &&
+	caller->tenant = caller->payer = NULL;
+	caller->admin = caller->is_local &&
 		(caller->uid == 0 || caller->uid == geteuid() || api->nb_tenants == 0);
 	if (authorization == NULL)
 		return true;
 	token = bearer(authorization);
-	caller->tenant = caller->pays = token == NULL ? NULL : find_tenant(api, token);
+	caller->tenant = caller->payer = token == NULL ? NULL : find_tenant(api, token);
 	caller->admin = caller->tenant != NULL && caller->tenant->admin;
 	if (caller->tenant != NULL)
 		snprintf(caller->name + used, sizeof(caller->name) - used, " tenant=%s",
@@ -71,7 +71,7 @@ api_authenticate_rank(
 	if (job == NULL)
 		return false;
 	caller->instance = job->job->instance;
-	caller->pays = job->tenant;
+	caller->payer = job->tenant;
 	snprintf(caller->name + used, sizeof(caller->name) - used, " token=%s~%u", job->job->name,
 		caller->rank);
 	return true;
@@ -96,7 +96,7 @@ api_may(const struct ctrl_api *api, const struct api_caller *caller, enum api_ac
 	case API_READ_ALL: may = !tenants && api->open_read; break;
 	case API_JOIN: may = token || !tenants; break;
 	case API_CHANGE: may = token; break;
-	case API_OPEN: may = token || (!tenants && !caller->local && api->open_jobs > 0); break;
+	case API_OPEN: may = token || (!tenants && !caller->is_local && api->open_jobs > 0); break;
 	case API_ADMIN: may = false; break;
 	}
 	if (may)

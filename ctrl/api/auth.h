@@ -43,12 +43,12 @@ enum api_access {
 };
 
 struct api_caller {
-	bool local; /* over the Unix socket; then uid and pid are known */
-	bool private; /* the Unix socket, or TLS: the traffic can't be read on the way */
+	bool is_local; /* over the Unix socket; then uid and pid are known */
+	bool is_private; /* the Unix socket, or TLS: the traffic can't be read on the way */
 	bool admin;
 	const struct ctrl_tenant *tenant; /* whose token was given, or NULL */
 	const struct ctrl_tenant
-		*pays; /* whose budgets the requests take: that tenant, or the owner
+		*payer; /* whose budgets the requests take: that tenant, or the owner
 					   of the job whose rank token was given; or NULL */
 	uint32_t
 		instance; /* of the job whose rank token was given (ppe_job.instance); 0: none was */

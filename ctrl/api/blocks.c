@@ -37,12 +37,12 @@ struct job_found {
 };
 
 /* The job that the sentences are about. */
-struct telling {
-	bool on;
+struct diagnosis {
+	bool is_pending;
 	uint8_t id;
 	struct ppe_job_stats stats;
 	unsigned int at, end; /* its stuck blocks that are not told yet */
-	bool whole; /* there are no more */
+	bool is_complete; /* all of them were read */
 };
 
 /* The blocks found, and the answer, while it is made: jobs are read and told one by one, then blocks are listed. */
@@ -52,17 +52,17 @@ struct found {
 	const char *name; /* of the only job that is asked for, or NULL */
 	uint64_t limit; /* of each list in the answer */
 	struct ppe_block_info after; /* list blocks behind this one; opened_us 0: all */
-	bool stuck; /* sentences are wanted */
+	bool is_diagnosing; /* only stuck blocks, and sentences about them */
 	size_t listed; /* entries of all lists of missing ranks */
-	bool any; /* the caller may see such a job */
+	bool has_job; /* the caller may see such a job */
 	unsigned int next_id; /* of the job to read next */
-	struct telling telling;
-	json_t *told; /* sentences */
+	struct diagnosis diagnosis;
+	json_t *sentences;
 	struct ppe_block_info *block;
 	unsigned int count, room;
 	uint64_t total; /* including those that did not fit */
-	bool whole; /* false: no memory for all */
-	bool sorted;
+	bool is_complete; /* false: no memory for all */
+	bool is_sorted;
 	unsigned int at, nb_put; /* the block to list next, and how many have been */
 	struct job_found job[WEIR_JOBS_MAX]; /* by id */
 };
@@ -80,7 +80,7 @@ job_of(const struct found *found, unsigned int id)
 
 /* Does the block wait for a parent's result? A moment after the parents have ended a generation, none serves. */
 static bool
-waits_above(const struct ctrl_job *of, const struct ppe_block_info *block)
+waits_for_parent(const struct ctrl_job *of, const struct ppe_block_info *block)
 {
 	return block->open && block->up && block->parent < of->job->nb_parents;
 }
@@ -264,11 +264,11 @@ name_policy(struct sentence *to, const struct ctrl_job *of, const json_t *missin
 static bool
 is_full(const struct found *found)
 {
-	return json_array_size(found->told) >= found->limit || found->listed >= MISSING_MAX;
+	return json_array_size(found->sentences) >= found->limit || found->listed >= MISSING_MAX;
 }
 
 /* Why a job does not progress: the parts of a sentence, and a remark, which may be empty. */
-struct saying {
+struct cause {
 	struct sentence what; /* "block 17 waits for" */
 	struct sentence who; /* whom it waits for */
 	struct sentence then; /* what will happen, with what separates it from `who` */
@@ -277,19 +277,19 @@ struct saying {
 
 /* missing: taken. Returns the entry; NULL: no memory. */
 static json_t *
-say(struct found *found, const struct ctrl_job *of, const char *reason, json_t *missing,
-	const struct saying *said)
+put_cause(struct found *found, const struct ctrl_job *of, const char *reason, json_t *missing,
+	const struct cause *cause)
 {
-	const char *detail = said->detail.length == 0 ? NULL : said->detail.text;
+	const char *detail = cause->detail.length == 0 ? NULL : cause->detail.text;
 	struct sentence text = {.length = 0};
 	json_t *entry;
 
-	put(&text, "%s %s%s", said->what.text, said->who.text, said->then.text);
+	put(&text, "%s %s%s", cause->what.text, cause->who.text, cause->then.text);
 	found->listed += json_array_size(missing);
 	entry = json_pack("{ss ss so ss ss ss ss?}", "job", of->job->name, "reason", reason,
-		"missing", missing, "text", text.text, "what", said->what.text, "who",
-		said->who.text, "detail", detail);
-	json_array_append_new(found->told, entry);
+		"missing", missing, "text", text.text, "what", cause->what.text, "who",
+		cause->who.text, "detail", detail);
+	json_array_append_new(found->sentences, entry);
 	return entry;
 }
 
@@ -332,15 +332,15 @@ name_blocks(const struct ppe_block_info *block, unsigned int count, char *ranges
 	return list;
 }
 
-/* Blocks that wait for the same sources or parent, by number. whole: they are all that do. */
+/* Blocks that wait for the same sources or parent, by number. all: they are all that do. */
 static void
-say_blocks(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block,
-	unsigned int count, bool whole)
+diagnose_blocks(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block,
+	unsigned int count, bool all)
 {
 	uint64_t oldest = 0, longest = 0, shortest = UINT64_MAX;
-	bool up = waits_above(of, block);
+	bool up = waits_for_parent(of, block);
 	json_t *sources = up ? json_array() : missing(found, of, block->heard), *entry, *numbers;
-	struct saying said = {.what = {.length = 0}};
+	struct cause cause = {.what = {.length = 0}};
 	double timeout = of->job->timeout_ms / 1e3;
 	struct ppe_parent_stats parent;
 	char ranges[256];
@@ -352,25 +352,25 @@ say_blocks(struct found *found, const struct ctrl_job *of, const struct ppe_bloc
 	}
 	numbers = name_blocks(block, count, ranges, sizeof(ranges));
 	if (count == 1)
-		put(&said.what, "block %s waits for", ranges);
+		put(&cause.what, "block %s waits for", ranges);
 	else
-		put(&said.what, "%s%u blocks %s wait for", whole ? "" : "at least ", count, ranges);
+		put(&cause.what, "%s%u blocks %s wait for", all ? "" : "at least ", count, ranges);
 	if (up) {
 		ppe_parent_stats_read(found->running->ppe, of->job->id, block->parent, &parent);
-		name_parent(&said.who, of, block->parent, &parent);
+		name_parent(&cause.who, of, block->parent, &parent);
 	} else {
-		name_sources(&said.who, of, sources);
-		name_policy(&said.then, of, sources, count == 1,
+		name_sources(&cause.who, of, sources);
+		name_policy(&cause.then, of, sources, count == 1,
 			RTE_MAX(0, timeout - seconds(longest)), timeout - seconds(shortest));
 	}
-	put(&said.detail, "%s %s, no new contribution for %s",
+	put(&cause.detail, "%s %s, no new contribution for %s",
 		count == 1 ? "open for" : "the oldest open for", units_age(seconds(oldest)).text,
 		units_age(seconds(shortest)).text);
 	if (seconds(longest) > 1.1 * seconds(shortest) + 0.05)
-		put(&said.detail, " to %s", units_age(seconds(longest)).text);
-	put(&said.detail, "; %u of %u sources have contributed; generation %u", block->heard_count,
+		put(&cause.detail, " to %s", units_age(seconds(longest)).text);
+	put(&cause.detail, "; %u of %u sources have contributed; generation %u", block->heard_count,
 		of->job->nb_sources, block->generation);
-	entry = say(found, of, up ? "parent" : "blocks", sources, &said);
+	entry = put_cause(found, of, up ? "parent" : "blocks", sources, &cause);
 	json_object_set_new(entry, "blocks", numbers);
 	if (up)
 		put_parent(entry, of, block->parent);
@@ -400,17 +400,17 @@ by_cause_and_number(const void *a, const void *b)
 
 /* The job gathers its sources, and some of them wait for others. */
 static void
-say_joining(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats)
+diagnose_joining(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats)
 {
 	const struct ctrl_membership *membership = &found->job[of->job->id].membership;
 	json_t *sources = missing(found, of, membership->in);
-	struct saying said = {.what = {.length = 0}};
+	struct cause cause = {.what = {.length = 0}};
 
-	put(&said.what, "%s%u of %u sources have %s; waiting for",
+	put(&cause.what, "%s%u of %u sources have %s; waiting for",
 		stats->generation == 0 ? "has not begun: " : "", membership->joined,
 		of->job->nb_sources, stats->generation == 0 ? "joined" : "joined again");
-	name_sources(&said.who, of, sources);
-	say(found, of, "join", sources, &said);
+	name_sources(&cause.who, of, sources);
+	put_cause(found, of, "join", sources, &cause);
 }
 
 /* Ranks of the tree that are not in a mask. */
@@ -433,24 +433,24 @@ put_absent(struct sentence *to, const struct ppe_job *job, const uint64_t in[WEI
 
 /* All sources have joined, and the switch waits for its parents to accept its own joins. */
 static void
-say_joining_above(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats)
+diagnose_parents(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats)
 {
 	for (unsigned int p = 0; p < of->job->nb_parents && !is_full(found); p++) {
-		struct saying said = {.what = {.length = 0}};
+		struct cause cause = {.what = {.length = 0}};
 		struct ppe_parent_stats parent;
 
 		ppe_parent_stats_read(found->running->ppe, of->job->id, p, &parent);
 		if (!parent.joining)
 			continue;
-		put(&said.what, "%s%u of %u sources have %s; waiting for",
+		put(&cause.what, "%s%u of %u sources have %s; waiting for",
 			stats->generation == 0 ? "has not begun: " : "", of->job->nb_sources,
 			of->job->nb_sources, stats->generation == 0 ? "joined" : "joined again");
-		name_parent(&said.who, of, p, &parent);
+		name_parent(&cause.who, of, p, &parent);
 		if (parent.refused != PPE_PARENT_AGREES)
-			put(&said.then, "; %s", ctrl_parent_refusal(&parent).text);
+			put(&cause.then, "; %s", ctrl_parent_refusal(&parent).text);
 		else if (parent.heard)
-			put_absent(&said.then, of->job, parent.joined);
-		put_parent(say(found, of, "join", json_array(), &said), of, p);
+			put_absent(&cause.then, of->job, parent.joined);
+		put_parent(put_cause(found, of, "join", json_array(), &cause), of, p);
 	}
 }
 
@@ -479,10 +479,10 @@ find_silent(
 /* Sources that do not acknowledge results hold up the others, which are two windows ahead, until the
  * switch expels them. */
 static void
-say_unacknowledged(struct found *found, const struct ctrl_job *of)
+diagnose_unacknowledged(struct found *found, const struct ctrl_job *of)
 {
 	uint64_t in[WEIR_SOURCES_MAX / 64] = {0};
-	struct saying said = {.what = {.length = 0}};
+	struct cause cause = {.what = {.length = 0}};
 	json_t *sources;
 	bool one;
 
@@ -493,58 +493,58 @@ say_unacknowledged(struct found *found, const struct ctrl_job *of)
 		return;
 	}
 	one = json_array_size(sources) == 1;
-	put(&said.what, "its results wait for the acknowledgement of");
-	name_sources(&said.who, of, sources);
+	put(&cause.what, "its results wait for the acknowledgement of");
+	name_sources(&cause.who, of, sources);
 	if (of->job->dead_after_ms > 0)
-		put(&said.then, "; policy %s: after %s of silence the others continue without %s",
+		put(&cause.then, "; policy %s: after %s of silence the others continue without %s",
 			ctrl_policy_text(of->job->policy),
 			units_age(of->job->dead_after_ms / 1e3).text, one ? "it" : "them");
 	else
-		put(&said.then, "; the switch expels no source: nothing will happen until %s",
+		put(&cause.then, "; the switch expels no source: nothing will happen until %s",
 			one ? "it sends" : "they send");
-	say(found, of, "acknowledgement", sources, &said);
+	put_cause(found, of, "acknowledgement", sources, &cause);
 }
 
 /* What the job's hosts wait for while no block is open. */
 static void
-say_rest(struct found *found, const struct ctrl_job *of)
+diagnose_rest(struct found *found, const struct ctrl_job *of)
 {
 	const struct ctrl_membership *membership = &found->job[of->job->id].membership;
-	const struct ppe_job_stats *stats = &found->telling.stats;
+	const struct ppe_job_stats *stats = &found->diagnosis.stats;
 
 	/* Nobody waits for a job that no host has joined yet, or none joins again. */
 	if (membership->state == CTRL_JOB_JOINING && membership->joined > 0 &&
-		(membership->asked || stats->generation == 0)) {
+		(membership->is_join_requested || stats->generation == 0)) {
 		if (membership->joined < of->job->nb_sources)
-			say_joining(found, of, stats);
+			diagnose_joining(found, of, stats);
 		else
-			say_joining_above(found, of, stats);
+			diagnose_parents(found, of, stats);
 	}
 	/* While all sources live and contribute, half of the buffers are enough. */
 	if (membership->state == CTRL_JOB_RUNNING && ppe_policy_sends_partial(of->job->policy) &&
 		stats->blocks_in_flight == 0 && stats->buffers_used > of->job->window)
-		say_unacknowledged(found, of);
+		diagnose_unacknowledged(found, of);
 }
 
 /* Why the job does not progress: one more sentence. */
 static void
-say_next(struct found *found)
+diagnose_next(struct found *found)
 {
-	struct telling *t = &found->telling;
-	const struct ctrl_job *of = job_of(found, t->id);
-	unsigned int at = t->at, next = at + 1;
+	struct diagnosis *d = &found->diagnosis;
+	const struct ctrl_job *of = job_of(found, d->id);
+	unsigned int at = d->at, next = at + 1;
 
-	t->on = of != NULL && !is_full(found) && at < t->end;
+	d->is_pending = of != NULL && !is_full(found) && at < d->end;
 	if (of == NULL || is_full(found))
 		return;
-	if (at == t->end) {
-		say_rest(found, of);
+	if (at == d->end) {
+		diagnose_rest(found, of);
 		return;
 	}
-	while (next < t->end && compare_causes(&found->block[at], &found->block[next]) == 0)
+	while (next < d->end && compare_causes(&found->block[at], &found->block[next]) == 0)
 		next++;
-	say_blocks(found, of, &found->block[at], next - at, t->whole);
-	t->at = next;
+	diagnose_blocks(found, of, &found->block[at], next - at, d->is_complete);
+	d->at = next;
 }
 
 /* Make room for the blocks of a job. */
@@ -558,7 +558,7 @@ make_room(struct found *found, const struct ctrl_job *job)
 		return most;
 	more = realloc(found->block, (found->count + most) * sizeof(*more));
 	if (more == NULL) {
-		found->whole = false;
+		found->is_complete = false;
 		return 0;
 	}
 	found->block = more;
@@ -567,35 +567,35 @@ make_room(struct found *found, const struct ctrl_job *job)
 }
 
 static void
-find(struct found *found, const struct ctrl_job *job)
+find_blocks(struct found *found, const struct ctrl_job *job)
 {
 	const struct ctrl_running *running = found->running;
 	struct ctrl_membership *membership = &found->job[job->job->id].membership;
 	uint64_t timeout_us = job->job->timeout_ms * UINT64_C(1000);
-	uint64_t idle_us = found->stuck ? RTE_MIN(timeout_us, STUCK_US) : 0;
-	struct telling *t = &found->telling;
+	uint64_t idle_us = found->is_diagnosing ? RTE_MIN(timeout_us, STUCK_US) : 0;
+	struct diagnosis *d = &found->diagnosis;
 	unsigned int most = make_room(found, job);
 	int n = 0;
 
-	found->any = true;
+	found->has_job = true;
 	found->job[job->job->id].instance = job->job->instance;
-	ctrl_running_job_stats(running, job, &t->stats);
-	ctrl_membership_of(running, job, &t->stats, membership);
+	ctrl_running_job_stats(running, job, &d->stats);
+	ctrl_membership_of(running, job, &d->stats, membership);
 	/* Nobody waits for the blocks of an abandoned job. */
-	if (!found->stuck || !membership->abandoned)
-		n = ppe_blocks_read(running->ppe, job->job->id, found->stuck, idle_us,
+	if (!found->is_diagnosing || !membership->is_abandoned)
+		n = ppe_blocks_read(running->ppe, job->job->id, found->is_diagnosing, idle_us,
 			most == 0 ? NULL : &found->block[found->count], most);
 	n = RTE_MAX(n, 0);
-	t->on = found->stuck;
-	t->id = job->job->id;
-	t->at = found->count;
-	t->end = t->at + RTE_MIN((unsigned int)n, most);
-	t->whole = t->end - t->at == (unsigned int)n;
-	if (t->on && t->end > t->at)
-		qsort(&found->block[t->at], t->end - t->at, sizeof(*found->block),
+	d->is_pending = found->is_diagnosing;
+	d->id = job->job->id;
+	d->at = found->count;
+	d->end = d->at + RTE_MIN((unsigned int)n, most);
+	d->is_complete = d->end - d->at == (unsigned int)n;
+	if (d->is_pending && d->end > d->at)
+		qsort(&found->block[d->at], d->end - d->at, sizeof(*found->block),
 			by_cause_and_number);
 	found->total += (unsigned int)n;
-	found->count = t->end;
+	found->count = d->end;
 }
 
 static int
@@ -626,7 +626,7 @@ missing_text(struct found *found, const struct ctrl_job *of, const struct ppe_bl
 {
 	struct job_found *job = &found->job[block->job];
 
-	if (waits_above(of, block))
+	if (waits_for_parent(of, block))
 		return "[]";
 	if (job->missing == NULL || memcmp(job->heard, block->heard, sizeof(job->heard)) != 0) {
 		json_t *list = missing(found, of, block->heard);
@@ -651,11 +651,11 @@ put_block(struct found *found, const struct ctrl_job *of, const struct ppe_block
 	api_put(object, "block", block->block);
 	api_put(object, "generation", block->generation);
 	api_put_text(object, "state",
-		!block->open                                          ? "done"
-			: found->job[block->job].membership.abandoned ? "abandoned"
-			: waits_above(of, block)                      ? "up"
-								      : "open");
-	if (waits_above(of, block))
+		!block->open                                             ? "done"
+			: found->job[block->job].membership.is_abandoned ? "abandoned"
+			: waits_for_parent(of, block)                    ? "up"
+									 : "open");
+	if (waits_for_parent(of, block))
 		json_object_set_new(object, "waits_for",
 			json_pack("{ss}", "parent", job->parent[block->parent].name));
 	json_object_set_new(object, "age", json_real(seconds(block->age_us)));
@@ -686,7 +686,8 @@ answer_blocks(struct api_call *call, struct found *found)
 	api_text_put(&call->text, "],");
 	api_text_put_object(&call->text,
 		json_pack("{s:I,s:s*,s:O*}", "total", (json_int_t)found->total, "next",
-			more ? next : NULL, "stuck", found->stuck ? found->told : NULL),
+			more ? next : NULL, "stuck",
+			found->is_diagnosing ? found->sentences : NULL),
 		JSON_EMBED);
 	api_text_put(&call->text, "}\n");
 	api_answer_text(call, "application/json");
@@ -715,26 +716,26 @@ step(struct api_call *call, void *context)
 {
 	struct found *found = context;
 
-	if (found->telling.on) {
-		say_next(found);
+	if (found->diagnosis.is_pending) {
+		diagnose_next(found);
 	} else if (found->next_id < WEIR_JOBS_MAX) {
 		const struct ctrl_job *job = found->running->by_id[found->next_id++];
 
 		if (api_may_see(call, job) &&
 			(found->name == NULL || strcmp(job->job->name, found->name) == 0))
-			find(found, job);
-	} else if (found->name != NULL && !found->any) {
+			find_blocks(found, job);
+	} else if (found->name != NULL && !found->has_job) {
 		api_error(
 			call, 404, "unknown_job", "job", "no job is called \"%.64s\"", found->name);
 		return false;
-	} else if (!found->whole) {
+	} else if (!found->is_complete) {
 		api_error(call, 503, "busy", NULL,
 			"no memory for the list of blocks; ask for one job");
 		return false;
-	} else if (!found->sorted) {
+	} else if (!found->is_sorted) {
 		if (found->count > 0)
 			qsort(found->block, found->count, sizeof(*found->block), oldest_first);
-		found->sorted = true;
+		found->is_sorted = true;
 		found->listed = 0;
 	} else if (!list_next(found)) {
 		answer_blocks(call, found);
@@ -750,7 +751,7 @@ free_found(void *context)
 
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		free(found->job[i].missing);
-	json_decref(found->told);
+	json_decref(found->sentences);
 	free(found->block);
 	free(found);
 }
@@ -785,9 +786,9 @@ begin(struct api_call *call, void *context)
 	found->call = call;
 	found->running = call->running;
 	found->name = api_query(call->target, "job");
-	found->stuck = stuck == 1;
-	found->told = json_array();
-	found->whole = true;
+	found->is_diagnosing = stuck == 1;
+	found->sentences = json_array();
+	found->is_complete = true;
 	api_text_put(&call->text, "{\"blocks\":[");
 	return true;
 }

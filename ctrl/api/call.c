@@ -48,7 +48,7 @@ parse_query(struct api_target *target, char *text)
 		if (!decode(part, true) || (value != NULL && !decode(value, true)))
 			return false;
 		if (api_query(target, part) != NULL) {
-			target->twice = part;
+			target->repeated_key = part;
 			continue;
 		}
 		target->query[target->nb_query].key = part;
@@ -65,7 +65,7 @@ api_target_parse(struct api_target *target, const char *raw)
 	char *path = target->text, *query;
 
 	target->nb_segments = target->nb_query = 0;
-	target->twice = NULL;
+	target->repeated_key = NULL;
 	target->text[0] = '\0';
 	if (length >= sizeof(target->text) || raw[0] != '/')
 		return false;
@@ -201,9 +201,10 @@ api_route_query(struct api_call *call, const struct api_route *route)
 			route->query == NULL ? "none" : route->query);
 		return false;
 	}
-	if (call->target->twice == NULL)
+	if (call->target->repeated_key == NULL)
 		return true;
-	api_error(call, 400, "duplicate", call->target->twice, "the query has this key twice");
+	api_error(
+		call, 400, "duplicate", call->target->repeated_key, "the query has this key twice");
 	return false;
 }
 

@@ -38,7 +38,7 @@ struct api_target {
 	struct {
 		const char *key, *value; /* decoded; "" where there is no "=" */
 	} query[API_QUERY_MAX];
-	const char *twice; /* a key that the query has more than once, decoded; or NULL */
+	const char *repeated_key; /* a key that the query has more than once, decoded; or NULL */
 	char text[API_TARGET_BYTES];
 };
 
@@ -59,8 +59,8 @@ struct api_call {
 	void *context; /* the handler's; NULL at first */
 	void (*context_free)(void *context); /* called once at the end, whatever happens */
 	unsigned int wait_ms; /* api_wait; 0: not */
-	bool unfinished; /* to be called again in its turn */
-	double until; /* CLOCK_MONOTONIC, s: the end of its turn */
+	bool is_unfinished; /* to be called again in its turn */
+	double turn_end; /* CLOCK_MONOTONIC, s: the end of its turn */
 };
 
 typedef void (*api_handler)(struct api_call *call);

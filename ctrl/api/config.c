@@ -84,7 +84,7 @@ answer_reload(struct api_call *call)
 	api_put(object, "jobs_replaced", reloading->did.replaced);
 	api_put(object, "jobs_deleted", reloading->did.deleted);
 	api_put(object, "tenants", call->running->config->api.nb_tenants);
-	api_put_text(object, "certificate", reloading->did.certificate ? "new" : "same");
+	api_put_text(object, "certificate", reloading->did.has_new_certificate ? "new" : "same");
 	api_answer(call, 200, object);
 }
 

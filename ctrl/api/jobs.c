@@ -89,9 +89,9 @@ api_silence(const struct ctrl_job *job, unsigned int rank, const struct ppe_sour
 		*silent = (double)source->silent_us / 1e6;
 		return true;
 	}
-	if (member == NULL || member->heard <= 0)
+	if (member == NULL || member->last_heard <= 0)
 		return false;
-	*silent = ctrl_monotonic() - member->heard;
+	*silent = ctrl_monotonic() - member->last_heard;
 	return true;
 }
 
@@ -117,8 +117,8 @@ api_put_presence(json_t *object, const struct ctrl_job *job,
 	api_put_text(object, "address", address == 0 ? NULL : ctrl_address_text(address).text);
 	put_or_null(object, "last_heard", heard, silent);
 	api_put_text(object, "state", state_text(job, membership, rank));
-	put_or_null(object, "gone", api_is_gone(job, rank) && member->gone > 0,
-		member == NULL ? 0 : ctrl_monotonic() - member->gone);
+	put_or_null(object, "gone", api_is_gone(job, rank) && member->gone_at > 0,
+		member == NULL ? 0 : ctrl_monotonic() - member->gone_at);
 	put_or_null(object, "asks", source->joining, (double)source->joining_us / 1e6);
 	json_object_set_new(object, "contested", json_boolean(source->contested));
 	if (job->job->children) {
@@ -187,7 +187,7 @@ members(const struct ctrl_running *running, const struct ctrl_job *job,
 	uint64_t waits_us[WEIR_SOURCES_MAX] = {0};
 	json_t *list = json_array();
 
-	if (!membership->abandoned)
+	if (!membership->is_abandoned)
 		read_waits(running, job, waits_us);
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (api_has_rank(job, s))
@@ -263,9 +263,9 @@ put_keys(json_t *object, const struct ppe_job *job)
 	return made;
 }
 
-/* A job, with its members (whole) or without. */
+/* A job, with its members or without. */
 static json_t *
-job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool whole)
+job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool with_members)
 {
 	const struct ppe_job *shape = job->job;
 	json_t *object = json_object(), *counters = json_object();
@@ -290,7 +290,7 @@ job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool wh
 	ctrl_put_job_counters(counters, &stats);
 	json_object_set_new(object, "counters", counters);
 	put_tree(object, running, job);
-	if (whole && membership.state != CTRL_JOB_DRAINING)
+	if (with_members && membership.state != CTRL_JOB_DRAINING)
 		json_object_set_new(object, "members", members(running, job, &membership));
 	return object;
 }

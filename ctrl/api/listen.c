@@ -15,7 +15,7 @@
 #include "ctrl/config/files.h"
 
 int
-api_complain(char *error, size_t size, int rc, const char *format, ...)
+api_fail(char *error, size_t size, int rc, const char *format, ...)
 {
 	va_list args;
 
@@ -45,16 +45,16 @@ check_stale(const struct ctrl_listener *listener, char *error, size_t size)
 	int fd = open_socket(listener), reason = 0;
 
 	if (fd < 0)
-		return api_complain(error, size, fd, "%s: %s", path, strerror(-fd));
+		return api_fail(error, size, fd, "%s: %s", path, strerror(-fd));
 	if (connect(fd, &listener->address.any, listener->length) < 0)
 		reason = errno;
 	close(fd);
 	if (reason == ECONNREFUSED)
 		return 0;
 	if (reason == 0 || reason == EAGAIN)
-		return api_complain(error, size, -EADDRINUSE,
+		return api_fail(error, size, -EADDRINUSE,
 			"another process listens on %s already: is another switch running?", path);
-	return api_complain(error, size, -reason,
+	return api_fail(error, size, -reason,
 		"%s is a socket, and whether it is in use can't be told: %s: remove it, or choose "
 		"another path",
 		path, strerror(reason));
@@ -72,9 +72,9 @@ take_folder(const char *path, char *error, size_t size)
 	if (mkdir(folder, 0755) == 0)
 		chmod(folder, 0755); /* regardless of umask */
 	if (stat(folder, &found) < 0)
-		return api_complain(error, size, -errno, "%s: %s", folder, strerror(errno));
+		return api_fail(error, size, -errno, "%s: %s", folder, strerror(errno));
 	if ((found.st_mode & S_IWOTH) != 0 && (found.st_mode & S_ISVTX) == 0)
-		return api_complain(error, size, -EPERM,
+		return api_fail(error, size, -EPERM,
 			"all users may write to %s, and could replace the socket: chmod o-w it, or "
 			"choose another folder",
 			folder);
@@ -92,9 +92,9 @@ lock_path(const char *path, struct api_socket *s, char *error, size_t size)
 	if (s->lock >= 0)
 		return 0;
 	if (s->lock == -EWOULDBLOCK)
-		return api_complain(error, size, -EADDRINUSE,
+		return api_fail(error, size, -EADDRINUSE,
 			"another process listens on %s already: is another switch running?", path);
-	return api_complain(error, size, s->lock, "%s.lock: %s", path, strerror(-s->lock));
+	return api_fail(error, size, s->lock, "%s.lock: %s", path, strerror(-s->lock));
 }
 
 static void
@@ -115,11 +115,11 @@ clear_path(const struct ctrl_listener *listener, char *error, size_t size)
 	if (lstat(path, &found) < 0)
 		return 0; /* nothing there; bind reports other errors */
 	if (!S_ISSOCK(found.st_mode))
-		return api_complain(error, size, -EEXIST,
+		return api_fail(error, size, -EEXIST,
 			"%s exists and is not a socket: remove it, or choose another path", path);
 	rc = check_stale(listener, error, size);
 	if (rc == 0 && unlink(path) < 0)
-		rc = api_complain(error, size, -errno, "%s is stale and can't be removed: %s", path,
+		rc = api_fail(error, size, -errno, "%s is stale and can't be removed: %s", path,
 			strerror(errno));
 	return rc;
 }
@@ -134,14 +134,14 @@ open_to_group(const char *path, const char *group, char *error, size_t size)
 		errno = 0;
 		found = getgrnam(group);
 		if (found == NULL)
-			return api_complain(error, size, -ENOENT,
+			return api_fail(error, size, -ENOENT,
 				"api.socket_group: there is no group \"%s\" here", group);
 	}
 	if (found != NULL && chown(path, (uid_t)-1, found->gr_gid) < 0)
-		return api_complain(error, size, -errno, "%s can't be given to the group %s: %s",
-			path, group, strerror(errno));
+		return api_fail(error, size, -errno, "%s can't be given to the group %s: %s", path,
+			group, strerror(errno));
 	if (chmod(path, 0660) < 0)
-		return api_complain(error, size, -errno, "%s: %s", path, strerror(errno));
+		return api_fail(error, size, -errno, "%s: %s", path, strerror(errno));
 	return 0;
 }
 
@@ -161,16 +161,16 @@ bind_unix(const struct ctrl_listener *listener, const char *group, struct api_so
 	if (rc == 0 &&
 		(fchmod(s->fd, 0600) < 0 ||
 			bind(s->fd, &listener->address.any, listener->length) < 0))
-		rc = api_complain(error, size, -errno, "%s: %s", path, strerror(errno));
+		rc = api_fail(error, size, -errno, "%s: %s", path, strerror(errno));
 	if (rc < 0) {
 		unlock_path(path, s);
 		return rc;
 	}
 	rc = open_to_group(path, group, error, size);
 	if (rc == 0 && lstat(path, &s->file) < 0)
-		rc = api_complain(error, size, -errno, "%s: %s", path, strerror(errno));
+		rc = api_fail(error, size, -errno, "%s: %s", path, strerror(errno));
 	if (rc == 0 && listen(s->fd, API_BACKLOG) < 0)
-		rc = api_complain(error, size, -errno, "%s: %s", listener->text, strerror(errno));
+		rc = api_fail(error, size, -errno, "%s: %s", listener->text, strerror(errno));
 	if (rc < 0) {
 		unlink(path);
 		unlock_path(path, s);
@@ -189,7 +189,7 @@ bind_tcp(const struct ctrl_listener *listener, const struct api_socket *s, char 
 	if (bind(s->fd, &listener->address.any, listener->length) == 0 &&
 		listen(s->fd, API_BACKLOG) == 0)
 		return 0;
-	return api_complain(error, size, -errno, "%s: %s%s", listener->text, strerror(errno),
+	return api_fail(error, size, -errno, "%s: %s%s", listener->text, strerror(errno),
 		errno == EADDRINUSE              ? ": choose another port"
 			: errno == EADDRNOTAVAIL ? ": no interface here has this address"
 						 : "");
@@ -204,7 +204,7 @@ api_listen(const struct ctrl_listener *listener, const char *group, struct api_s
 	s->lock = -1;
 	s->fd = open_socket(listener);
 	if (s->fd < 0)
-		return api_complain(error, size, s->fd, "%s: %s", listener->text, strerror(-s->fd));
+		return api_fail(error, size, s->fd, "%s: %s", listener->text, strerror(-s->fd));
 	if (listener->address.any.sa_family == AF_UNIX)
 		rc = bind_unix(listener, group, s, error, size);
 	else

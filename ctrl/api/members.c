@@ -86,9 +86,9 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 static bool
 read_address(struct api_call *call, uint32_t *address)
 {
-	const json_t *given = json_object_get(call->body, "address");
+	const json_t *text = json_object_get(call->body, "address");
 
-	if (given != NULL && ctrl_parse_address(json_string_value(given), address))
+	if (text != NULL && ctrl_parse_address(json_string_value(text), address))
 		return true;
 	*address = call->caller->ip;
 	if (*address != 0)
@@ -202,7 +202,7 @@ api_check_private(struct api_call *call, const struct ppe_job *shape)
 
 	for (unsigned int p = 0; p < shape->nb_parents; p++)
 		secret |= shape->parent[p].keyed;
-	if (!secret || call->caller->private)
+	if (!secret || call->caller->is_private)
 		return true;
 	api_error(call, 403, "forbidden", NULL,
 		"job %s is authenticated, and its keys and tokens are handed out over TLS or the "

@@ -55,7 +55,7 @@ put_switch(struct api_text *text, const struct ctrl_running *running)
 		a, b, 1);
 	api_text_family(text, "weir_uptime_seconds", "gauge", "time since the switch started");
 	api_text_sample(text, "", NULL, NULL, (uint64_t)(ctrl_running_uptime(running) * 1e6), 6);
-	put_one(text, "weir_ready", "gauge", "1 while packets flow", running->ready);
+	put_one(text, "weir_ready", "gauge", "1 while packets flow", running->is_ready);
 }
 
 static void
@@ -261,11 +261,11 @@ rank_count(const struct ppe_job *job)
 static void
 give_ranks(const struct ctrl_running *running)
 {
-	unsigned int given = 0;
+	unsigned int assigned = 0;
 
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL && running->by_id[i]->has_series)
-			given += running->by_id[i]->series;
+			assigned += running->by_id[i]->series;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		struct ctrl_job *job = running->by_id[i];
 
@@ -273,8 +273,8 @@ give_ranks(const struct ctrl_running *running)
 			continue;
 		job->has_series = true;
 		job->series = (uint16_t)RTE_MIN(
-			ALL_SOURCES - given, RTE_MIN(JOB_SOURCES, rank_count(job->job)));
-		given += job->series;
+			ALL_SOURCES - assigned, RTE_MIN(JOB_SOURCES, rank_count(job->job)));
+		assigned += job->series;
 	}
 }
 

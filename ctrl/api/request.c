@@ -31,13 +31,13 @@ api_request_begin(void *cls, const char *uri, struct MHD_Connection *connection)
 	if (request == NULL)
 		return NULL;
 	/* The deadline of the first request's head was set when the connection began. */
-	if (peer != NULL && peer->served)
+	if (peer != NULL && peer->has_answered)
 		peer->deadline = ctrl_monotonic() + API_HEAD_S;
 	request->connection = connection;
 	request->call.running = listener->server->running;
 	request->call.caller = &request->caller;
 	request->call.target = &request->target;
-	request->parsed = api_target_parse(&request->target, uri);
+	request->is_target_valid = api_target_parse(&request->target, uri);
 	return request;
 }
 
@@ -53,13 +53,13 @@ api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	if (request == NULL)
 		return;
 	*context = NULL;
-	if (request->waiting)
+	if (request->is_waiting)
 		TAILQ_REMOVE(&listener->server->waiting, request, next);
 	api_turns_end(&listener->server->turns, &request->turn);
 	if (request->peer != NULL) {
 		request->peer->suspended = NULL;
-		request->peer->serving = false;
-		request->peer->served = true;
+		request->peer->is_serving = false;
+		request->peer->has_answered = true;
 		request->peer->deadline = ctrl_monotonic() + API_IDLE_S + API_HEAD_S;
 	}
 	if (request->call.context_free != NULL)
@@ -102,7 +102,7 @@ check_site(struct api_request *request)
 	const struct ctrl_api *api = &request->call.running->config->api;
 	const char *host = header(request, "Host"), *origin = header(request, "Origin");
 
-	if (request->caller.local)
+	if (request->caller.is_local)
 		return true;
 	if (host != NULL && !api_host_is_own(api, host)) {
 		api_error(&request->call, 421, "misdirected", NULL,
@@ -162,7 +162,7 @@ static bool
 check_rate(struct api_request *request, const struct api_route *route)
 {
 	struct api_limits *limits = &request->peer->listener->server->limits;
-	const struct ctrl_tenant *tenant = request->caller.pays;
+	const struct ctrl_tenant *tenant = request->caller.payer;
 	double wait;
 
 	if (route->method == API_GET || (tenant == NULL && request->caller.admin))
@@ -196,7 +196,7 @@ admit(struct api_request *request, const char *method)
 
 	if (!check_site(request))
 		return;
-	if (!request->parsed) {
+	if (!request->is_target_valid) {
 		api_error(call, 404, "unknown_path", NULL,
 			"nothing can be here: docs/openapi.yaml lists the paths");
 		return;
@@ -275,7 +275,7 @@ check_type(struct api_request *request)
 	const char *type = header(request, "Content-Type");
 	static const char json[] = "application/json";
 
-	if (request->caller.local)
+	if (request->caller.is_local)
 		return true;
 	if (type != NULL && strncasecmp(type, json, strlen(json)) == 0 &&
 		(type[strlen(json)] == '\0' || strchr("; ", type[strlen(json)]) != NULL))
@@ -318,7 +318,7 @@ respond(struct api_request *request)
 
 	if (response == NULL)
 		return MHD_NO; /* the connection is closed */
-	if (request->peer->retired)
+	if (request->peer->has_former_certificate)
 		MHD_add_response_header(response, "Connection", "close");
 	queued = MHD_queue_response(request->connection, request->call.answer.status, response);
 	MHD_destroy_response(response);
@@ -346,19 +346,19 @@ finish(struct api_request *request)
 	const struct api_caller *caller = &request->caller;
 	struct api_owner owner;
 
-	if (request->route == NULL || request->done)
+	if (request->route == NULL || request->is_answered)
 		return respond(request);
-	if (server_of(request)->stopping) {
+	if (server_of(request)->is_stopping) {
 		refuse_busy(request);
 		return respond(request);
 	}
 	memset(&owner, 0, sizeof(owner));
-	if (caller->pays != NULL) {
-		memcpy(owner.tenant, caller->pays->name, sizeof(owner.tenant));
+	if (caller->payer != NULL) {
+		memcpy(owner.tenant, caller->payer->name, sizeof(owner.tenant));
 	} else if (caller->instance != 0) {
 		owner.job = caller->instance;
 	} else {
-		owner.local = caller->local;
+		owner.is_local = caller->is_local;
 		owner.network = request->peer->network;
 		owner.uid = caller->uid;
 	}
@@ -377,7 +377,7 @@ finish(struct api_request *request)
 static void
 resume(struct api_request *request)
 {
-	request->done = true;
+	request->is_answered = true;
 	request->peer->suspended = NULL;
 	request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
 	MHD_resume_connection(request->connection);
@@ -386,9 +386,9 @@ resume(struct api_request *request)
 static void
 stop_waiting(struct api_request *request)
 {
-	if (request->waiting)
+	if (request->is_waiting)
 		TAILQ_REMOVE(&server_of(request)->waiting, request, next);
-	request->waiting = false;
+	request->is_waiting = false;
 }
 
 void
@@ -406,12 +406,12 @@ put_back(struct api_request *request)
 	struct api_server *server = server_of(request);
 	struct api_call *call = &request->call;
 
-	if (call->unfinished) {
+	if (call->is_unfinished) {
 		api_turns_again(&server->turns, &request->turn, ctrl_monotonic());
 		return;
 	}
-	request->due = ctrl_monotonic() + call->wait_ms / 1e3;
-	request->waiting = true;
+	request->wait_ends = ctrl_monotonic() + call->wait_ms / 1e3;
+	request->is_waiting = true;
 	TAILQ_INSERT_TAIL(&server->waiting, request, next);
 }
 
@@ -422,12 +422,12 @@ serve(struct api_request *request)
 	struct api_call *call = &request->call;
 
 	call->wait_ms = 0;
-	call->unfinished = false;
-	call->until = ctrl_monotonic() + API_TURN_S;
+	call->is_unfinished = false;
+	call->turn_end = ctrl_monotonic() + API_TURN_S;
 	readmit(request);
 	if (request->route != NULL && read_body(request)) {
 		request->route->handler(call);
-		if (call->unfinished || call->wait_ms > 0) {
+		if (call->is_unfinished || call->wait_ms > 0) {
 			put_back(request);
 			return false;
 		}
@@ -455,7 +455,7 @@ take_due(struct api_server *server, double now)
 
 	for (request = TAILQ_FIRST(&server->waiting); request != NULL; request = next) {
 		next = TAILQ_NEXT(request, next);
-		if (request->due > now)
+		if (request->wait_ends > now)
 			continue;
 		stop_waiting(request);
 		api_turns_again(&server->turns, &request->turn, now);
@@ -524,12 +524,12 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 		request->peer = api_connection_of(connection);
 		if (request->peer == NULL)
 			return MHD_NO;
-		request->peer->serving = true;
+		request->peer->is_serving = true;
 		request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
 		request->caller = request->peer->caller;
 		admit(request, method);
-		request->peer->member |= request->caller.instance != 0;
-		request->peer->stranger |= request->caller.tenant == NULL &&
+		request->peer->has_rank_token |= request->caller.instance != 0;
+		request->peer->is_anonymous |= request->caller.tenant == NULL &&
 			request->caller.instance == 0 && !request->caller.admin;
 		if (request->route == NULL)
 			request->peer->deadline = ctrl_monotonic() + API_REFUSED_S;

@@ -40,9 +40,9 @@ read_pem(const char *path, char **text, char *error, size_t size)
 
 	*text = ctrl_read_file(path, &length, &why);
 	if (*text == NULL)
-		return api_complain(error, size, -errno, "%s: %s", path, why);
+		return api_fail(error, size, -errno, "%s: %s", path, why);
 	if (length == 0)
-		return api_complain(error, size, -EINVAL, "%s is empty", path);
+		return api_fail(error, size, -EINVAL, "%s is empty", path);
 	return 0;
 }
 
@@ -97,7 +97,7 @@ start_daemon(
 		MHD_OPTION_NOTIFY_CONNECTION, api_notify, listener, MHD_OPTION_ARRAY,
 		listener->tls ? tls : &tls[3], MHD_OPTION_END);
 	if (daemon == NULL) {
-		api_complain(error, size, 0, "%s does not start: %s%s", listener->config->text,
+		api_fail(error, size, 0, "%s does not start: %s%s", listener->config->text,
 			server->reason,
 			listener->tls ? ": do api.tls.certificate and api.tls.key fit?" : "");
 		return NULL;
@@ -105,7 +105,7 @@ start_daemon(
 	info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	if (info != NULL && epoll_ctl(server->epoll, EPOLL_CTL_ADD, info->epoll_fd, &event) == 0)
 		return daemon;
-	api_complain(error, size, 0, "%s: epoll: %s", listener->config->text, strerror(errno));
+	api_fail(error, size, 0, "%s: epoll: %s", listener->config->text, strerror(errno));
 	MHD_stop_daemon(daemon);
 	return NULL;
 }
@@ -140,7 +140,7 @@ api_server_create(
 
 	*out = NULL;
 	if (server == NULL)
-		return api_complain(error, error_size, -ENOMEM, "the API: %s", strerror(ENOMEM));
+		return api_fail(error, error_size, -ENOMEM, "the API: %s", strerror(ENOMEM));
 	server->running = running;
 	api_limits_set(&server->limits, api);
 	TAILQ_INIT(&server->connections);
@@ -148,7 +148,7 @@ api_server_create(
 	api_turns_init(&server->turns);
 	server->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (server->epoll < 0)
-		rc = api_complain(error, error_size, -errno, "epoll: %s", strerror(errno));
+		rc = api_fail(error, error_size, -errno, "epoll: %s", strerror(errno));
 	if (rc == 0)
 		rc = read_pems(api, &server->pem, error, error_size);
 	for (unsigned int i = 0; rc == 0 && i < api->nb_listeners; i++)
@@ -177,7 +177,7 @@ api_server_destroy(struct api_server *server)
 	if (server == NULL)
 		return;
 	/* libmicrohttpd aborts if a connection is suspended when its daemon stops. */
-	server->stopping = true;
+	server->is_stopping = true;
 	TAILQ_FOREACH (c, &server->connections, next)
 		if (c->suspended != NULL)
 			api_request_abandon(c->suspended);
@@ -224,12 +224,12 @@ static int
 stage_listener(struct api_listener *listener, char *error, size_t size)
 {
 	if (place_to_retire(listener) == NULL)
-		return api_complain(error, size, -EBUSY,
+		return api_fail(error, size, -EBUSY,
 			"%s: connections with former certificates are not over: again in a minute",
 			listener->config->text);
 	listener->staged_fd = fcntl(listener->socket.fd, F_DUPFD_CLOEXEC, 0);
 	if (listener->staged_fd < 0)
-		return api_complain(
+		return api_fail(
 			error, size, -errno, "%s: %s", listener->config->text, strerror(errno));
 	listener->staged =
 		start_daemon(listener, listener->staged_fd, &listener->server->staged, error, size);
@@ -279,10 +279,10 @@ retire_connections(struct api_listener *listener)
 	struct api_connection *c;
 
 	TAILQ_FOREACH (c, &listener->server->connections, next) {
-		if (c->listener != listener || c->retired)
+		if (c->listener != listener || c->has_former_certificate)
 			continue;
-		c->retired = true;
-		if (c->served && !c->serving)
+		c->has_former_certificate = true;
+		if (c->has_answered && !c->is_serving)
 			api_close(c);
 	}
 }
@@ -308,7 +308,7 @@ api_server_commit(struct api_server *server, const struct ctrl_config *next)
 	bool changed = server->staged.certificate != NULL;
 
 	api_limits_set(&server->limits, &next->api);
-	api_meet_again(server, &next->api);
+	api_update_tenants(server, &next->api);
 	for (unsigned int i = 0; i < server->nb_listeners; i++) {
 		server->listener[i].config = &next->api.listener[i];
 		if (server->listener[i].staged != NULL)
@@ -362,7 +362,7 @@ api_server_timeout(const struct api_server *server)
 	double daemons = -1;
 
 	TAILQ_FOREACH (request, &server->waiting, next)
-		wait = fmin(wait, fmax(0, request->due - now) * 1e3);
+		wait = fmin(wait, fmax(0, request->wait_ends - now) * 1e3);
 	/* To the next millisecond, not to find it not yet due. */
 	wait = wait > 0 ? fmin(wait, 60000) + 1 : 0;
 	for (unsigned int i = 0; i < server->nb_listeners; i++)

@@ -30,7 +30,7 @@
 #define API_REQUEST_S  30
 #define API_HEAD_S     5
 #define API_REFUSED_S  1 /* for the body of a request that is refused whatever it says */
-#define API_RETIRED    4 /* former certificates that connections may still have */
+#define API_FORMER_MAX 4 /* former certificates that connections may still have */
 /* Bytes of a body that is too large: so much is read, so that the client reads the answer. */
 #define API_DISCARD_BYTES (1u << 20)
 
@@ -42,7 +42,7 @@ struct api_socket {
 };
 
 /* Write a line to `error` and return rc. */
-int api_complain(char *error, size_t size, int rc, const char *format, ...)
+int api_fail(char *error, size_t size, int rc, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*
@@ -67,7 +67,7 @@ struct api_listener {
 	const struct ctrl_listener *config;
 	struct api_socket socket;
 	/* [0] accepts; the others end connections with a former certificate. */
-	struct MHD_Daemon *daemon[1 + API_RETIRED];
+	struct MHD_Daemon *daemon[1 + API_FORMER_MAX];
 	struct MHD_Daemon *staged; /* with another certificate, not in use yet */
 	int staged_fd; /* the socket, once more */
 	bool tls;
@@ -81,13 +81,13 @@ struct api_connection {
 	uint64_t network; /* where it comes from: an IPv4 address, or the /64 of an IPv6 one */
 	double began;
 	const struct ctrl_tenant *tenant; /* of the last token, in running->config; or NULL */
-	bool member; /* it has shown a rank's token */
-	bool stranger; /* the head of a request has come, without a token */
-	bool retired; /* it has a former certificate: it ends with the next answer */
-	bool serving; /* between the head of a request and the end of its answer */
-	bool served; /* a request of it has had its answer */
+	bool has_rank_token; /* it has shown a rank's token */
+	bool is_anonymous; /* the head of a request has come, without a token */
+	bool has_former_certificate; /* it has a former certificate: it ends with the next answer */
+	bool is_serving; /* between the head of a request and the end of its answer */
+	bool has_answered; /* a request of it has had its answer */
 	struct api_request *suspended; /* its request that is queued or waits; or NULL */
-	bool closing; /* it is shut down, and libmicrohttpd has not seen it */
+	bool is_closing; /* it is shut down, and libmicrohttpd has not seen it */
 	double deadline; /* CLOCK_MONOTONIC, s: closed then; INFINITY: a request of it waits */
 	struct api_caller caller; /* without its token */
 };
@@ -100,10 +100,10 @@ struct api_request {
 	struct api_connection *peer; /* NULL until api_request_serve has been called for it */
 	const struct api_route *route; /* NULL: not admitted yet, or refused */
 	uint32_t reloads; /* of the configuration that admitted it */
-	bool parsed; /* the target is valid */
-	bool waiting; /* as its handler asked */
-	bool done; /* it has been in the queue, and has its answer */
-	double due; /* when it waits no longer */
+	bool is_target_valid; /* the target is valid */
+	bool is_waiting; /* as its handler asked */
+	bool is_answered; /* it has been in the queue, and has its answer */
+	double wait_ends; /* when it waits no longer */
 	char *text; /* the body so far, API_BODY_BYTES */
 	size_t length; /* of it; more than API_BODY_BYTES: too large, and what was there is gone */
 	struct api_caller caller;
@@ -120,7 +120,7 @@ struct api_server {
 	struct api_pem staged; /* of listeners' staged daemons */
 	struct api_limits limits;
 	char reason[256]; /* libmicrohttpd's last complaint */
-	bool stopping; /* no request is queued any more */
+	bool is_stopping; /* no request is queued any more */
 	TAILQ_HEAD(, api_connection) connections;
 	TAILQ_HEAD(, api_request) waiting;
 	struct api_turns turns;
@@ -153,7 +153,7 @@ void api_notify(void *cls, struct MHD_Connection *connection, void **context,
 	enum MHD_ConnectionNotificationCode code);
 
 /* A reload: each connection belongs to the tenant that has its token now. The former tenants still exist. */
-void api_meet_again(struct api_server *server, const struct ctrl_api *api);
+void api_update_tenants(struct api_server *server, const struct ctrl_api *api);
 
 /* End a connection, whatever it does; libmicrohttpd finds it closed. */
 void api_close(struct api_connection *c);

@@ -34,7 +34,7 @@ api_get_health(struct api_call *call)
 void
 api_get_ready(struct api_call *call)
 {
-	if (call->running->ready)
+	if (call->running->is_ready)
 		api_answer(call, 200, json_pack("{s:b}", "ready", 1));
 	else
 		api_error(call, 503, "busy", NULL, "packets do not flow yet, or no more");

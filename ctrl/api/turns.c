@@ -79,7 +79,7 @@ api_turns_begin(
 			return -ENOMEM;
 		account->requests++;
 	}
-	*turn = (struct api_turn){.account = account, .since = now, .queued = true};
+	*turn = (struct api_turn){.account = account, .queued_at = now, .queued = true};
 	TAILQ_INSERT_TAIL(account == NULL ? &turns->administrators : &account->queue, turn, next);
 	return 0;
 }
@@ -88,7 +88,7 @@ void
 api_turns_again(struct api_turns *turns, struct api_turn *turn, double now)
 {
 	turn->queued = true;
-	turn->since = now;
+	turn->queued_at = now;
 	if (turn->account == NULL)
 		TAILQ_INSERT_TAIL(&turns->administrators, turn, next);
 	else
@@ -107,7 +107,7 @@ first(const struct api_account *account)
 {
 	struct api_turn *turn = TAILQ_FIRST(&account->queue);
 
-	return turn != NULL && (turn->begun || account->open < API_OPEN) ? turn : NULL;
+	return turn != NULL && (turn->has_begun || account->open < API_OPEN) ? turn : NULL;
 }
 
 static void
@@ -134,8 +134,8 @@ api_turns_next(struct api_turns *turns, double now)
 		if (turn == NULL || debt(account, now) > 0)
 			continue;
 		take(turns, turn);
-		account->open += !turn->begun;
-		turn->begun = true;
+		account->open += !turn->has_begun;
+		turn->has_begun = true;
 		TAILQ_REMOVE(&turns->accounts, account, next);
 		TAILQ_INSERT_TAIL(&turns->accounts, account, next);
 		return turn;
@@ -160,7 +160,7 @@ api_turns_end(struct api_turns *turns, struct api_turn *turn)
 	if (turn->account == NULL)
 		return;
 	turn->account->requests--;
-	turn->account->open -= turn->begun;
+	turn->account->open -= turn->has_begun;
 	turn->account = NULL;
 }
 
@@ -188,7 +188,7 @@ api_turns_late(struct api_turns *turns, double patience, double now)
 		if (debt(account, now) <= 0 && account->open < API_OPEN)
 			continue;
 		TAILQ_FOREACH (turn, &account->queue, next)
-			if (!turn->begun && turn->since + patience < now) {
+			if (!turn->has_begun && turn->queued_at + patience < now) {
 				take(turns, turn);
 				return turn;
 			}

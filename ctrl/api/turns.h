@@ -35,7 +35,7 @@ struct api_owner {
 	uint32_t job; /* of a rank's token of a job without a tenant: the job's instance; 0: none */
 	uint64_t network; /* of a client over TCP without a token */
 	uint32_t uid; /* of one over the Unix socket */
-	bool local;
+	bool is_local;
 };
 
 struct api_account;
@@ -44,9 +44,9 @@ struct api_account;
 struct api_turn {
 	TAILQ_ENTRY(api_turn) next;
 	struct api_account *account; /* NULL: an administrator's */
-	double since; /* CLOCK_MONOTONIC, s: it is in the queue */
+	double queued_at; /* CLOCK_MONOTONIC, s: it is in the queue */
 	bool queued;
-	bool begun; /* its handler has run */
+	bool has_begun; /* its handler has run */
 };
 
 TAILQ_HEAD(api_turn_queue, api_turn);

@@ -96,7 +96,7 @@ read_log(struct ctrl_reading *reading)
 	const json_t *modules = json_object_get(object, "modules");
 	struct ctrl_log_config *log = &reading->config->log;
 
-	log->given = object != NULL;
+	log->is_configured = object != NULL;
 	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++) {
 		const json_t *own = json_object_get(modules, words[module]);
 		const char *level =

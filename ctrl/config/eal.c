@@ -53,7 +53,7 @@ is_refused(const char *argument, const char *option)
 }
 
 static bool
-given(const json_t *list, const char *option)
+has_option(const json_t *list, const char *option)
 {
 	size_t length = strlen(option);
 
@@ -79,7 +79,7 @@ check_argument(struct ctrl_reading *reading, unsigned int index, const char *arg
 	if (reading->config->telemetry && is_refused(argument, "--no-telemetry"))
 		return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
 			"with %s no program can ask: leave it out, or \"telemetry\"", argument);
-	if (strcmp(argument, "--in-memory") == 0 && given(list, "--no-huge"))
+	if (strcmp(argument, "--in-memory") == 0 && has_option(list, "--no-huge"))
 		return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
 			"EAL does not take --in-memory with --no-huge: use --no-shconf");
 	for (unsigned int i = 0; i < RTE_DIM(allowed); i++)
@@ -122,7 +122,7 @@ has_memory(const struct ctrl_config *config, const json_t *list)
 	if (config->capture)
 		return true;
 	for (unsigned int i = 0; i < RTE_DIM(options); i++)
-		if (given(list, options[i]))
+		if (has_option(list, options[i]))
 			return true;
 	return false;
 }
@@ -162,14 +162,14 @@ ctrl_read_eal(struct ctrl_reading *reading)
 	 * EAL and drivers log much; warnings and errors are enough. The TAP driver logs errors for a kernel without
 	 * flow offload, and for a process without secondaries.
 	 */
-	if (!given(list, "--log-level")) {
+	if (!has_option(list, "--log-level")) {
 		rc |= add(config, "--log-level=warning");
 		if (config->exception[0] != '\0')
 			rc |= add(config, "--log-level=pmd.net.tap:critical");
 	}
 	if (!config->telemetry)
 		rc |= add(config, "--no-telemetry");
-	if (!given(list, "--file-prefix"))
+	if (!has_option(list, "--file-prefix"))
 		rc |= add(config, "--file-prefix=weir-%s", config->name);
 	for (unsigned int i = 0; i < count; i++)
 		rc |= add(config, "%s", json_string_value(json_array_get(list, i)));

@@ -97,7 +97,7 @@ ctrl_json_parse(const char *file, const char *text, size_t length, char *out, si
 /* An object or array that the walk is in. */
 struct level {
 	bool object;
-	bool at_key; /* of an object: the next string is a key */
+	bool is_at_key; /* of an object: the next string is a key */
 	unsigned int index; /* of an array */
 	const char *key; /* the last one, with its quotes; NULL: none yet */
 	int length;
@@ -152,20 +152,20 @@ next(struct walk *w)
 	skip_token(w);
 	w->in = w->depth;
 	c = *w->token;
-	if (c == '"' && level->at_key) {
-		level->at_key = false;
+	if (c == '"' && level->is_at_key) {
+		level->is_at_key = false;
 		level->key = w->token;
 		level->length = (int)(w->at - w->token);
 		return KEY;
 	}
 	if (c == '{' || c == '[') {
 		w->depth++;
-		*innermost(w) = (struct level){.object = c == '{', .at_key = c == '{'};
+		*innermost(w) = (struct level){.object = c == '{', .is_at_key = c == '{'};
 	} else if ((c == '}' || c == ']') && w->depth > 0) {
 		w->depth--;
 	} else if (c == ',') {
 		level->index++;
-		level->at_key = level->object;
+		level->is_at_key = level->object;
 	}
 	return strchr("}],:", c) == NULL ? VALUE : OTHER;
 }

@@ -107,7 +107,7 @@ ctrl_job_new(const struct ppe_job *shape)
 	*copy = *shape;
 	job->job = job->copy = copy;
 	job->created = ctrl_unix_time();
-	job->began = ctrl_monotonic();
+	job->created_monotonic = ctrl_monotonic();
 	return job;
 }
 
@@ -385,15 +385,16 @@ static void
 fit_alltoall(const struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant)
 {
-	uint64_t full = sum_full(running), left;
+	uint64_t full = sum_full(running), memory_left;
 	struct ctrl_refusal ignored;
 	struct ppe_room room;
 
 	spec->shape.alltoall = PPE_ALLTOALL_FULL;
 	running->engine->room(running->ppe, &spec->shape, &room);
-	left = spec->open ? ctrl_open_left(running, room.memory_left) : room.memory_left;
+	memory_left =
+		spec->open ? ctrl_open_memory_left(running, room.memory_left) : room.memory_left;
 	if (ctrl_job_in_tree(&spec->shape) || room.memory_needed > room.memory_free ||
-		full + room.memory_needed > (full + left) / 4 ||
+		full + room.memory_needed > (full + memory_left) / 4 ||
 		check_use(running, spec, tenant, &ignored) < 0)
 		spec->shape.alltoall = PPE_ALLTOALL_SHORT;
 }

@@ -149,7 +149,7 @@ ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const struct ctrl_log
 		.address = job->job->address[rank],
 		.membership = job->job->epoch[rank],
 		.joined = ctrl_unix_time(),
-		.seen = ctrl_monotonic()};
+		.last_join = ctrl_monotonic()};
 	CTRL_LOG_CHANGE_LIMITED(who, "member joined",
 		"job=%s rank=%u member_address=%s joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank,
@@ -175,7 +175,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	if (member->state == CTRL_MEMBER_JOINED) {
 		/* It may be a new process on that host, to which the rank belongs from now on. */
 		member->membership = job->job->epoch[rank];
-		member->seen = ctrl_monotonic();
+		member->last_join = ctrl_monotonic();
 	} else {
 		ctrl_member_begin(job, rank, who);
 	}
@@ -206,7 +206,7 @@ note_heard(const struct ctrl_running *running, struct ctrl_job *job, unsigned in
 {
 	double silent = running->engine->silent(running->ppe, job->job->id, (uint8_t)rank);
 
-	job->member[rank].heard = silent < 0 ? 0 : ctrl_monotonic() - silent;
+	job->member[rank].last_heard = silent < 0 ? 0 : ctrl_monotonic() - silent;
 }
 
 /* Note when the member left; hosts that wait for it are told, with its address. */
@@ -214,7 +214,7 @@ static void
 note_gone(struct ctrl_member *member, enum ctrl_member_state how)
 {
 	member->state = how;
-	member->gone = ctrl_monotonic();
+	member->gone_at = ctrl_monotonic();
 }
 
 static void
@@ -293,12 +293,12 @@ static double
 quiet_s(const struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, double now)
 {
 	struct ctrl_member *member = &job->member[rank];
-	double quiet = now - member->seen;
+	double quiet = now - member->last_join;
 	double packet = running->engine->silent(running->ppe, job->job->id, (uint8_t)rank);
 
 	quiet = packet >= 0 && packet < quiet ? packet : quiet;
-	member->unheard = member->unheard < quiet ? member->unheard : quiet;
-	return quiet - member->unheard;
+	member->stopped_s = member->stopped_s < quiet ? member->stopped_s : quiet;
+	return quiet - member->stopped_s;
 }
 
 /* Draft the job without its expired members, if there are any. */
@@ -378,7 +378,7 @@ is_over(const struct ctrl_job *job, double now)
 	for (unsigned int rank = job->job->first_rank; rank < ctrl_job_rank_end(job); rank++)
 		if (job->member[rank].state != CTRL_MEMBER_EXPECTED)
 			return true;
-	return now - job->began > job->expire_s;
+	return now - job->created_monotonic > job->expire_s;
 }
 
 static void
@@ -406,10 +406,10 @@ note_stop(struct ctrl_running *running, double seconds)
 
 		if (job == NULL)
 			continue;
-		job->began += seconds;
+		job->created_monotonic += seconds;
 		for (unsigned int rank = 0; job->member != NULL && rank < ctrl_job_rank_end(job);
 			rank++)
-			job->member[rank].unheard += seconds;
+			job->member[rank].stopped_s += seconds;
 	}
 }
 
@@ -434,7 +434,7 @@ choose(const struct ctrl_job *job, const struct ppe_job_stats *stats, struct ctr
 
 	memcpy(a->in,
 		job->job->fixed_generation != 0 ? job->job->members
-			: a->asked              ? stats->joining
+			: a->is_join_requested  ? stats->joining
 			: stats->generation > 0 ? stats->present
 			: job->member != NULL   ? job->job->members
 						: nobody,
@@ -455,15 +455,15 @@ ctrl_membership_of(const struct ctrl_running *running, const struct ctrl_job *jo
 	struct ctrl_membership *a = membership;
 	bool fixed = job->job->fixed_generation != 0;
 
-	*a = (struct ctrl_membership){.asked = count(stats->joining) > 0};
+	*a = (struct ctrl_membership){.is_join_requested = count(stats->joining) > 0};
 	choose(job, stats, a);
 	a->joined = count(a->in);
-	a->abandoned = ctrl_job_is_abandoned(job, stats);
+	a->is_abandoned = ctrl_job_is_abandoned(job, stats);
 	if (ctrl_job_is_leaving(running, job))
 		a->state = CTRL_JOB_DRAINING;
 	else if (fixed)
 		a->state = CTRL_JOB_RUNNING;
-	else if (a->asked || stats->generation == 0)
+	else if (a->is_join_requested || stats->generation == 0)
 		a->state = CTRL_JOB_JOINING;
 	else
 		a->state = a->joined == job->job->nb_sources ? CTRL_JOB_RUNNING

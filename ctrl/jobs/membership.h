@@ -22,8 +22,8 @@ struct ctrl_membership {
 	enum ctrl_job_state state;
 	uint64_t in[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in; of a joining job, asks */
 	unsigned int joined; /* how many these are */
-	bool asked; /* some source asks for the next generation */
-	bool abandoned; /* ctrl_job_is_abandoned */
+	bool is_join_requested; /* some source asks for the next generation */
+	bool is_abandoned; /* ctrl_job_is_abandoned */
 };
 
 /* Are all sources that contributed to the job's blocks gone, so that no host waits for results? */

@@ -71,28 +71,28 @@ static void
 look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *stats,
 	bool others_serve)
 {
-	struct ctrl_parent_seen *seen = &job->parent[parent];
+	struct ctrl_parent_logged *logged = &job->parent[parent];
 	char more[256] = "";
 
-	if (stats->heard && !seen->heard)
+	if (stats->heard && !logged->heard)
 		tell(job, parent, CTRL_LOG_NOTICE, "parent heard", "");
-	seen->heard |= stats->heard;
-	if (stats->given_up > seen->given_up)
+	logged->heard |= stats->heard;
+	if (stats->given_up > logged->given_up)
 		tell(job, parent, CTRL_LOG_WARNING,
 			"a parent left questions about blocks unanswered, and was taken for dead",
 			"");
-	seen->given_up = stats->given_up;
-	if (stats->serves && !seen->serves) {
+	logged->given_up = stats->given_up;
+	if (stats->serves && !logged->serves) {
 		snprintf(more, sizeof(more), " generation=%u", stats->generation);
 		tell(job, parent, CTRL_LOG_NOTICE,
-			seen->lost ? "parent serves again" : "parent serves", more);
+			logged->lost ? "parent serves again" : "parent serves", more);
 	}
 	if (stats->serves)
-		*seen = (struct ctrl_parent_seen){
-			.heard = true, .serves = true, .given_up = seen->given_up};
-	if (is_lost(stats, others_serve) && !seen->lost) {
-		seen->lost = true;
-		seen->serves = false;
+		*logged = (struct ctrl_parent_logged){
+			.heard = true, .serves = true, .given_up = logged->given_up};
+	if (is_lost(stats, others_serve) && !logged->lost) {
+		logged->lost = true;
+		logged->serves = false;
 		if (stats->heard)
 			snprintf(
 				more, sizeof(more), " silent_ms=%" PRIu64, stats->silent_us / 1000);
@@ -100,12 +100,12 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 	}
 	/* The answer is forgotten between two attempts. */
 	if (stats->refused == PPE_PARENT_AGREES ||
-		(stats->refused == seen->refused && stats->ours == seen->ours &&
-			stats->theirs == seen->theirs))
+		(stats->refused == logged->refused && stats->ours == logged->ours &&
+			stats->theirs == logged->theirs))
 		return;
-	seen->refused = stats->refused;
-	seen->ours = stats->ours;
-	seen->theirs = stats->theirs;
+	logged->refused = stats->refused;
+	logged->ours = stats->ours;
+	logged->theirs = stats->theirs;
 	snprintf(more, sizeof(more), " setting=%s here=%u there=%u why=%s",
 		ppe_parent_setting_word(stats->refused), stats->ours, stats->theirs,
 		ctrl_log_quote(ppe_parent_setting_rule(stats->refused)).text);

@@ -72,7 +72,7 @@ ctrl_running_create(
 		ctrl_generations_begin(r, job->job);
 	}
 	for (unsigned int w = 0; w < PPE_WORKERS_MAX; w++)
-		r->pulse[w].changed = r->started;
+		r->pulse[w].changed_at = r->started;
 	*running = r;
 	return 0;
 }
@@ -95,15 +95,15 @@ ctrl_running_destroy(struct ctrl_running *running)
 }
 
 void
-ctrl_pulse_feel(
+ctrl_pulse_update(
 	struct ctrl_pulse *pulse, const struct ppe_worker_stats *worker, double now, bool tick)
 {
 	uint64_t turns = worker->turns - pulse->turns,
 		 busy = worker->busy_turns - pulse->busy_turns;
 
-	if (worker->turns != pulse->seen) {
-		pulse->seen = worker->turns;
-		pulse->changed = now;
+	if (worker->turns != pulse->last_turns) {
+		pulse->last_turns = worker->turns;
+		pulse->changed_at = now;
 	}
 	if (!tick)
 		return;
@@ -119,7 +119,7 @@ feel(struct ctrl_running *running, bool tick)
 
 	ppe_stats_read(running->ppe, &running->stats);
 	for (unsigned int w = 0; w < running->config->ppe.workers; w++)
-		ctrl_pulse_feel(&running->pulse[w], &running->stats.worker[w], now, tick);
+		ctrl_pulse_update(&running->pulse[w], &running->stats.worker[w], now, tick);
 }
 
 void
@@ -147,7 +147,7 @@ ctrl_running_stuck_worker(struct ctrl_running *running)
 	double now = ctrl_monotonic();
 
 	for (unsigned int w = 0; w < running->config->ppe.workers; w++)
-		if (now - running->pulse[w].changed > STUCK_S)
+		if (now - running->pulse[w].changed_at > STUCK_S)
 			return (int)w;
 	return -1;
 }

@@ -32,14 +32,14 @@ struct ctrl_member {
 	/* Its last one: a number unique in this switch, and the epoch of its key; 0: not known. */
 	uint64_t membership;
 	double joined; /* Unix time, s */
-	double seen; /* its last join; CLOCK_MONOTONIC, s */
-	double unheard; /* s of its silence in which the switch or its machine was stopped */
-	double gone; /* when it left or expired; likewise */
-	double heard; /* its last packet, of one that is gone; likewise. 0: none that is known of */
+	double last_join; /* its last join; CLOCK_MONOTONIC, s */
+	double stopped_s; /* s of its silence in which the switch or its machine was stopped */
+	double gone_at; /* when it left or expired; likewise */
+	double last_heard; /* its last packet, of one that is gone; likewise. 0: none that is known of */
 };
 
 /* What the log has told of a parent. */
-struct ctrl_parent_seen {
+struct ctrl_parent_logged {
 	bool heard, serves, lost;
 	uint32_t given_up; /* as of struct ppe_parent_stats, as the next ones */
 	uint8_t refused;
@@ -61,13 +61,13 @@ struct ctrl_job {
 	uint32_t expire_s; /* a member silent for so long is expired; 0: never */
 	bool temporary; /* it ends with its last member */
 	bool open; /* made by a client that api.open_jobs admits */
-	double began; /* CLOCK_MONOTONIC, s: it was made */
+	double created_monotonic; /* CLOCK_MONOTONIC, s: it was made */
 	bool has_series; /* a scrape has set: */
 	uint16_t series; /* sources below this rank have series of their own (ctrl/api/metrics.c) */
 	struct ctrl_member
 		*member; /* by rank, up to ctrl_job_rank_end; NULL: the sources are given, by the
 				       configuration or as switches */
-	struct ctrl_parent_seen parent[PPE_PARENTS_MAX];
+	struct ctrl_parent_logged parent[PPE_PARENTS_MAX];
 	json_t *shown; /* ctrl_tree_shown; NULL: the job is in no tree */
 	struct ctrl_job *leaving_next; /* in ctrl_running.leaving */
 };
@@ -75,15 +75,15 @@ struct ctrl_job {
 /* What a worker did in the last second. */
 struct ctrl_pulse {
 	uint64_t turns, busy_turns; /* at the last tick */
-	uint64_t seen; /* turns at the last look */
-	double changed; /* when `seen` was last found changed; CLOCK_MONOTONIC, s */
+	uint64_t last_turns; /* turns at the last look */
+	double changed_at; /* when `last_turns` was last found changed; CLOCK_MONOTONIC, s */
 	double busy; /* [0, 1]: share of the turns of the last second that found work */
 };
 
 /* What a reload has done. */
 struct ctrl_reloaded {
 	unsigned int created, changed, replaced, deleted; /* jobs */
-	bool certificate; /* there is another one */
+	bool has_new_certificate; /* there is another one */
 };
 
 /* Reloads, by number, and the outcome of the last one (ctrl/api/config.c). */
@@ -102,7 +102,7 @@ struct ctrl_running {
 	double started; /* CLOCK_MONOTONIC, s */
 	double started_at; /* Unix time, s */
 	double ticked; /* the last tick; one is due each second */
-	bool ready; /* packets flow; set by the owner of the loop */
+	bool is_ready; /* packets flow; set by the owner of the loop */
 	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
 	struct ctrl_job *leaving; /* deleted jobs whose last results are on their way: "draining" */
 	const struct ctrl_engine *engine; /* how a change reaches `ppe` */
@@ -110,8 +110,8 @@ struct ctrl_running {
 	uint16_t reserved[WEIR_JOBS_MAX]; /* generations, by id; 0: none yet (ctrl/jobs/state.h) */
 	enum ctrl_state_due
 		state_due; /* when the state file is to be written (ctrl/jobs/state.h) */
-	bool state_open; /* it has been read: it may be written */
-	bool state_failed; /* it could not be */
+	bool state_is_loaded; /* it has been read: it may be written */
+	bool state_has_failed; /* it could not be */
 	json_t *set_aside; /* jobs of the state that did not fit, as they are in it; or NULL */
 	struct ppe_stats stats; /* of the last ctrl_running_read */
 	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
@@ -182,7 +182,7 @@ double ctrl_unix_time(void);
  * One worker's pulse at time `now`, from its counters: notes a change of turns. tick: a second is
  * over, renew `busy`. Pure.
  */
-void ctrl_pulse_feel(
+void ctrl_pulse_update(
 	struct ctrl_pulse *pulse, const struct ppe_worker_stats *worker, double now, bool tick);
 
 #endif

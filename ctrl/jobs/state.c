@@ -191,7 +191,7 @@ write_now(struct ctrl_running *running)
 static bool
 is_kept(const struct ctrl_running *running)
 {
-	return running->config->state_file[0] != '\0' && running->state_open;
+	return running->config->state_file[0] != '\0' && running->state_is_loaded;
 }
 
 void
@@ -204,9 +204,9 @@ ctrl_state_save(struct ctrl_running *running)
 			"the state was not written: a restart would lose changes",
 			"file=%s error=%s", ctrl_log_quote(running->config->state_file).text,
 			ctrl_log_quote(strerror(-rc)).text);
-	else if (running->state_failed)
+	else if (running->state_has_failed)
 		ctrl_log_say(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "the state is written again");
-	running->state_failed = rc < 0;
+	running->state_has_failed = rc < 0;
 }
 
 void
@@ -229,7 +229,7 @@ void
 ctrl_state_settle(struct ctrl_running *running)
 {
 	/* After a failure only the tick tries again, once a second. */
-	if (running->state_due == CTRL_STATE_AT_TURN && !running->state_failed)
+	if (running->state_due == CTRL_STATE_AT_TURN && !running->state_has_failed)
 		ctrl_state_save(running);
 }
 
@@ -275,7 +275,7 @@ read_members(const json_t *list, struct ctrl_member member[WEIR_SOURCES_MAX])
 		ctrl_parse_address(text_of(object, "address"), &one->address);
 		one->membership = (uint64_t)number(object, "membership");
 		one->joined = (double)number(object, "joined");
-		one->seen = ctrl_monotonic();
+		one->last_join = ctrl_monotonic();
 		one->state = strcmp(text_of(object, "state"), "joined") == 0 ? CTRL_MEMBER_JOINED
 									     : CTRL_MEMBER_EXPIRED;
 	}
@@ -358,7 +358,7 @@ ctrl_state_restore(
 		snprintf(error, size, "%s: %s", state->path, strerror(ENOMEM));
 		return -ENOMEM;
 	}
-	running->state_open = true;
+	running->state_is_loaded = true;
 	rc = running->config->state_file[0] != '\0' ? write_now(running) : 0;
 	if (rc < 0)
 		snprintf(error, size,

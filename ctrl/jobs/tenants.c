@@ -140,12 +140,12 @@ count_open(const struct ctrl_running *running)
 }
 
 uint64_t
-ctrl_open_left(const struct ctrl_running *running, uint64_t left)
+ctrl_open_memory_left(const struct ctrl_running *running, uint64_t memory_left)
 {
 	struct ctrl_use use;
 
 	sum(running, NULL, true, NULL, &use);
-	return left > use.memory ? (left - use.memory) / 2 : 0;
+	return memory_left > use.memory ? (memory_left - use.memory) / 2 : 0;
 }
 
 int
@@ -167,7 +167,7 @@ ctrl_open_check(
 	/* Half of what these jobs have and what is free. */
 	records = (use.blocks / workers + room.records_free) / 2 <
 		use.blocks / workers + room.records_needed;
-	if (!records && room.memory_needed <= ctrl_open_left(running, room.memory_left))
+	if (!records && room.memory_needed <= ctrl_open_memory_left(running, room.memory_left))
 		return 0;
 	ctrl_deny(why, CTRL_REFUSED_MEMORY, records ? "window" : NULL,
 		"jobs of clients without a token get at most half of the %s: close some, take a "

@@ -32,7 +32,7 @@ int ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tena
 	const struct ppe_job *job, struct ctrl_refusal *why);
 
 /* Bytes that jobs of clients without a token may still take: of what they have and of the `left` bytes, half. */
-uint64_t ctrl_open_left(const struct ctrl_running *running, uint64_t left);
+uint64_t ctrl_open_memory_left(const struct ctrl_running *running, uint64_t memory_left);
 
 /*
  * May clients without a token have another job of this shape? Not more than api.open_jobs of them, those that are

@@ -50,7 +50,7 @@ struct ctrl_trace_json {
 	} heard[PPE_WORKERS_MAX];
 	struct entry *entry;
 	uint32_t mask; /* entries less 1 */
-	uint32_t left; /* entries before this one are no open blocks at the end */
+	uint32_t next_entry; /* entries before this one are no open blocks at the end */
 	uint32_t hops; /* that arrived so far: the last one's number */
 	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX]; /* their names at this moment of the trace */
 	uint64_t last; /* the latest TSC seen */
@@ -543,11 +543,11 @@ put_rest(struct ctrl_trace_json *json)
 	for (unsigned int w = 0; w < json->trace->nb_workers; w++)
 		if (json->heard[w].id != 0)
 			put_contribution(json, w, json->heard[w].end);
-	while (json->left <= json->mask && !is_open(&json->entry[json->left]))
-		json->left++;
-	if (json->left > json->mask)
+	while (json->next_entry <= json->mask && !is_open(&json->entry[json->next_entry]))
+		json->next_entry++;
+	if (json->next_entry > json->mask)
 		return false;
-	close_block(json, 0, &json->entry[json->left], json->last);
+	close_block(json, 0, &json->entry[json->next_entry], json->last);
 	return true;
 }
 
@@ -574,19 +574,19 @@ ssize_t
 ctrl_trace_json_read(void *opaque, char *out, size_t room)
 {
 	struct ctrl_trace_json *json = opaque;
-	size_t given = 0;
+	size_t written = 0;
 
-	while (given < room) {
-		size_t n = RTE_MIN(room - given, (size_t)(json->length - json->read));
+	while (written < room) {
+		size_t n = RTE_MIN(room - written, (size_t)(json->length - json->read));
 
-		memcpy(out + given, json->piece + json->read, n);
+		memcpy(out + written, json->piece + json->read, n);
 		json->read += (unsigned int)n;
-		given += n;
+		written += n;
 		if (json->read < json->length)
 			continue;
 		if (json->step == STEP_END)
 			break;
 		advance(json);
 	}
-	return (ssize_t)given;
+	return (ssize_t)written;
 }

@@ -34,7 +34,7 @@ TestSuite(ctrl_api_auth, .init = setup, .timeout = 90);
 static struct api_caller
 caller(const struct ctrl_api *api, bool local, uid_t uid, const char *authorization, bool good)
 {
-	struct api_caller c = {.local = local, .uid = uid, .name = "x"};
+	struct api_caller c = {.is_local = local, .uid = uid, .name = "x"};
 
 	cr_assert_eq(api_authenticate(api, authorization, &c), good, "%s", authorization);
 	return c;
@@ -101,7 +101,7 @@ Test(ctrl_api_auth, rights_of_callers)
 	struct api_caller tcp = caller(&some, false, 0, NULL, true);
 	struct api_caller tenant = caller(&some, false, 0, "Bearer token of vision", true);
 	struct api_caller admin = caller(&some, true, 0, NULL, true);
-	struct api_caller rank = {.local = true, .private = true, .instance = 1};
+	struct api_caller rank = {.is_local = true, .is_private = true, .instance = 1};
 
 	none_closed.open_read = some_closed.open_read = false;
 	expect(&none, tcp, "+++++fff", "TCP without tenants");

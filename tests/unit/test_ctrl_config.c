@@ -134,13 +134,13 @@ Test(ctrl_config, levels_of_logs, .timeout = 90)
 {
 	struct ctrl_config *c = must_take(text_with(4, ""));
 
-	cr_assert_not(c->log.given);
+	cr_assert_not(c->log.is_configured);
 	for (int i = 0; i < CTRL_LOG_MODULE_COUNT; i++)
 		cr_assert_eq(c->log.level[i], CTRL_LOG_NOTICE);
 	ctrl_config_destroy(c);
 	c = must_take(text_with(
 		4, "\"log\": { \"level\": \"error\", \"modules\": { \"api\": \"debug\" } },"));
-	cr_assert(c->log.given);
+	cr_assert(c->log.is_configured);
 	cr_assert_eq(c->log.level[CTRL_LOG_CTRL], CTRL_LOG_ERROR);
 	cr_assert_eq(c->log.level[CTRL_LOG_API], CTRL_LOG_DEBUG);
 	ctrl_config_destroy(c);

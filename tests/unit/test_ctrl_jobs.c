@@ -181,7 +181,7 @@ Test(ctrl_jobs, members_of_a_leaf)
 	cr_assert_eq(leaf->member[7].state, CTRL_MEMBER_LEFT);
 	/* Silent ones expire by the same ranks. */
 	cr_assert_eq(change(leaf, "expire_s", 1), 0);
-	leaf->member[4].seen -= 5;
+	leaf->member[4].last_join -= 5;
 	ctrl_jobs_tick(running);
 	cr_assert_eq(leaf->member[4].state, CTRL_MEMBER_EXPIRED);
 	cr_assert_eq(leaf->job->members[0], 0);
@@ -293,7 +293,7 @@ Test(ctrl_jobs, a_stuck_worker)
 
 	cr_assert_eq(ctrl_member_join(running, job, 0, 4, HOST, &who, &why), 0);
 	job->expire_s = 1;
-	job->member[0].seen -= 5;
+	job->member[0].last_join -= 5;
 	played.stuck = 3;
 	create_refused(spec_of("b"), NULL, CTRL_REFUSED_BUSY, "");
 	refused(change(job, "timeout_ms", 7), CTRL_REFUSED_BUSY, "");
@@ -476,8 +476,8 @@ Test(ctrl_jobs, expiry)
 	for (unsigned int rank = 0; rank < 4; rank++) {
 		cr_assert_eq(ctrl_member_join(running, job, rank, 4, HOST + rank, &who, &why), 0);
 		cr_assert_eq(ctrl_member_join(running, other, rank, 4, HOST + rank, &who, &why), 0);
-		job->member[rank].seen -= 100;
-		other->member[rank].seen -= 100;
+		job->member[rank].last_join -= 100;
+		other->member[rank].last_join -= 100;
 	}
 	played.published = 0;
 	ctrl_jobs_tick(running);
@@ -485,7 +485,7 @@ Test(ctrl_jobs, expiry)
 	job->expire_s = 10;
 	played.silent[1] = 9;
 	played.silent[2] = 11;
-	job->member[3].seen = ctrl_monotonic();
+	job->member[3].last_join = ctrl_monotonic();
 	played.silent[3] = 99;
 	ctrl_jobs_tick(running);
 	cr_assert_eq(played.published, 1);
@@ -501,7 +501,7 @@ Test(ctrl_jobs, expiry)
 	cr_assert_eq(ctrl_member_join(running, job, 0, 4, HOST + 9, &who, &why), 0);
 	cr_assert_eq(ctrl_member_leave(running, job, 2, &who, &why), 0, "an expired one may leave");
 	cr_assert_eq(job->member[2].state, CTRL_MEMBER_LEFT);
-	cr_assert(job->member[2].gone > 0, "and when it went is known");
+	cr_assert(job->member[2].gone_at > 0, "and when it went is known");
 	expect_in_step();
 }
 

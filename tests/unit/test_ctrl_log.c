@@ -38,7 +38,7 @@ read_all(void)
 static struct ctrl_log_config
 levels(enum ctrl_log_level level)
 {
-	struct ctrl_log_config config = {.given = true};
+	struct ctrl_log_config config = {.is_configured = true};
 
 	for (int i = 0; i < CTRL_LOG_MODULE_COUNT; i++)
 		config.level[i] = level;
@@ -242,7 +242,7 @@ Test(ctrl_log, levels_reach_rte_log, .timeout = 90)
 	cr_assert(rte_log_can_log((uint32_t)quiet, RTE_LOG_WARNING));
 	cr_assert_not(rte_log_can_log((uint32_t)quiet, RTE_LOG_NOTICE));
 	cr_assert_not(rte_log_can_log((uint32_t)quieter, RTE_LOG_ERR));
-	config.given = false;
+	config.is_configured = false;
 	config.level[CTRL_LOG_RMW] = CTRL_LOG_ERROR;
 	ctrl_log_apply(&config);
 	cr_assert(rte_log_can_log((uint32_t)type, RTE_LOG_DEBUG));

@@ -13,16 +13,16 @@ Test(ctrl_running, busy_is_of_the_last_second)
 {
 	worker.turns = 1000;
 	worker.busy_turns = 250;
-	ctrl_pulse_feel(&pulse, &worker, 1, true);
+	ctrl_pulse_update(&pulse, &worker, 1, true);
 	cr_assert_float_eq(pulse.busy, 0.25, 1e-9);
 	worker.turns = 1100;
 	worker.busy_turns = 350;
-	ctrl_pulse_feel(&pulse, &worker, 1.5, false);
+	ctrl_pulse_update(&pulse, &worker, 1.5, false);
 	cr_assert_float_eq(pulse.busy, 0.25, 1e-9, "between ticks it stays");
 	worker.turns = 1200;
-	ctrl_pulse_feel(&pulse, &worker, 2, true);
+	ctrl_pulse_update(&pulse, &worker, 2, true);
 	cr_assert_float_eq(pulse.busy, 0.5, 1e-9);
-	ctrl_pulse_feel(&pulse, &worker, 3, true);
+	ctrl_pulse_update(&pulse, &worker, 3, true);
 	cr_assert_float_eq(pulse.busy, 0, 1e-9, "no turn at all");
 }
 
@@ -30,18 +30,18 @@ Test(ctrl_running, busy_is_of_the_last_second)
 Test(ctrl_running, a_worker_that_stops_is_noticed)
 {
 	worker.turns = 10;
-	ctrl_pulse_feel(&pulse, &worker, 1, true);
-	cr_assert_float_eq(pulse.changed, 1, 1e-9);
+	ctrl_pulse_update(&pulse, &worker, 1, true);
+	cr_assert_float_eq(pulse.changed_at, 1, 1e-9);
 	worker.turns = 11;
-	ctrl_pulse_feel(&pulse, &worker, 1.2, false);
-	cr_assert_float_eq(pulse.changed, 1.2, 1e-9);
-	ctrl_pulse_feel(&pulse, &worker, 1.9, false);
-	cr_assert_float_eq(pulse.changed, 1.2, 1e-9);
-	ctrl_pulse_feel(&pulse, &worker, 2, true);
-	cr_assert_float_eq(pulse.changed, 1.2, 1e-9);
+	ctrl_pulse_update(&pulse, &worker, 1.2, false);
+	cr_assert_float_eq(pulse.changed_at, 1.2, 1e-9);
+	ctrl_pulse_update(&pulse, &worker, 1.9, false);
+	cr_assert_float_eq(pulse.changed_at, 1.2, 1e-9);
+	ctrl_pulse_update(&pulse, &worker, 2, true);
+	cr_assert_float_eq(pulse.changed_at, 1.2, 1e-9);
 	worker.turns = 12;
-	ctrl_pulse_feel(&pulse, &worker, 9, false);
-	cr_assert_float_eq(pulse.changed, 9, 1e-9);
+	ctrl_pulse_update(&pulse, &worker, 9, false);
+	cr_assert_float_eq(pulse.changed_at, 9, 1e-9);
 }
 
 Test(ctrl_running, jobs_of_the_configuration)

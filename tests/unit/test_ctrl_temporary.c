@@ -148,11 +148,11 @@ Test(ctrl_temporary, ends_when_its_members_expire)
 	spec.member_address = HOST;
 	job = make(&spec);
 	cr_assert_eq(ctrl_member_join(running, job, 1, 4, HOST + 1, &who, &why), 0);
-	job->member[0].seen -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	job->member[0].last_join -= CTRL_TEMPORARY_EXPIRE_S + 1;
 	ctrl_jobs_tick(running);
 	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
 	cr_assert_eq(job->member[0].state, CTRL_MEMBER_EXPIRED);
-	job->member[1].seen -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	job->member[1].last_join -= CTRL_TEMPORARY_EXPIRE_S + 1;
 	ctrl_jobs_tick(running);
 	cr_assert_null(ctrl_running_find_job(running, "t"));
 	expect_in_step();
@@ -166,17 +166,17 @@ Test(ctrl_temporary, a_switch_that_was_stopped_expires_no_member)
 
 	spec.member_address = HOST;
 	job = make(&spec);
-	make(&empty)->began -= CTRL_TEMPORARY_EXPIRE_S + 9;
-	job->member[0].seen -= CTRL_TEMPORARY_EXPIRE_S + 9;
+	make(&empty)->created_monotonic -= CTRL_TEMPORARY_EXPIRE_S + 9;
+	job->member[0].last_join -= CTRL_TEMPORARY_EXPIRE_S + 9;
 	running->ticked -= 10;
 	ctrl_jobs_tick(running);
 	ctrl_jobs_tick(running);
 	cr_assert_eq(job->member[0].state, CTRL_MEMBER_JOINED);
 	cr_assert_not_null(ctrl_running_find_job(running, "empty"));
 	/* The member speaks, and is then silent: the stop counts no more. */
-	job->member[0].seen = ctrl_monotonic();
+	job->member[0].last_join = ctrl_monotonic();
 	ctrl_jobs_tick(running);
-	job->member[0].seen -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	job->member[0].last_join -= CTRL_TEMPORARY_EXPIRE_S + 1;
 	ctrl_jobs_tick(running);
 	cr_assert_null(ctrl_running_find_job(running, "t"));
 	expect_in_step();
@@ -188,11 +188,11 @@ Test(ctrl_temporary, job_without_members_expires)
 	struct ctrl_job *job = make(&spec);
 
 	stays.temporary = false;
-	make(&stays)->began -= 1000;
-	job->began -= CTRL_TEMPORARY_EXPIRE_S - 1;
+	make(&stays)->created_monotonic -= 1000;
+	job->created_monotonic -= CTRL_TEMPORARY_EXPIRE_S - 1;
 	ctrl_jobs_tick(running);
 	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
-	job->began -= 2;
+	job->created_monotonic -= 2;
 	ctrl_jobs_tick(running);
 	cr_assert_null(ctrl_running_find_job(running, "t"));
 	cr_assert_not_null(ctrl_running_find_job(running, "stays"));
