@@ -183,7 +183,8 @@ read_tenants(struct ctrl_reading *reading, const json_t *list)
 	return rc;
 }
 
-/* What is there has to be a file. What is missing may be there when the switch starts, which says so. */
+/* An existing path must be a regular file. A missing file may exist when the switch starts; the
+ * start checks it. */
 static int
 check_pem(struct ctrl_reading *reading, struct ctrl_path path, const char *name)
 {

@@ -48,7 +48,7 @@ read_switch(struct ctrl_reading *reading)
 	if (identity->port_base == identity->port_ext)
 		return ctrl_refuse(reading->error, ctrl_path("switch.port_extended"),
 			"%u is the base form's port too", identity->port_ext);
-	/* The other ports of a form (ppe/topology.c) never are it: its bits 1 to 7 are 0. */
+	/* No other port of a form (ppe/topology.c) is WEIR_PORT_UP, whose bits 1 to 7 are 0. */
 	if (identity->port_base == WEIR_PORT_UP || identity->port_ext == WEIR_PORT_UP)
 		return ctrl_refuse(reading->error,
 			ctrl_path("switch.%s",
@@ -191,7 +191,7 @@ ctrl_config_destroy(struct ctrl_config *config)
 
 static int fill_value(const char *schema, json_t *value);
 
-/* May the object be missing, so that the defaults of its members are in force? */
+/* May the object be missing, with its members at their defaults? */
 static bool
 is_implied(const struct ctrl_key *object)
 {

@@ -2,9 +2,9 @@
 /*
  * The configuration of a switch: one JSON file, read once, validated whole, then frozen.
  *
- * docs/configuration.md lists the keys. A wrong file is refused here, before anything starts, with the place and
- * the reason. Reading a configuration has no side effects and needs no EAL; the switch checks at its start that
- * this machine has the interfaces and CPUs.
+ * docs/configuration.md lists the keys. A wrong file is refused here, before anything starts, with
+ * the place and the reason. Reading a configuration has no side effects and needs no EAL; the
+ * switch checks at its start that this machine has the interfaces and CPUs.
  *
  * Thread safety: a configuration is read-only once loaded.
  */
@@ -49,15 +49,14 @@ struct ctrl_port {
 	uint32_t buffer_bytes; /* packet buffer that the device asks for; 0: any */
 	bool pci;
 	bool keeps_sent; /* its transmit rings may be full of packet buffers, too */
-	uint32_t kept; /* packet buffers that it keeps for each queue, whatever its descriptors */
-	uint32_t
-		ring; /* packet buffers that the device keeps in a receive queue at most; 0: none */
+	uint32_t kept; /* packet buffers that it keeps for each queue, besides the descriptors' */
+	uint32_t ring; /* maximum of packet buffers that the device keeps in a queue; 0: none */
 };
 
 /* An address that the control API listens on. */
 struct ctrl_listener {
 	char text[CTRL_FILE_BYTES]; /* as in the file */
-	bool exception; /* on the switch's own address, which comes with the exception interface */
+	bool exception; /* on the switch's own address, on the exception interface */
 	socklen_t length;
 	union {
 		struct sockaddr any;
@@ -70,12 +69,12 @@ struct ctrl_listener {
 /* What a tenant may have at most; 0: no limit. */
 struct ctrl_quota {
 	uint32_t jobs;
-	uint32_t members; /* sizes of all its jobs together */
-	uint32_t memory_mb; /* MiB, of all that its jobs take */
+	uint32_t members; /* the sum of its jobs' sizes */
+	uint32_t memory_mb; /* MiB, for everything that its jobs take */
 	uint32_t blocks; /* records of all its jobs together */
 	uint32_t rate_mbit;
-	uint32_t changes_per_s; /* requests that could change something (ctrl/api/auth.h) */
-	uint32_t changes_burst; /* of them at once, [1, 1000000] */
+	uint32_t changes_per_s; /* requests that may change something (ctrl/api/auth.h) */
+	uint32_t changes_burst; /* such requests at once, [1, 1000000] */
 };
 
 /* A client of the control API that has a token. */
@@ -93,7 +92,7 @@ struct ctrl_api {
 	char certificate[CTRL_FILE_BYTES], key[CTRL_FILE_BYTES]; /* of TLS, or "" */
 	char socket_group[CTRL_NAME_BYTES]; /* of Unix sockets; "": the process's */
 	unsigned int nb_names;
-	char name[CTRL_HOSTS_MAX][CTRL_HOST_BYTES]; /* that clients may call the switch by */
+	char name[CTRL_HOSTS_MAX][CTRL_HOST_BYTES]; /* names that clients may use for the switch */
 	bool open_read; /* reading the public resources needs no token */
 	uint16_t open_jobs; /* temporary jobs that clients over TCP without a token may have made */
 	unsigned int nb_tenants;
@@ -105,7 +104,8 @@ struct ctrl_config {
 	char name[CTRL_NAME_BYTES];
 	uint8_t prefix; /* of the switch's subnet, [1, 30]; the address is ppe.identity.ip */
 	char exception[CTRL_INTERFACE_BYTES]; /* the TAP's name, or "" */
-	char state_file[CTRL_FILE_BYTES]; /* what outlives a restart (ctrl/jobs/state.h), or "" */
+	/* The state that survives a restart (ctrl/jobs/state.h), or "" */
+	char state_file[CTRL_FILE_BYTES];
 	struct ctrl_log_config log;
 	struct ppe_config ppe;
 	unsigned int nb_ports; /* the exception port, the last one, included */
@@ -113,7 +113,7 @@ struct ctrl_config {
 	struct ctrl_port port_more[PPE_PORTS_MAX];
 	unsigned int nb_jobs;
 	struct ppe_job *job; /* nb_jobs, in the file's order */
-	struct ppe_jobs jobs; /* the same by id: the first table of the switch */
+	struct ppe_jobs jobs; /* the same jobs by id: the first table of the switch */
 	struct ppe_faults faults; /* without rules: none */
 	struct ctrl_api api;
 	unsigned int main_cpu;
@@ -121,7 +121,7 @@ struct ctrl_config {
 	uint16_t cpu[CTRL_CPUS_MAX]; /* worker i runs on cpu[i % nb_cpus] */
 	uint32_t memory_mb;
 	bool telemetry; /* DPDK's telemetry socket is open */
-	bool capture; /* a second process may attach and capture: EAL's memory is shared */
+	bool capture; /* a second process may attach and capture packets: EAL shares its memory */
 	struct ppe_memory memory; /* what the switch will take, within memory_mb */
 	json_t *document; /* the file */
 	int argc; /* of EAL */
@@ -135,20 +135,19 @@ struct ctrl_config {
  */
 int ctrl_config_load(const char *path, struct ctrl_config **config, char *error, size_t error_size);
 
-/* The same from `length` bytes of text; `name` stands for the file's in the reason. */
+/* As ctrl_config_load, from `length` bytes of text. name: the file's name in the reason. */
 int ctrl_config_parse(const char *text, size_t length, const char *name,
 	struct ctrl_config **config, char *error, size_t error_size);
 
-/* Free. config: NULL is fine. Not before the switch that runs on its job table is destroyed. */
+/* Free. config: NULL is fine. Destroy the switch that runs on its job table first. */
 void ctrl_config_destroy(struct ctrl_config *config);
 
-/*
- * The first listener that tenants of other machines reach without TLS, so that their tokens can be read on the
- * way. NULL: none.
- */
+/* The first listener that tenants on other machines reach without TLS, so that their tokens can be
+ * read in transit. NULL: none. */
 const struct ctrl_listener *ctrl_api_clear_text(const struct ctrl_api *api);
 
-/* Print the memory that the switch takes, computed before anything is allocated: pools, tables, ports' rings and jobs, a line each. */
+/* Print the memory that the switch takes, computed before anything is allocated: pools, tables,
+ * ports' rings and jobs, a line each. */
 void ctrl_memory_print(const struct ctrl_config *config, FILE *out);
 
 /* The least `memory_mb` that this configuration runs with, MiB. */
@@ -161,19 +160,20 @@ uint64_t ctrl_packets_least(const struct ctrl_config *config);
 uint32_t ctrl_job_frame_bytes(const struct ppe_job *job);
 
 /*
- * The file's keys, with every default that took a key's place, and without the tokens of tenants.
- * Sections that switch something on (exception, api, api.tls) are there only if the file has them.
- * A new object, or NULL without memory.
+ * The file's keys, with the defaults of absent keys, and without the tokens of tenants. Sections
+ * that switch something on (exception, api, api.tls) are there only if the file has them. A new
+ * object, or NULL without memory.
  */
 json_t *ctrl_config_json(const struct ctrl_config *config);
 
 /* -- the section `faults`, which is also a request of the control API */
 
-/* Check and read a section; `config` has the names of the ports. faults: zeroed. 0, or -EINVAL and the error. */
+/* Check and read a section; `config` has the names of the ports. faults: zeroed. 0, or -EINVAL and
+ * the error. */
 int ctrl_faults_parse(const struct ctrl_config *config, json_t *section, struct ppe_faults *faults,
 	struct ctrl_error *error);
 
-/* A rule as the section has it, every key named. A new object, or NULL without memory. */
+/* A rule as the section has it, with every key. A new object, or NULL without memory. */
 json_t *ctrl_fault_rule_json(const struct ctrl_config *config, const struct ppe_fault_rule *rule);
 
 /* A key's word for an action: "drop". A constant. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The steps of reading a configuration: each fills its part of the struct, or refuses. */
+/* The steps of reading a configuration. Each sets its part of the struct, or refuses the file. */
 #ifndef CTRL_CONFIG_PRIV_H
 #define CTRL_CONFIG_PRIV_H
 
 #include "ctrl/config/config.h"
 #include "ctrl/config/keys.h"
 
-/* A reading under way. All steps return 0, -EINVAL with the error set, or -ENOMEM. */
+/* A configuration that is read. All steps return 0, -EINVAL with the error set, or -ENOMEM. */
 struct ctrl_reading {
 	struct ctrl_error *error;
 	const json_t *root; /* passed ctrl_schema_check */

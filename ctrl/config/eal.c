@@ -8,12 +8,12 @@
 #include "ctrl/config/config_priv.h"
 #include "ctrl/config/schema.h"
 
-/* Before the file's own: program, lcores, memory, prefix, logs; and two per port, and NULL. */
+/* Arguments beside the file's and two per port: program, lcores, memory, prefix, logs, NULL. */
 #define ARGUMENTS_OWN 16
 
-/* What a file must not say to EAL, and where to say it instead. */
+/* EAL options that a file must not have, and the keys to use instead. */
 static const struct {
-	const char *option; /* a long option is refused by every abbreviation too */
+	const char *option; /* a long option is also refused when abbreviated */
 	const char *instead;
 } refused[] = {
 	{"-l", "lcores follow from \"workers\""},
@@ -112,7 +112,7 @@ add(struct ctrl_config *config, const char *format, ...)
 	return 0;
 }
 
-/* With these, EAL's memory is what the file says. */
+/* With one of these, the file sets EAL's memory. */
 static bool
 has_memory(const struct ctrl_config *config, const json_t *list)
 {
@@ -158,10 +158,8 @@ ctrl_read_eal(struct ctrl_reading *reading)
 	rc |= add(config, "weir-switch");
 	rc |= add_lcores(config);
 	rc |= add(config, "-m%u", config->memory_mb);
-	/*
-	 * EAL and drivers log much; warnings and errors are enough. The TAP driver logs errors for a kernel without
-	 * flow offload, and for a process without secondaries.
-	 */
+	/* EAL and drivers log much; warnings and errors are enough. The TAP driver logs errors for
+	 * a kernel without flow offload, and for a process without secondaries. */
 	if (!has_option(list, "--log-level")) {
 		rc |= add(config, "--log-level=warning");
 		if (config->exception[0] != '\0')

@@ -92,7 +92,7 @@ ctrl_json_parse(const char *file, const char *text, size_t length, char *out, si
 
 /* -- places */
 
-#define LEVELS 16 /* of objects and arrays, one in another, that a path goes down */
+#define LEVELS 16 /* of nested objects and arrays in a path */
 
 /* An object or array that the walk is in. */
 struct level {
@@ -105,19 +105,15 @@ struct level {
 
 /* A walk over the tokens of a text. */
 struct walk {
-	const char *at, *end; /* what is left of it */
+	const char *at, *end; /* the rest of it */
 	const char *token; /* the last one */
-	unsigned int in; /* how many objects and arrays it is in */
-	unsigned int depth; /* the same of the next one */
+	unsigned int in; /* the number of objects and arrays that contain the token */
+	unsigned int depth; /* the same for the next token */
 	struct level level[LEVELS + 1]; /* by depth; [0]: no level, and all deeper ones */
 };
 
-enum token {
-	END,
-	KEY,
-	VALUE,
-	OTHER
-}; /* VALUE: a whole one, or the beginning of an object or array */
+/* VALUE: a whole value, or the beginning of an object or array. */
+enum token { END, KEY, VALUE, OTHER };
 
 static struct level *
 innermost(struct walk *w)
@@ -188,7 +184,7 @@ write_path(const struct walk *w, unsigned int depth, char *path, size_t size)
 	}
 }
 
-/* Escapes make two spellings of one key: jansson knows them all. */
+/* Escapes allow several spellings of one key: jansson decodes them all. */
 static bool
 is_key(const struct walk *w, const char *key)
 {
@@ -232,7 +228,7 @@ ctrl_locate(const char *text, size_t length, const char *path, const char *key)
 		if (token == KEY && key != NULL && path[used] == '\0' && is_key(&w, key))
 			return place_of(text, w.token);
 		if (token == VALUE && (used == 0 || strchr(".[", path[used]) != NULL))
-			nearest = w.token; /* strchr finds the end of the path, too */
+			nearest = w.token; /* strchr also finds the end of the path */
 		if (token == VALUE && key == NULL && path[used] == '\0')
 			break;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is wrong with a JSON value: its path and the reason. A request's answer names them; for a file
- * one line adds the place,
+ * What is wrong with a JSON value: its path and the reason. A request's answer names both; for a
+ * file, a line adds the place:
  *
  *   configs/x.json:14:7: jobs[0].timeout_ms: 0 is not in 1..60000
  *
@@ -15,9 +15,9 @@
 #include <jansson.h>
 
 #define CTRL_PATH_MAX    96 /* bytes of a path with its indices, terminator included */
-#define CTRL_ERROR_BYTES 1024 /* a buffer of this size holds every line whole */
+#define CTRL_ERROR_BYTES 1024 /* enough for any line */
 
-/* A path to a value, such as "jobs[0].sources[2].id"; "" is the whole. */
+/* A path to a value, such as "jobs[0].sources[2].id"; "" is the whole text. */
 struct ctrl_path {
 	char text[CTRL_PATH_MAX];
 };
@@ -42,10 +42,11 @@ struct ctrl_error {
 int ctrl_refuse_key(struct ctrl_error *error, enum ctrl_wrong wrong, struct ctrl_path path,
 	const char *key, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The path of the value or key that an error is about; too long a path is cut off. */
+/* The path of the value or key that an error is about; a path that is too long is cut off. */
 struct ctrl_path ctrl_error_path(const struct ctrl_error *error);
 
-/* Write the line for a file of this name and text, printable whatever the file contains. */
+/* Write the line for a file of this name and text. The line is printable, whatever the file
+ * contains. */
 void ctrl_error_print(const struct ctrl_error *error, const char *file, const char *text,
 	size_t length, char *out, size_t size);
 
@@ -58,17 +59,17 @@ struct ctrl_place {
 };
 
 /*
- * Find the value at `path` ("jobs[0].timeout_ms", "" for the whole text), or, with `key` not
- * NULL, that key of the object at `path`; if it is not there, its nearest parent that is.
- * text: `length` bytes of valid JSON; any other text gives some place in it. Keys in `path` have none
- * of the characters `.[]`, and in the text no escapes; `key` is any string.
+ * Find the value at `path` ("jobs[0].timeout_ms", "" for the whole text), or, with `key` not NULL,
+ * that key of the object at `path`; if it is not there, its nearest parent that is. text: `length`
+ * bytes of valid JSON; any other text gives some place in it. Keys in `path` have none of the
+ * characters `.[]`, and in the text no escapes; `key` is any string.
  */
 struct ctrl_place ctrl_locate(const char *text, size_t length, const char *path, const char *key);
 
 /*
  * The path, as above, of the object's key whose token is the last one that ends within the first
- * `offset` bytes: for an error that jansson found behind it. "" if there is none. Keys are spelled as in
- * the text. A path that is too long or too deep is cut off.
+ * `offset` bytes: for an error that jansson found behind it. "" if there is none. Keys are spelled
+ * as in the text. A path that is too long or too deep is cut off.
  */
 void ctrl_locate_key(const char *text, size_t offset, char *path, size_t size);
 

@@ -15,9 +15,9 @@
 
 #define FILE_MAX    (4u << 20) /* bytes; a configuration of 256 jobs of 256 sources fits */
 #define PATH_BYTES  512
-#define WRITE_BYTES 4096u /* of a write(2): so that tests can fail in the middle */
+#define WRITE_BYTES 4096u /* of a write(2), so that tests can make it fail in the middle */
 
-/* The error of what open() returned; 0 for a regular file. */
+/* The error of a descriptor that open() returned; 0 for a regular file. */
 static int
 objection(int fd)
 {
@@ -93,10 +93,8 @@ is_at(int fd, const char *name)
 		mine.st_dev == seen.st_dev;
 }
 
-/*
- * The owner removes the lock's file, so a process may lock a file that was removed after it opened it, while
- * others make a new one. Hence the check that the locked file is the one at the path.
- */
+/* The owner removes the lock's file, so a process may lock a file that was removed after it opened
+ * it, while others make a new one. Hence the check that the locked file is the one at the path. */
 int
 ctrl_lock(const char *path)
 {
@@ -183,7 +181,7 @@ write_beside(const char *path, const char *text, size_t length)
 	return rc;
 }
 
-/* The new name itself is in the folder, which has to reach the disk, too. */
+/* The new name is in the folder, which must reach the disk, too. */
 static int
 sync_folder(const char *path)
 {

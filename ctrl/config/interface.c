@@ -20,7 +20,7 @@
 static int
 ask(const char *name, unsigned long request, struct ifreq *ifr)
 {
-	/* Kept: each join over HTTP asks for the MTU of every port's interface. */
+	/* Stays open: each join over HTTP asks for the MTU of every port's interface. */
 	static int fd = -1;
 
 	if (strlcpy(ifr->ifr_name, name, sizeof(ifr->ifr_name)) >= sizeof(ifr->ifr_name))

@@ -27,7 +27,8 @@
 /* clang-format off */
 const struct ctrl_setting ctrl_settings[] = {
 #define X(name, in, can, kind, field, ...) \
-	{.key = {.path = #name, CTRL_##kind, __VA_ARGS__, CTRL_FIELD(struct ctrl_job_spec, field)}, \
+	{.key = {.path = #name, CTRL_##kind, __VA_ARGS__, \
+		 CTRL_FIELD(struct ctrl_job_spec, field)}, \
 		.where = CTRL_SETTING_##in, .change = CTRL_CHANGE_##can(true ||) false},
 	CTRL_JOB_SETTINGS(X)
 #undef X
@@ -235,7 +236,7 @@ ctrl_check_frames(
 	return true;
 }
 
-/* The MTU of the interface that a port uses and whose MTU the switch does not set; 0: not known. */
+/* The MTU of a port's interface, if the switch does not set it; 0: not known. */
 static uint32_t
 interface_mtu(const struct ctrl_config *config, unsigned int port)
 {
@@ -415,7 +416,7 @@ read_parent_keys(struct ctrl_reading *reading, unsigned int index, const json_t 
 	return rc;
 }
 
-/* The check's reason, at a place of the file. */
+/* Refuse a value of the file for the reason that a check gave. */
 static int
 refuse(struct ctrl_reading *reading, struct ctrl_path path, const struct ctrl_reason *reason)
 {
@@ -480,7 +481,7 @@ check_unique(struct ctrl_reading *reading, unsigned int index)
 	return 0;
 }
 
-/* At a parent's job, this switch is one source. */
+/* For a parent's job, this switch is one source. */
 static int
 check_collisions(struct ctrl_reading *reading, unsigned int index)
 {
@@ -497,7 +498,8 @@ check_collisions(struct ctrl_reading *reading, unsigned int index)
 	return 0;
 }
 
-/* Block ids of few bits repeat, as in a capture that is played in a loop. A join does not tell hosts their width. */
+/* Block ids of few bits repeat, as in a capture that is replayed in a loop. A join does not tell
+ * hosts their width. */
 static int
 check_block_bits(struct ctrl_reading *reading, unsigned int index, unsigned int bits)
 {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Every key of a configuration file, in one list: for the validation, the defaults, `weir-switch --keys`
- * and docs/configuration.md, which a test compares with it.
- */
+/* Every key of a configuration file, in one list: for the validation, the defaults, `weir-switch
+ * --keys` and docs/configuration.md, which a test compares with it. */
 #ifndef CTRL_KEYS_H
 #define CTRL_KEYS_H
 
@@ -13,16 +11,17 @@
 extern const struct ctrl_schema ctrl_config_schema;
 
 /*
- * Set the fields of all keys in an object that passed ctrl_schema_check, or their defaults: of those directly in
- * `at`, its path in ctrl_config_schema, and of those in objects within. object: NULL if the file does not have it.
- * base: the struct of the path's keys, as their rows say.
+ * Set the fields of all keys in an object that passed ctrl_schema_check, and in the objects within
+ * it, to their values or defaults. at: the object's path in ctrl_config_schema. object: NULL if the
+ * file does not have it. base: the struct with the fields, as the keys' rows say.
  */
 void ctrl_keys_read(const char *at, const json_t *object, void *base);
 
-/* Put the values of the keys with a field directly in `at` into an object. */
+/* Put into an object the values of the keys that are directly in `at` and have a field. */
 void ctrl_keys_put(const char *at, const void *base, json_t *object);
 
-/* The value of one key in its object, or its default. object, path: likewise. */
+/* The value of a key in its object, or its default. path: of the key in ctrl_config_schema. object:
+ * may be NULL. */
 int64_t ctrl_integer(const json_t *object, const char *path);
 const char *ctrl_string(const json_t *object, const char *path);
 

@@ -8,11 +8,11 @@
 
 #define FRAME_LEAST   2048u
 #define VLAN_AND_FCS  8u
-#define PACKETS       4096u /* by default, and of these at least */
-#define PACKETS_FREE  2048u /* that no ring holds */
+#define PACKETS       4096u /* the default is at least this, ... */
+#define PACKETS_FREE  2048u /* ... and exceeds what the rings hold by this */
 #define RESERVE_BYTES (24u << 20) /* for EAL, drivers and the heap's headers */
 
-/* The size of packet buffers that suffices for every port and job. */
+/* The size of packet buffers that every port and job needs. */
 static uint32_t
 buffer_bytes_needed(const struct ctrl_config *config)
 {
@@ -31,8 +31,9 @@ buffer_bytes_needed(const struct ctrl_config *config)
 }
 
 /*
- * The packet buffers that a port's rings keep. Receive rings are always full. Many cards keep a frame that they have
- * sent until its descriptor is used again, so transmit rings may be full of forwarded frames.
+ * The packet buffers that a port's rings keep. Receive rings are always full. Many cards keep a
+ * frame that they have sent until its descriptor is used again, so transmit rings may be full of
+ * forwarded frames.
  */
 static uint64_t
 packets_held(const struct ctrl_config *config, unsigned int p)
@@ -45,7 +46,7 @@ packets_held(const struct ctrl_config *config, unsigned int p)
 	return port->rx_queues * receive + port->tx_queues * transmit;
 }
 
-/* The headers: small results that such a card has sent. */
+/* The headers that the rings keep, of small results that such a card has sent. */
 static uint32_t
 headers_held(const struct ctrl_config *config)
 {

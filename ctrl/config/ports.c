@@ -13,14 +13,15 @@
 #include "ctrl/config/schema.h"
 
 #define EXCEPTION_DEVICE "net_tap_weir"
-/* DPDK 22.11's net_tap keeps an MTU of 1500, and ethdev refuses others. A longer frame would stop it for good. */
+/* DPDK 22.11's net_tap keeps an MTU of 1500, and ethdev refuses others. A longer frame would stop
+ * the device for good. */
 #define TAP_FRAME_MAX 1514u
 /* net_af_xdp, as DPDK 22.11 has it: its rings have this length each way, whatever is asked for. */
 #define XDP_PACKETS (2u * 2048)
 
 /* -- device strings: "0000:01:00.0,arg=value", "net_af_packet0,iface=veth0,framesz=2048" */
 
-/* Block sizes are checked with this size, not with this machine's pages: a file may be for another machine. */
+/* Block sizes are checked with this page size, because a file may be for another machine. */
 #define PAGE_BYTES 4096u
 
 /*
@@ -85,7 +86,7 @@ is_set(const char *text, const char *key, const char *value)
 	return argument(text, key, found, sizeof(found)) && strcmp(found, value) == 0;
 }
 
-/* Does the device make the socket, instead of connecting to it? */
+/* Does the device create the socket? Otherwise it connects to it. */
 static bool
 listens(const char *text)
 {
@@ -97,8 +98,9 @@ listens(const char *text)
 }
 
 /*
- * What the device has outside DPDK: an interface of the kernel, which must exist, or a Unix socket. The argument
- * `iface` is not an interface everywhere: of net_vhost it is the socket; net_tap and net_virtio_user make theirs.
+ * Find what the device uses outside DPDK: a kernel interface, which must exist, or a Unix socket.
+ * The argument `iface` is not always an existing interface: for net_vhost it is the socket; net_tap
+ * and net_virtio_user create theirs.
  */
 static int
 read_resources(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
@@ -130,7 +132,7 @@ read_resources(struct ctrl_reading *reading, struct ctrl_path path, const char *
 	return 0;
 }
 
-/* The driver or the kernel would refuse wrong rings at the start, with messages that do not help. */
+/* The driver or the kernel would refuse wrong rings at the start, with unclear messages. */
 static int
 read_af_packet(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
 	struct ctrl_port *port, unsigned int *queue_pairs)
@@ -264,7 +266,7 @@ check_queues(struct ctrl_reading *reading, unsigned int index, unsigned int pair
 	return 0;
 }
 
-/* "10.77.0.1" or "10.77.0.0/24", without bits behind the prefix. */
+/* "10.77.0.1" or "10.77.0.0/24"; bits after the prefix must be 0. */
 static bool
 parse_hosts(const char *text, struct ppe_host *host)
 {
@@ -338,7 +340,7 @@ read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object
 	return rc < 0 ? rc : read_hosts(reading, index, json_object_get(object, "hosts"));
 }
 
-/* One more port, behind the others: a TAP with the switch's own MAC address. */
+/* The exception port, after the others: a TAP with the switch's own MAC address. */
 static int
 read_exception(struct ctrl_reading *reading)
 {

@@ -14,7 +14,7 @@
 #include <bsd/string.h>
 #include <rte_common.h>
 
-#define HINT_MAX 64 /* no key is longer */
+#define HINT_MAX 64 /* keys are shorter */
 
 /* -- values */
 
@@ -185,7 +185,7 @@ ctrl_key_in(const struct ctrl_key *key, const char *at)
 static_assert(
 	__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "small integers begin where larger ones do");
 
-/* N, of a value that is kept as a fraction; 0: it is not. */
+/* N of a value that is kept as a fraction 1/N; otherwise 0. */
 static double
 parts(const struct ctrl_key *key)
 {
@@ -287,7 +287,7 @@ distance(const char *a, const char *b)
 	return row[n % 3][m];
 }
 
-/* A value being checked, and its key in the table (NULL: the whole). */
+/* A value that is being checked, and its key in the table (NULL: the whole text). */
 struct spot {
 	const struct ctrl_schema *schema;
 	const struct ctrl_key *key;
@@ -479,7 +479,7 @@ check_object(const struct spot *spot, const char *at, json_t *object)
 	return 0;
 }
 
-/* Has the table keys for an object in the place of this array? */
+/* Does the table have keys for an object in place of this array? */
 static bool
 has_short_form(const struct spot *spot)
 {

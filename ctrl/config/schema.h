@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The validator of all JSON that Weir reads: the configuration, requests of the control API, and the
- * state file. A table says which keys there are; any other key is an error.
+ * The validator of all JSON that Weir reads: the configuration, requests of the control API, and
+ * the state file. A table says which keys there are; any other key is an error.
  *
  *   static const struct ctrl_key keys[] = {
  *           {"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
@@ -25,7 +25,7 @@
 
 enum ctrl_kind {
 	CTRL_OBJECT,
-	CTRL_ARRAY, /* range: entries. An object, too, if the table has keys for one */
+	CTRL_ARRAY, /* range: entries. Also an object, if the table has keys for one */
 	CTRL_INTEGER, /* range: value */
 	CTRL_POWER, /* an integer that is a power of two; range: value */
 	CTRL_BOOLEAN,
@@ -46,10 +46,10 @@ struct ctrl_key {
 	int64_t min, max; /* inclusive */
 	const char *words; /* CTRL_WORD: "one|two" */
 	const char *help;
-	size_t offset, bytes; /* of the value in a struct: CTRL_FIELD; 0 bytes: it is not kept */
+	size_t offset, bytes; /* the value's place in a struct: CTRL_FIELD; 0 bytes: none */
 };
 
-/* The end of a key's row: the field of a struct that ctrl_key_set and ctrl_key_get know. */
+/* The end of a key's row: the field of a struct for ctrl_key_set and ctrl_key_get. */
 #define CTRL_FIELD(type, field)                                                                    \
 	.offset = offsetof(type, field), .bytes = sizeof(((const type *)NULL)->field)
 
@@ -59,10 +59,8 @@ struct ctrl_schema {
 	size_t count;
 };
 
-/*
- * Check a value and everything in it, in the order of the text. at: the path of `value` in the table,
- * "" for the whole. 0, or -EINVAL and the first error.
- */
+/* Check a value and everything in it, in the order of the text. at: the path of `value` in the
+ * table, "" for the whole. 0, or -EINVAL and the first error. */
 int ctrl_schema_check(
 	const struct ctrl_schema *schema, const char *at, json_t *value, struct ctrl_error *error);
 
@@ -72,24 +70,25 @@ const struct ctrl_key *ctrl_schema_find(const struct ctrl_schema *schema, const 
 /* The last part of a key's path: "id" of "jobs[].id". */
 const char *ctrl_key_name(const struct ctrl_key *key);
 
-/* The name of a key directly in the object `at` of a table; NULL: it is elsewhere. */
+/* The name of a key that is directly in the object `at`; NULL: it is elsewhere. */
 const char *ctrl_key_in(const struct ctrl_key *key, const char *at);
 
 /*
- * Set the key's field in the struct at `base`, if it has one. value: has passed the check; NULL: the default
- * is set, if there is one. Integers, booleans and indices of words have the size of their field, text is
- * terminated. An integer with the unit 1/N is kept as a fraction, a double.
+ * Set the key's field in the struct at `base`, if it has one. value: it has passed the check; NULL
+ * sets the default, if there is one. Integers, booleans and indices of words have the size of their
+ * field, text is terminated. An integer with the unit 1/N is kept as a fraction, a double.
  */
 void ctrl_key_set(const struct ctrl_key *key, const json_t *value, void *base);
 
-/* The value of a key that has a field, as ctrl_key_set takes it. A new object, or NULL without memory. */
+/* The value of a key that has a field, as ctrl_key_set takes it. A new object, or NULL without
+ * memory. */
 json_t *ctrl_key_get(const struct ctrl_key *key, const void *base);
 
-/* Parse a string of a kind. False: it is not one. Outputs are in host order. */
+/* Parse a string. False: the syntax is wrong. Outputs are in host order. */
 bool ctrl_parse_address(const char *text, uint32_t *address); /* any IPv4 address */
 bool ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix); /* prefix [1, 32] */
 bool ctrl_parse_mac(const char *text, uint8_t mac[6]);
-bool ctrl_parse_hex(const char *text, uint8_t *bytes, size_t count); /* and more may follow */
+bool ctrl_parse_hex(const char *text, uint8_t *bytes, size_t count); /* further text may follow */
 
 /* True if a host can have this address: not 0/8, 127/8, multicast or reserved (240/4). */
 bool ctrl_is_host(uint32_t address);
@@ -103,16 +102,16 @@ bool ctrl_is_name(const char *text);
 /* The index of a word in "one|two"; -1: it is not there. */
 int ctrl_parse_word(const char *words, const char *text);
 
-/* The words for people: "one, two". */
+/* The words as text for people: "one, two". */
 struct ctrl_words_text {
 	char text[256];
 };
 struct ctrl_words_text ctrl_words_text(const char *words);
 
-/* The word at an index. New, or NULL: out of memory. index: of a word that is there. */
+/* The word at an index, which must exist. A new string; NULL: no memory. */
 json_t *ctrl_word_json(const char *words, unsigned int index);
 
-/* An address for people, in a buffer of the struct returned. */
+/* An address as text, in a buffer of the struct returned. */
 struct ctrl_address_text {
 	char text[16];
 };

@@ -148,7 +148,7 @@ ctrl_tree_read(const struct ctrl_tree_reading *reading, const json_t *object, st
 
 /* -- sources */
 
-/* entry: in the list, by id. */
+/* entry: indices in the list, by id. */
 static int
 read_source(const struct ctrl_tree_reading *reading, const json_t *object, struct ppe_job *job,
 	unsigned int i, uint16_t entry[WEIR_SOURCES_MAX])
@@ -186,7 +186,7 @@ ranks_text(unsigned int first, unsigned int end)
 	return first + 1 == end ? ctrl_path("%u", first) : ctrl_path("%u..%u", first, end - 1);
 }
 
-/* The sources of a tree cover the ranks from the first one on, each once. */
+/* The sources of a tree must cover the ranks from the first one on, each once. */
 static int
 check_ranks(const struct ctrl_tree_reading *reading, const struct ppe_job *job,
 	const uint16_t entry[WEIR_SOURCES_MAX])
