@@ -28,9 +28,9 @@ static struct {
 	enum ctrl_log_level level[CTRL_LOG_MODULE_COUNT];
 	int fd;
 	bool journal;
-	pthread_mutex_t lock; /* of what follows, and of the room that poll has found */
-	uint32_t lost; /* lines dropped since the last one that was written */
-	bool is_torn; /* the last one was cut off: a line end is missing */
+	pthread_mutex_t lock; /* guards the fields below, and the space that poll has found */
+	uint32_t lost; /* lines dropped since the last written line */
+	bool is_torn; /* the last line was cut off: a line end is missing */
 } out = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.level = {[0 ... CTRL_LOG_MODULE_COUNT - 1] = CTRL_LOG_NOTICE},
@@ -76,7 +76,7 @@ ctrl_log_is_on(enum ctrl_log_module module, enum ctrl_log_level level)
 	return level <= __atomic_load_n(&out.level[module], __ATOMIC_RELAXED);
 }
 
-/* A line that is full stays as it is but for its end: see end. */
+/* Nothing is added to a full line but its end: see end. */
 __attribute__((format(printf, 2, 0))) static void
 add_list(struct line *line, const char *format, va_list args)
 {
@@ -120,14 +120,14 @@ begin(struct line *line, const char *module, enum ctrl_log_level level)
 	add(line, "level=%s module=%s", level_words[level], module);
 }
 
-/* A terminal may take other bytes for commands: C0, DEL, C1, and parts of characters of several bytes. */
+/* A terminal may take other bytes for commands: C0, DEL, C1, and parts of multi-byte characters. */
 static bool
 is_plain(char c)
 {
 	return c >= ' ' && c <= '~';
 }
 
-/* Add the last words; what is there gives way. One byte stays for the line end. */
+/* Add a mark at the end, over other text if the line is full. One byte is kept for the line end. */
 static void
 put_mark(struct line *line, const char *mark)
 {
@@ -138,7 +138,8 @@ put_mark(struct line *line, const char *mark)
 	line->length += length;
 }
 
-/* Write the whole line or, as far as possible, nothing. Never blocks: if the reader is slow, the line is lost. */
+/* Write the whole line or, as far as possible, nothing. Never blocks: if the reader is slow, the
+ * line is lost. */
 static bool
 put(const char *text, size_t length)
 {
@@ -157,10 +158,8 @@ put(const char *text, size_t length)
 	return done >= 0 && !out.is_torn;
 }
 
-/*
- * Write one line of printable ASCII, whatever it was made of. Other processes share the descriptor, so its flags
- * do not change; the switch waits for no reader.
- */
+/* Write a line as printable ASCII, whatever it contains. Other processes share the descriptor, so
+ * its flags do not change. The switch never waits for the reader. */
 static void
 end(struct line *line)
 {
@@ -349,7 +348,7 @@ ctrl_log_quote(const char *text)
 	return value;
 }
 
-/* -- what goes through rte_log - EAL, drivers, the data plane's modules - in the form of all other lines */
+/* -- messages of rte_log (EAL, drivers, the data plane's modules) as lines of this log */
 
 /* The modules that log through rte_log, as their files register themselves. */
 static const struct {
@@ -389,7 +388,8 @@ ctrl_log_rte_line(int logtype, unsigned int rte_level, const char *text)
 	enum ctrl_log_level level = level_of(rte_level);
 	struct line line;
 
-	/* A driver can complain about every packet. Higher levels are on only if somebody wants to see all. */
+	/* A driver may warn about every packet. More verbose levels have no limit: they are on only
+	 * by request. */
 	if (level <= CTRL_LOG_WARNING && !ctrl_log_allow(limit, now_ms()))
 		return;
 	begin(&line, room_of(logtype), level);
@@ -426,7 +426,7 @@ take(void *cookie, const char *bytes, size_t length)
 	return (ssize_t)length;
 }
 
-/* For the life of the process: threads log until the end. */
+/* The stream is never closed: threads log until the process ends. */
 static void
 take_rte(void)
 {
@@ -439,8 +439,9 @@ take_rte(void)
 }
 
 /*
- * EAL has a level for all types beside theirs. Where a module wants more than it lets through, each
- * type is given it instead, so that the others stay as quiet as they were.
+ * EAL has a global level beside the levels of the types. If a module needs a higher one, the global
+ * level is raised, and each type is limited to the former one, so that the other types stay as
+ * quiet as before.
  */
 static void
 lift(uint32_t wanted)
@@ -487,6 +488,6 @@ ctrl_log_change_levels(const struct ctrl_log_config *config)
 	/* Other threads log meanwhile. */
 	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++)
 		__atomic_store_n(&out.level[module], config->level[module], __ATOMIC_RELAXED);
-	all_levels.is_configured = true; /* also defaults are other than what was */
+	all_levels.is_configured = true; /* defaults may differ from the former levels, too */
 	ctrl_log_apply(&all_levels);
 }

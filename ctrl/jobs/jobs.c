@@ -128,7 +128,8 @@ ctrl_job_draft(struct ctrl_job *job)
 	return job->next;
 }
 
-/* Adopt the draft if it was published, otherwise drop it. Workers no longer read the one that is freed. */
+/* Adopt the draft if it was published, otherwise free it. Workers no longer read the shape that is
+ * freed. */
 static void
 settle(struct ctrl_job *job, bool published)
 {
@@ -221,14 +222,16 @@ id_is_leaving(const struct ctrl_running *running, unsigned int id)
 	return false;
 }
 
-/* Ids of the configuration's jobs stay taken when these are deleted, because they return at the next start. */
+/* Ids of the configuration's jobs stay taken when these are deleted, because they return at the
+ * next start. */
 static bool
 id_is_free(const struct ctrl_running *running, unsigned int id)
 {
 	return running->by_id[id] == NULL && running->config->jobs.by_id[id] == NULL;
 }
 
-/* The id of the next job; -1: all are in use. Prefer ids that no leaving job has, to avoid confusing people. */
+/* The id of the next job; -1: all are in use. Prefer ids that no leaving job has, to avoid
+ * confusing people. */
 static int
 free_id(const struct ctrl_running *running)
 {
@@ -261,8 +264,8 @@ check_deleted(const struct ctrl_running *running, const struct ctrl_job_spec *sp
 	return 0;
 }
 
-/* Add up what deleted jobs of the configuration need when they return; what a leaving job has is not free yet.
- * Returns one of them, or NULL. */
+/* Add up what deleted jobs of the configuration need when they return. A leaving job's memory is
+ * not free yet. Returns one of the deleted jobs, or NULL. */
 static const struct ppe_job *
 sum_returning(const struct ctrl_running *running, struct ppe_room *room)
 {
@@ -283,7 +286,7 @@ sum_returning(const struct ctrl_running *running, struct ppe_room *room)
 	return returning;
 }
 
-/* Refuse a job that takes what deleted jobs of the configuration need at the next start. */
+/* Refuse a job that takes memory that deleted jobs of the configuration need at the next start. */
 static int
 check_returning(struct ctrl_running *running, const struct ppe_job *shape, struct ctrl_refusal *why)
 {
@@ -379,8 +382,8 @@ sum_full(const struct ctrl_running *running)
 	return bytes;
 }
 
-/* Full blocks of AlltoAll, if the job may have them, and all jobs with them take at most a quarter of the memory. The
- * rest is for programs with many communicators. */
+/* Full blocks of AlltoAll, if the job may have them, and all jobs with them take at most a quarter
+ * of the memory. The rest is for programs with many communicators. */
 static void
 fit_alltoall(const struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant)
@@ -401,7 +404,7 @@ fit_alltoall(const struct ctrl_running *running, struct ctrl_job_spec *spec,
 
 #define EXPIRES "members of a temporary job have to expire: give it 1 or more"
 
-/* May a tenant (NULL: everything) have this job? 0, with its number of elements set, or refused. */
+/* May a tenant (NULL: no quota) have this job? 0, with its number of elements set, or refused. */
 static int
 check_spec(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
@@ -591,7 +594,7 @@ ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 {
 	int rc;
 
-	/* What has left in the meantime makes room. */
+	/* Jobs that have left meanwhile make room. */
 	if (running->leaving != NULL)
 		ctrl_jobs_reap(running);
 	rc = create(running, spec, tenant, job, why);
@@ -676,7 +679,7 @@ ctrl_jobs_reap(struct ctrl_running *running)
 {
 	struct ctrl_job **link = &running->leaving;
 
-	/* The engines may hold more than this list: a table that a worker acknowledged late. */
+	/* The engines may hold more than this list: a table that a worker has acknowledged late. */
 	running->engine->reap(running->ppe);
 	while (*link != NULL) {
 		struct ctrl_job *job = *link;

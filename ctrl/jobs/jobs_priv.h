@@ -12,7 +12,8 @@ int ctrl_deny(struct ctrl_refusal *why, enum ctrl_refused code, const char *key,
 /* The refusal for a process without memory. Returns -EINVAL. */
 int ctrl_deny_memory(struct ctrl_refusal *why);
 
-/* A job with a copy of this shape, created now, without members. For ctrl_job_free; NULL: no memory. */
+/* A job with a copy of this shape, created now, without members. For ctrl_job_free; NULL: no
+ * memory. */
 struct ctrl_job *ctrl_job_new(const struct ppe_job *shape);
 
 /* Put a job that is out of the table into ctrl_running.leaving. */
@@ -24,36 +25,32 @@ int ctrl_jobs_check_workers(struct ctrl_running *running, struct ctrl_refusal *w
 /* A copy of the job to change and publish, in job->next. NULL: no memory. */
 struct ppe_job *ctrl_job_draft(struct ctrl_job *job);
 
-/*
- * Publish the jobs of by_id, each as its `next` where it has one. 0, and they are what runs; or
- * refused, and the drafts are gone. asked: whose memory may be what is missing.
- */
+/* Publish the jobs of by_id, with their drafts (`next`) where they have one. 0: the drafts run now;
+ * or refused, and the drafts are freed. asked: the job whose memory may be missing. */
 int ctrl_jobs_publish(
 	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why);
 
-/* The drafts are what runs, or are gone. */
+/* Adopt the drafts if they were published, otherwise free them. */
 void ctrl_jobs_settle(struct ctrl_running *running, bool published);
 
 /* Forget the jobs that have left. */
 void ctrl_jobs_reap(struct ctrl_running *running);
 
-/* Log a refusal, of whatever kind of change, and return `rc`; 0 is not logged. */
+/* Log the refusal of a change, unless rc is 0. Returns rc. */
 int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
 	const struct ctrl_refusal *why);
 
-/* A number that no other membership has, nor had before a restart. ctrl/jobs/members.c */
+/* A number that no other membership has or had before a restart. ctrl/jobs/members.c */
 uint64_t ctrl_membership_draw(void);
 
-/*
- * Members of a table's job: a rank is at an address (host order) in an epoch, which is its membership; or it is
- * nowhere, and both are 0. ctrl/jobs/members.c
- */
+/* Set a member of a table's job: the rank's address (host order) and epoch, which is its
+ * membership; both 0: the rank has none. ctrl/jobs/members.c */
 void ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address, uint64_t epoch);
 
-/* A rank is published at an address: it is a member from now on, and that is logged. ctrl/jobs/members.c */
+/* A rank was published with an address: record it as a member, and log it. ctrl/jobs/members.c */
 void ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const struct ctrl_log_who *who);
 
-/* Let members expire. ctrl/jobs/members.c */
+/* Expire members that are silent for too long. ctrl/jobs/members.c */
 void ctrl_members_tick(struct ctrl_running *running);
 
 #endif

@@ -44,7 +44,7 @@ ctrl_job_joined(const struct ctrl_job *job)
 	return count(job->job->members);
 }
 
-/* A join to a job whose members are in the configuration: only check that the host is one of them. */
+/* A join to a job of the configuration: only check that the host is one of its sources. */
 static int
 join_fixed(
 	const struct ctrl_job *job, unsigned int rank, uint32_t address, struct ctrl_refusal *why)
@@ -114,7 +114,7 @@ check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsig
 	return 0;
 }
 
-/* Publish the job with this rank at an address in an epoch; or nowhere, both 0. */
+/* Publish the job with an address and epoch for this rank; both 0 remove the rank. */
 static int
 move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint32_t address,
 	uint64_t epoch, struct ctrl_refusal *why)
@@ -131,11 +131,11 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 	return ctrl_jobs_publish(running, job->job, why);
 }
 
-/* Microseconds since 1970 serve, as long as the clock does not go back. */
+/* Microseconds since 1970 also grow over restarts, as long as the clock does not go back. */
 uint64_t
 ctrl_membership_draw(void)
 {
-	static uint64_t last; /* the control thread's */
+	static uint64_t last; /* only the control thread uses it */
 	uint64_t now = (uint64_t)(ctrl_unix_time() * 1e6);
 
 	last = RTE_MAX(last + 1, now);
@@ -173,7 +173,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 		return ctrl_jobs_refused(rc, who, "join", job->job->name, why);
 	member = &job->member[rank];
 	if (member->state == CTRL_MEMBER_JOINED) {
-		/* It may be a new process on that host, to which the rank belongs from now on. */
+		/* It may be a new process on that host; the rank belongs to it from now on. */
 		member->membership = job->job->epoch[rank];
 		member->last_join = ctrl_monotonic();
 	} else {
@@ -209,7 +209,7 @@ note_heard(const struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	job->member[rank].last_heard = silent < 0 ? 0 : ctrl_monotonic() - silent;
 }
 
-/* Note when the member left; hosts that wait for it are told, with its address. */
+/* Note when the member left. Its address stays, for hosts that wait for it. */
 static void
 note_gone(struct ctrl_member *member, enum ctrl_member_state how)
 {
@@ -287,8 +287,8 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 	return ctrl_jobs_refused(rc, who, "leave", job->job->name, why);
 }
 
-/* Seconds since the member's last sign of life: its join over HTTP, or a packet; without those in which the switch was
- * stopped and could hear no member. */
+/* Seconds since the member's join over HTTP or its last packet, without those in which the switch
+ * was stopped and could hear no member. */
 static double
 quiet_s(const struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, double now)
 {
@@ -335,8 +335,8 @@ mark_expired(struct ctrl_job *job)
 	}
 }
 
-/* All expired members are removed by one publication, because each publication waits for a turn of all workers. A
- * failure is retried at the next tick. */
+/* All expired members are removed by one publication, because each publication waits for a turn of
+ * all workers. A failure is retried at the next tick. */
 static void
 expire_members(struct ctrl_running *running, double now)
 {
@@ -396,7 +396,7 @@ delete_temporary(struct ctrl_running *running, double now)
 		ctrl_jobs_delete(running, ids, &who, &leaving, &why);
 }
 
-#define STOPPED_S 2 /* between two ticks: the switch or its machine was stopped */
+#define STOPPED_S 2 /* a longer time between ticks: the switch or its machine was stopped */
 
 static void
 note_stop(struct ctrl_running *running, double seconds)
@@ -425,8 +425,8 @@ ctrl_members_tick(struct ctrl_running *running)
 	delete_temporary(running, now);
 }
 
-/* The sources that are joining; if none is, those of the running generation; before the first generation, those
- * that the control API has admitted. */
+/* The sources that are joining; if none is, those of the running generation; before the first
+ * generation, those that the control API has admitted. */
 static void
 choose(const struct ctrl_job *job, const struct ppe_job_stats *stats, struct ctrl_membership *a)
 {

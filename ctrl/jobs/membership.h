@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which sources of a job are in, and the job's state that follows. Every view of a job takes it from here.
+ * Which sources are in a job, and the state of the job that follows. All views of a job use it.
  *
- * A job runs while a generation is alive: all its sources are in it, none has left, expired or asked to
- * join the next one, which a host that was started again does. A source that asks has given up what the
- * running generation was about; from then on the job waits for the others to ask, too.
+ * A job runs while a generation is alive: all its sources are in it, none has left, expired or
+ * asked to join the next one, which a host that was started again does. A source that asks has
+ * given up the running generation; from then on the job waits for the others to ask, too.
  */
 #ifndef CTRL_MEMBERSHIP_H
 #define CTRL_MEMBERSHIP_H
@@ -14,14 +14,14 @@
 enum ctrl_job_state {
 	CTRL_JOB_JOINING, /* it waits for sources */
 	CTRL_JOB_RUNNING,
-	CTRL_JOB_IDLE, /* it ran, and all its sources have left */
-	CTRL_JOB_DRAINING, /* it is deleted, and its last results are on their way */
+	CTRL_JOB_IDLE, /* it has run, and all its sources have left */
+	CTRL_JOB_DRAINING, /* it is deleted, and its last results are still to be sent */
 };
 
 struct ctrl_membership {
 	enum ctrl_job_state state;
 	uint64_t in[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in; of a joining job, asks */
-	unsigned int joined; /* how many these are */
+	unsigned int joined; /* the number of sources in `in` */
 	bool is_join_requested; /* some source asks for the next generation */
 	bool is_abandoned; /* ctrl_job_is_abandoned */
 };

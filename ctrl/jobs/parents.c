@@ -9,7 +9,7 @@
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/log.h"
 
-/* A parent answers a join at once. */
+/* A parent answers a join at once: after this silence, it is lost. */
 #define LOST_US UINT64_C(3000000)
 
 /* A value of a setting, as the configuration has it. */
@@ -45,7 +45,7 @@ ctrl_parent_refusal(const struct ppe_parent_stats *stats)
 	return out;
 }
 
-/* Do others serve without the parent, or does it not answer? */
+/* Do the others serve without this parent, or does it not answer? */
 static bool
 is_lost(const struct ppe_parent_stats *stats, bool others_serve)
 {
@@ -98,7 +98,7 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 				more, sizeof(more), " silent_ms=%" PRIu64, stats->silent_us / 1000);
 		tell(job, parent, CTRL_LOG_WARNING, "parent lost", more);
 	}
-	/* The answer is forgotten between two attempts. */
+	/* The parent's answer is forgotten between two attempts to join. */
 	if (stats->refused == PPE_PARENT_AGREES ||
 		(stats->refused == logged->refused && stats->ours == logged->ours &&
 			stats->theirs == logged->theirs))

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parents of jobs, as they are found: the log tells when one is heard, lost, and serves. Control thread. */
+/* Log when a job's parent is heard, is lost, and serves. Control thread. */
 #ifndef CTRL_JOBS_PARENTS_H
 #define CTRL_JOBS_PARENTS_H
 
 #include "ctrl/jobs/running.h"
 
-/* Why a parent does not accept this switch's joins, for people: "window 32 here, 64 there: must be equal". */
+/* Why a parent does not accept this switch's joins, for people: "window 32 here, 64 there: must be
+ * equal". */
 struct ctrl_refusal_text {
 	char text[192];
 };

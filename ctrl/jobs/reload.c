@@ -137,7 +137,7 @@ publish_faults(
 	return rc;
 }
 
-/* any: there were faults before. */
+/* any: there were faults before the change. */
 static void
 log_faults(const struct ppe_faults *faults, bool any, const struct ctrl_log_who *who)
 {
@@ -160,8 +160,8 @@ ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults,
 	return rc;
 }
 
-/* Apply the file's changes of faults and jobs. If the jobs are refused, the former faults are set again; only
- * their packets are counted from 1. */
+/* Apply the file's changes of faults and jobs. If the jobs are refused, the former faults are set
+ * again, but count their packets from 1. */
 static int
 reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *next,
 	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
@@ -195,7 +195,7 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 {
 	int rc;
 
-	/* Keep what was drawn or computed at the start: it does not depend on later jobs. */
+	/* Keep values drawn or computed at the start: they do not depend on later jobs. */
 	next->ppe = running->config->ppe;
 	next->memory = running->config->memory;
 	rc = reload_faults_and_jobs(running, next, who, done, why);
@@ -217,7 +217,7 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 	return 0;
 }
 
-/* A reload under way. */
+/* A reload in progress. */
 struct plan {
 	struct ctrl_running *running;
 	const struct ctrl_config *next;
@@ -227,8 +227,8 @@ struct plan {
 	struct ctrl_refusal *why;
 };
 
-/* A running job can't change its fixed settings, nor get a source id beyond those that it has memory for: it is
- * replaced by another job. */
+/* A running job can't change its fixed settings, nor get a source id that it has no memory for:
+ * another job replaces it. */
 static bool
 same_shape(const struct ppe_job *a, const struct ppe_job *b)
 {
@@ -255,7 +255,7 @@ same(const struct ppe_job *a, const struct ppe_job *b)
 	return same_shape(a, b) && same_sources(a, b) && ctrl_settings_same(&of_a, &of_b, false);
 }
 
-/* Put a new job of the next configuration in its id's place. */
+/* Put a new job of the next configuration in the place of its id. */
 static int
 put_new(struct plan *plan, const struct ppe_job *shape)
 {
@@ -419,7 +419,7 @@ ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next,
 		rc = check_names(&plan);
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		drafted[id] = running->by_id[id] != NULL && running->by_id[id]->next != NULL;
-	/* Publish even if no job changes: the engines' first table points into the configuration. */
+	/* Publish even without changes: the engines' first table points into the configuration. */
 	if (rc == 0)
 		rc = ctrl_jobs_publish(running, plan.made != NULL ? plan.made : &none, why);
 	if (rc < 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A configuration that is read again while the switch runs: taken whole, or refused whole.
+ * A reload: a new configuration for a running switch, applied as a whole or refused as a whole.
  *
- * Only the differences between the former file and the next one are applied. A job that is the same in both
- * stays as it is, with all that the API has changed in it.
+ * Only the differences between the former file and the next one are applied. A job that is the same
+ * in both stays as it is, with all that the API has changed in it.
  *
  * Thread safety: for the one control thread.
  */
@@ -14,26 +14,27 @@
 
 #include "ctrl/jobs/jobs.h"
 
-/* Keys that a reload takes, with all that is below them; NULL-terminated. */
+/* Keys that a reload may change, with all keys below them; NULL-terminated. */
 extern const char *const ctrl_reload_keys[];
 
-/* 0; or -EINVAL, and `error` names every key that changed and can't while running. Pure. */
+/* 0; or -EINVAL, and `error` names all changed keys that can't change at run time. Pure. */
 int ctrl_reload_check(const struct ctrl_config *now, const struct ctrl_config *next, char *error,
 	size_t error_size);
 
 /*
- * Let a configuration that passed the check take the place of running->config: its jobs, its
- * tenants. Jobs with another shape are replaced: the former one leaves, and the next begins behind
- * its generations. 0: running->config is `next`, with the sizes that the switch was built with, and
- * nothing points into the former one. -EINVAL and *why: nothing has changed. Waits for a loop turn of
- * the slowest worker.
+ * Replace running->config by a configuration that passed the check, with its jobs and tenants. A
+ * job with another shape is replaced: the former job leaves, and the next one begins after its
+ * generations. 0: running->config is `next`, with the sizes that the switch was built with, and
+ * nothing points into the former one. -EINVAL and *why: nothing has changed. Waits for a loop turn
+ * of the slowest worker.
  */
 int ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why);
 
 /*
- * Replace the faults of the running switch and log it; without rules there are none. 0; or -errno of
- * ppe_publish_faults with *why, and nothing has changed. Waits for a loop turn of the slowest worker.
+ * Replace the faults of the running switch, and log it; no rules: no faults. 0; or -errno of
+ * ppe_publish_faults with *why, and nothing has changed. Waits for a loop turn of the slowest
+ * worker.
  */
 int ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults,
 	const struct ctrl_log_who *who, struct ctrl_refusal *why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The switch as it runs: what the control API and the event loop know of it. The configuration
- * says how it began; this says how it is.
+ * The running switch, as the control API and the event loop see it. The configuration describes its
+ * start; this describes its current state.
  *
  * Thread safety: for the one control thread. Nothing here waits for longer than a loop turn of the
  * workers.
@@ -29,44 +29,45 @@ enum ctrl_member_state {
 struct ctrl_member {
 	enum ctrl_member_state state;
 	uint32_t address; /* host order; not of expected ones */
-	/* Its last one: a number unique in this switch, and the epoch of its key; 0: not known. */
+	/* The last membership: a number unique in this switch, and the epoch of its key; 0: not
+	 * known. */
 	uint64_t membership;
 	double joined; /* Unix time, s */
-	double last_join; /* its last join; CLOCK_MONOTONIC, s */
-	double stopped_s; /* s of its silence in which the switch or its machine was stopped */
-	double gone_at; /* when it left or expired; likewise */
-	double last_heard; /* its last packet, of one that is gone; likewise. 0: none that is known of */
+	double last_join; /* CLOCK_MONOTONIC, s */
+	double stopped_s; /* time of its silence in which the switch or its machine was stopped */
+	double gone_at; /* when it left or expired; CLOCK_MONOTONIC, s */
+	/* Last packet of a member that is gone; CLOCK_MONOTONIC, s; 0: not known. */
+	double last_heard;
 };
 
-/* What the log has told of a parent. */
+/* What has been logged of a parent. */
 struct ctrl_parent_logged {
 	bool heard, serves, lost;
-	uint32_t given_up; /* as of struct ppe_parent_stats, as the next ones */
+	uint32_t given_up; /* this and the following: as in struct ppe_parent_stats */
 	uint8_t refused;
 	uint32_t ours, theirs;
 };
 
-/* When what has changed is written. */
+/* When to write changes to the state file. */
 enum ctrl_state_due { CTRL_STATE_CLEAN, CTRL_STATE_AT_TICK, CTRL_STATE_AT_TURN };
 
-/* A job that exists now, or has just ceased to. */
+/* A job that exists, or is leaving. */
 struct ctrl_job {
-	const struct ppe_job *job; /* as published, or to be: `copy` */
+	const struct ppe_job *job; /* as published, or to be published: `copy` */
 	struct ppe_job *copy;
 	struct ppe_job *next; /* to be published in place of `job`, while a change is made */
-	const struct ctrl_tenant
-		*tenant; /* the owner; NULL: none, as of the administrator's jobs */
+	const struct ctrl_tenant *tenant; /* the owner; NULL: none, as for jobs of administrators */
 	bool from_file; /* the configuration has it, and its sources */
 	double created; /* Unix time, s */
 	uint32_t expire_s; /* a member silent for so long is expired; 0: never */
-	bool temporary; /* it ends with its last member */
+	bool temporary; /* it is deleted with its last member */
 	bool open; /* made by a client that api.open_jobs admits */
-	double created_monotonic; /* CLOCK_MONOTONIC, s: it was made */
-	bool has_series; /* a scrape has set: */
+	double created_monotonic; /* CLOCK_MONOTONIC, s */
+	bool has_series; /* a scrape has set `series` */
 	uint16_t series; /* sources below this rank have series of their own (ctrl/api/metrics.c) */
-	struct ctrl_member
-		*member; /* by rank, up to ctrl_job_rank_end; NULL: the sources are given, by the
-				       configuration or as switches */
+	/* By rank, up to ctrl_job_rank_end; NULL: the configuration has the sources, or they are
+	 * switches. */
+	struct ctrl_member *member;
 	struct ctrl_parent_logged parent[PPE_PARENTS_MAX];
 	json_t *shown; /* ctrl_tree_shown; NULL: the job is in no tree */
 	struct ctrl_job *leaving_next; /* in ctrl_running.leaving */
@@ -75,28 +76,28 @@ struct ctrl_job {
 /* What a worker did in the last second. */
 struct ctrl_pulse {
 	uint64_t turns, busy_turns; /* at the last tick */
-	uint64_t last_turns; /* turns at the last look */
-	double changed_at; /* when `last_turns` was last found changed; CLOCK_MONOTONIC, s */
+	uint64_t last_turns; /* turns at the last update */
+	double changed_at; /* when last_turns last changed; CLOCK_MONOTONIC, s */
 	double busy; /* [0, 1]: share of the turns of the last second that found work */
 };
 
 /* What a reload has done. */
 struct ctrl_reloaded {
 	unsigned int created, changed, replaced, deleted; /* jobs */
-	bool has_new_certificate; /* there is another one */
+	bool has_new_certificate;
 };
 
 /* Reloads, by number, and the outcome of the last one (ctrl/api/config.c). */
 struct ctrl_reloading {
-	uint32_t asked, done; /* they differ: the owner of the loop has to do one */
+	uint32_t asked, done; /* they differ: the owner of the loop must reload */
 	struct ctrl_log_who who; /* asks */
 	struct ctrl_reloaded did;
-	char refused[CTRL_ERROR_BYTES]; /* why nothing was done; "": it was */
+	char refused[CTRL_ERROR_BYTES]; /* why the last one was refused; "": it was not */
 };
 
 struct ctrl_running {
-	const struct ctrl_config *config; /* not owned; a reload puts another one there */
-	uint32_t reloads; /* how often it has */
+	const struct ctrl_config *config; /* not owned; a reload replaces it */
+	uint32_t reloads; /* how often a reload has replaced it */
 	struct ctrl_reloading reloading;
 	struct ppe *ppe; /* not owned */
 	double started; /* CLOCK_MONOTONIC, s */
@@ -104,21 +105,22 @@ struct ctrl_running {
 	double ticked; /* the last tick; one is due each second */
 	bool is_ready; /* packets flow; set by the owner of the loop */
 	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
-	struct ctrl_job *leaving; /* deleted jobs whose last results are on their way: "draining" */
+	struct ctrl_job *leaving; /* deleted jobs with results still to be sent: "draining" */
 	const struct ctrl_engine *engine; /* how a change reaches `ppe` */
-	uint32_t instances; /* of jobs made over the API: tells one from the next of its id */
+	/* Number of jobs made over the API; distinguishes jobs of the same id. */
+	uint32_t instances;
 	uint16_t reserved[WEIR_JOBS_MAX]; /* generations, by id; 0: none yet (ctrl/jobs/state.h) */
-	enum ctrl_state_due
-		state_due; /* when the state file is to be written (ctrl/jobs/state.h) */
-	bool state_is_loaded; /* it has been read: it may be written */
-	bool state_has_failed; /* it could not be */
-	json_t *set_aside; /* jobs of the state that did not fit, as they are in it; or NULL */
+	/* When the state file is to be written (ctrl/jobs/state.h). */
+	enum ctrl_state_due state_due;
+	bool state_is_loaded; /* the state file has been read, and may be written */
+	bool state_has_failed; /* the last write failed */
+	json_t *set_aside; /* jobs of the state that did not fit, as in the state; or NULL */
 	struct ppe_stats stats; /* of the last ctrl_running_read */
 	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
 	bool link_is_down[PPE_PORTS_MAX]; /* at the last tick */
 	bool link_was_up[PPE_PORTS_MAX]; /* at some tick */
 	bool port_is_stalled[PPE_PORTS_MAX]; /* at the last tick */
-	uint64_t spoofed[PPE_PORTS_MAX]; /* the ports' counters; likewise */
+	uint64_t spoofed[PPE_PORTS_MAX]; /* the ports' counters at the last tick */
 	bool guard_is_full; /* it has been logged */
 	struct ctrl_history *history; /* not owned; NULL: none is kept (ctrl/stats/history.h) */
 };
@@ -132,7 +134,7 @@ int ctrl_running_create(
 	const struct ctrl_config *config, struct ppe *ppe, struct ctrl_running **running);
 void ctrl_running_destroy(struct ctrl_running *running);
 
-/* Call it once a second: measures what is told per second. */
+/* Call once a second: measure rates. */
 void ctrl_running_tick(struct ctrl_running *running);
 
 /* Seconds since it started. */
@@ -142,7 +144,8 @@ double ctrl_running_uptime(const struct ctrl_running *running);
 void ctrl_running_read(struct ctrl_running *running);
 
 /*
- * The first worker that is stuck: its counter `turns` in running->stats has stood still for more than a second.
+ * The first worker that is stuck: its counter `turns` in running->stats has stood still for more
+ * than a second.
  * -1: none. Call ctrl_running_read first.
  */
 int ctrl_running_stuck_worker(struct ctrl_running *running);
@@ -150,38 +153,37 @@ int ctrl_running_stuck_worker(struct ctrl_running *running);
 /* The job of a name, or NULL; those that are leaving have none. */
 struct ctrl_job *ctrl_running_find_job(struct ctrl_running *running, const char *name);
 
-/* One more than the highest rank of a job that hosts join over the control API. Its lowest is its first_rank. */
+/* One more than the highest rank of a job that hosts join over the control API. The lowest rank is
+ * its first_rank. */
 static inline unsigned int
 ctrl_job_rank_end(const struct ctrl_job *job)
 {
 	return job->job->first_rank + job->job->nb_sources;
 }
 
-/* Has the job the rank of a host that joins over the control API? */
+/* Does the job have this rank, for a host that joins over the control API? */
 static inline bool
 ctrl_job_has_member(const struct ctrl_job *job, unsigned int rank)
 {
 	return job->member != NULL && rank >= job->job->first_rank && rank < ctrl_job_rank_end(job);
 }
 
-/* What is shown of the tree of a job of this id in a configuration. New, or NULL as of ctrl_tree_shown. */
+/* ctrl_tree_shown of the job of this id in a configuration. */
 json_t *ctrl_running_shown(const struct ctrl_config *config, unsigned int id);
 
-/* Is the job deleted, with its last results on their way? */
+/* Is the job deleted, with results still to be sent? */
 bool ctrl_job_is_leaving(const struct ctrl_running *running, const struct ctrl_job *job);
 
 /* A job's counters; all zero if the engines do not have the job. */
 void ctrl_running_job_stats(const struct ctrl_running *running, const struct ctrl_job *job,
 	struct ppe_job_stats *stats);
 
-/* The clocks of this page, in s. */
+/* CLOCK_MONOTONIC and Unix time, in s. */
 double ctrl_monotonic(void);
 double ctrl_unix_time(void);
 
-/*
- * One worker's pulse at time `now`, from its counters: notes a change of turns. tick: a second is
- * over, renew `busy`. Pure.
- */
+/* Update a worker's pulse at time `now` from its counters. tick: a second is over, renew `busy`.
+ * Pure. */
 void ctrl_pulse_update(
 	struct ctrl_pulse *pulse, const struct ppe_worker_stats *worker, double now, bool tick);
 

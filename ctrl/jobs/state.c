@@ -106,7 +106,7 @@ job_json(const struct ctrl_job *job)
 	return object;
 }
 
-/* Is the job one of those that are in the file? */
+/* Does the file have the job? */
 static bool
 outlives_restart(const struct ctrl_job *job)
 {
@@ -120,7 +120,8 @@ is_aside(const json_t *job)
 	return json_is_true(json_object_get(job, "set_aside"));
 }
 
-/* Has its owner or an administrator made a job of this name over the API since this one was set aside? */
+/* Since this job was set aside, has its owner or an administrator made a job of its name over the
+ * API? */
 static bool
 is_replaced(const struct ctrl_running *running, const json_t *job)
 {
@@ -315,8 +316,8 @@ static bool
 set_aside(struct ctrl_running *running, const json_t *object, const struct ctrl_refusal *why)
 {
 	struct ctrl_log_who who = ctrl_log_who_itself("restart");
-	json_t *aside = json_copy((json_t *)(uintptr_t)
-			object); /* those that were set aside before are tried after this one */
+	/* A copy: a mark in `object` would have it tried again, with those set aside before. */
+	json_t *aside = json_copy((json_t *)(uintptr_t)object);
 
 	ctrl_log_change(&who, "job set aside: it does not fit this configuration",
 		"job=%s id=%d reason=%s", ctrl_log_quote(text_of(object, "name")).text,
@@ -376,7 +377,8 @@ ctrl_state_restore(
 
 /* clang-format off */
 #define NUMBER(path, min, most) {path, CTRL_INTEGER, "", NULL, min, .max = most}
-#define LIST(path, most) {path, CTRL_ARRAY, "", NULL, .max = most}, {path "[]", CTRL_OBJECT, "", .fallback = ""}
+#define LIST(path, most) \
+	{path, CTRL_ARRAY, "", NULL, .max = most}, {path "[]", CTRL_OBJECT, "", .fallback = ""}
 
 static const struct ctrl_key keys[] = {
 	NUMBER("weir_state", CTRL_STATE_VERSION, CTRL_STATE_VERSION),
@@ -386,13 +388,14 @@ static const struct ctrl_key keys[] = {
 	LIST("generations", WEIR_JOBS_MAX),
 	NUMBER("generations[].job", 0, WEIR_JOBS_MAX - 1),
 	NUMBER("generations[].reserved", 1, UINT16_MAX),
-	LIST("jobs", INT32_MAX), /* those set aside are any number */
+	LIST("jobs", INT32_MAX), /* any number may be set aside */
 	CTRL_JOB_IDENTITY("jobs[].", NULL, NULL, NULL)
 	CTRL_TREE_API_KEYS("jobs[].")
 	{"jobs[].set_aside", CTRL_BOOLEAN, "", .fallback = "false"},
 	{"jobs[].tenant", CTRL_TEXT, "", NULL, .max = CTRL_NAME_BYTES - 1},
 	/* A file of an earlier version may lack settings. */
-#define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = "jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
+#define X(key, where, change, kind, field, ...) \
+	CTRL_API_##where({.path = "jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
 	CTRL_JOB_SETTINGS(X)
 #undef X
 	/* Absent in files of earlier versions. */
@@ -664,8 +667,11 @@ ctrl_generations_next(const struct ctrl_running *running, uint8_t id)
 {
 	uint16_t first = running->engine->generation_after(running->ppe, id);
 
-	/* The engines know neither jobs from before the start nor jobs that have begun no generation. A running
-	 * job that is being replaced may still use the generations that are reserved for it. */
+	/*
+	 * The engines know neither jobs from before the start nor jobs that have begun no
+	 * generation. A running job that is being replaced may still use the generations that are
+	 * reserved for it.
+	 */
 	if ((first == 0 || running->by_id[id] != NULL) && running->reserved[id] != 0)
 		first = ctrl_generation_add(running->reserved[id], 1);
 	return first;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state that survives a restart, in the file `state.file`: the jobs created over the API with their
- * members and owners, and the last generation of each job id. Jobs of the configuration and temporary jobs are not in
- * it.
+ * The state that survives a restart, in the file `state.file`: the jobs created over the API with
+ * their members and owners, and the last generation of each job id. Jobs of the configuration and
+ * temporary jobs are not in it.
  *
- * The file is JSON, replaced as a whole after each change (ctrl/config/files.h): before the answer when a
- * job is created, changed or deleted; at the end of the loop's turn for members; at the next tick for
- * counts. A failed write is logged and tried again each second. The file is read strictly: an unknown key
- * or a wrong value refuses the start and leaves the file unchanged.
+ * The file is JSON, replaced as a whole after each change (ctrl/config/files.h): before the answer
+ * when a job is created, changed or deleted; at the end of the loop's turn for members; at the next
+ * tick for counts. A failed write is logged and tried again each second. The file is read strictly:
+ * an unknown key or a wrong value refuses the start and leaves the file unchanged.
  *
  * Control thread.
  */
@@ -25,36 +25,37 @@
 struct ctrl_state;
 
 /*
- * Read the state of the switch of this name. Returns 0, with *state for ctrl_state_destroy; an empty state
- * if there is no file. -errno with *state NULL and a line in `error` (CTRL_ERROR_BYTES) that says what is
- * wrong and what to do. path: "" for none.
+ * Read the state of the switch of this name. Returns 0, with *state for ctrl_state_destroy; an
+ * empty state if there is no file. -errno with *state NULL and a line in `error` (CTRL_ERROR_BYTES)
+ * that says what is wrong and what to do. path: "" for none.
  */
 int ctrl_state_load(
 	const char *path, const char *name, struct ctrl_state **state, char *error, size_t size);
 
-/* The same from text. path: for the reason. */
+/* As ctrl_state_load, from text. path: for the reason. */
 int ctrl_state_parse(const char *text, size_t length, const char *path, const char *name,
 	struct ctrl_state **state, char *error, size_t size);
 
-/* The state of what runs, as text to be freed, and its length. NULL: no memory. */
+/* The state of the running switch as text, to be freed, and its length. NULL: no memory. */
 char *ctrl_state_text(const struct ctrl_running *running, size_t *length);
 
-/* NULL is fine. */
+/* state: NULL is fine. */
 void ctrl_state_destroy(struct ctrl_state *state);
 
-/* Before the engines are built: jobs of the configuration go on behind the generations of the state. */
+/* Before the engines are built: jobs of the configuration continue after the generations of the
+ * state. */
 void ctrl_state_begin(const struct ctrl_state *state, struct ctrl_config *config);
 
 /*
- * Before the workers start: bring back jobs and generations, and write the file for the first time. A job
- * that does not fit this configuration is logged and set aside: it stays in the file, for the next start,
- * until another job of its name is made over the API. Without state.file: 0 and nothing. -errno with a line
- * in `error`: no memory, or the file can't be written.
+ * Before the workers start: bring back jobs and generations, and write the file for the first time.
+ * A job that does not fit this configuration is logged and set aside: it stays in the file, for the
+ * next start, until another job of its name is made over the API. Without state.file, it does
+ * nothing and returns 0. -errno with a line in `error`: no memory, or the file can't be written.
  */
 int ctrl_state_restore(
 	struct ctrl_running *running, const struct ctrl_state *state, char *error, size_t size);
 
-/* Lay the file aside, as path.forgotten. 0, or -errno (-ENOENT: there is none). */
+/* Rename the file to path.forgotten. 0, or -errno (-ENOENT: there is none). */
 int ctrl_state_forget(const char *path);
 
 /* Write the state now. Waits for the disk. */
@@ -63,11 +64,15 @@ void ctrl_state_save(struct ctrl_running *running);
 /* The end of the loop's turn: write what members have changed. */
 void ctrl_state_settle(struct ctrl_running *running);
 
-/* A job has been made, changed or deleted: write the state now. Of a temporary one the file only has the generations
- * that its id has reserved: they are written at the end of the loop's turn. */
+/*
+ * A job has been made, changed or deleted: write the state now. For a temporary job, the file has
+ * only the generations that are reserved for its id: they are written at the end of the loop's
+ * turn.
+ */
 void ctrl_state_job(struct ctrl_running *running, bool temporary);
 
-/* A job's members have changed: write the state at the end of the loop's turn, if they are in it. */
+/* A job's members have changed: write the state at the end of the loop's turn, if the file has
+ * them. */
 void ctrl_state_member(struct ctrl_running *running, bool temporary);
 
 /* Each second: write what has changed, or could not be written. */
@@ -76,14 +81,15 @@ void ctrl_state_tick(struct ctrl_running *running);
 /*
  * -- generations
  *
- * No generation of a job id is used twice, also not in later runs of the switch: a host of a former run is then
- * never taken for one of this run.
+ * No generation of a job id is used twice, not even in later runs of the switch. So a host of a
+ * former run is never taken for a host of this run.
  *
- * Hosts know a generation as soon as it begins; the state file is written later, or after a crash not at all.
- * So numbers are reserved ahead: `reserved` of an id is a generation that none has gone beyond, and is in the
- * file before it is reached. A new run begins after it. When half of CTRL_GENERATIONS_AHEAD is used up, the tick
- * reserves as many again: 500 generations a second are more than joins over a network make. Generations are a ring
- * of [1, 65535]. A restart takes at most a 64th of it, and no packet of a run 64 restarts ago is left.
+ * Hosts know a generation as soon as it begins; the state file is written later, or after a crash
+ * not at all. So generations are reserved ahead: no generation of an id goes beyond its `reserved`,
+ * which is in the file before it is reached. A new run begins after it. When half of
+ * CTRL_GENERATIONS_AHEAD is used up, the tick reserves as many again: 500 generations a second are
+ * more than joins over a network make. Generations are a ring of [1, 65535]. A restart takes at
+ * most a 64th of it, and no packet of a run 64 restarts ago is left.
  */
 
 #define CTRL_GENERATIONS_AHEAD 1024u
@@ -95,12 +101,13 @@ uint16_t ctrl_generation_add(uint16_t g, unsigned int n);
 unsigned int ctrl_generation_ahead(uint16_t from, uint16_t to);
 
 /*
- * What a job that is to be made with this id, while by_id has what it follows, is to begin with
- * (ppe_job.first_generation; 0: what the switch drew). Nothing is reserved yet: it may be refused.
+ * The first generation of a new job with this id (ppe_job.first_generation; 0: the one that the
+ * switch drew). Call it while by_id still has the job that it follows. Nothing is reserved yet,
+ * because the job may be refused.
  */
 uint16_t ctrl_generations_next(const struct ctrl_running *running, uint8_t id);
 
-/* It runs now: reserve from its first one on. */
+/* The job runs now: reserve generations from its first one on. */
 void ctrl_generations_begin(struct ctrl_running *running, const struct ppe_job *job);
 
 /* Reserve for a job that begins with `first`, [1, 65535]. */

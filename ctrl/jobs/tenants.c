@@ -28,7 +28,7 @@ add(const struct ctrl_running *running, struct ctrl_use *use, const struct ppe_j
 	use->rate_mbit += job->rate_mbit;
 }
 
-/* What the jobs of `running` with this tenant take; of no tenant, those that are open or not. */
+/* What this tenant's jobs take. Without a tenant: the jobs that are open, or those that are not. */
 static void
 sum(const struct ctrl_running *running, const struct ctrl_tenant *tenant, bool open,
 	const struct ctrl_job *but, struct ctrl_use *use)
@@ -164,7 +164,7 @@ ctrl_open_check(
 			running->config->api.open_jobs);
 	sum(running, NULL, true, NULL, &use);
 	running->engine->room(running->ppe, job, &room);
-	/* Half of what these jobs have and what is free. */
+	/* Half of the sum of what these jobs have and what is free. */
 	records = (use.blocks / workers + room.records_free) / 2 <
 		use.blocks / workers + room.records_needed;
 	if (!records && room.memory_needed <= ctrl_open_memory_left(running, room.memory_left))

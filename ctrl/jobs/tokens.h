@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rank tokens: whoever has one joins and leaves as one rank of one job, and has no other right
- * (ctrl/api/auth.h). A launcher gives each host its own, so that no host can take another's rank.
+ * Rank tokens. The bearer of a token joins and leaves as one rank of one job, and has no other
+ * right (ctrl/api/auth.h). A launcher gives each host its own, so that no host can take another's
+ * rank.
  *
- * A token is "JOB~RANK~MAC": the MAC is HMAC-SHA256 of the rank under the job's key, in hexadecimal digits. So
- * nothing is kept for it, and it is valid as long as its job exists. A job made later under the same name has
- * another key. Jobs of the configuration have no rank tokens: their hosts have addresses or a key file.
+ * A token is "JOB~RANK~MAC": the MAC is HMAC-SHA256 of the rank under the job's key, in hexadecimal
+ * digits. So the switch stores nothing for it, and it is valid as long as its job exists. A job
+ * made later under the same name has another key. Jobs of the configuration have no rank tokens:
+ * their hosts have addresses or a key file.
  *
  * Thread safety: for the one control thread.
  */
@@ -18,13 +20,12 @@ struct ctrl_rank_token {
 	char text[PPE_JOB_NAME_MAX + sizeof("~255~") + 2 * WEIR_KEY_BYTES];
 };
 
-/* Make the token of a rank [0, size) of a job with members. False: no memory. Erase the token after use. */
+/* Make the token of a rank [0, size) of a job with members. False: no memory. Erase the token after
+ * use. */
 bool ctrl_rank_token(const struct ctrl_job *job, unsigned int rank, struct ctrl_rank_token *token);
 
-/*
- * The job of a token, and its rank; NULL: no job has this token. The MAC is compared in constant time.
- * Cost: an HMAC, if there is a job of the name.
- */
+/* The job of a token, and its rank; NULL: no job has this token. The MAC is compared in constant
+ * time. Cost: an HMAC, if there is a job of the name. */
 const struct ctrl_job *ctrl_rank_token_find(
 	struct ctrl_running *running, const char *text, unsigned int *rank);
 

@@ -3,15 +3,17 @@
  * The last five minutes of a switch, a sample a second: what ports carried, what jobs did, what was
  * dropped, and for which sources blocks waited.
  *
- * Each series is a ring of CTRL_HISTORY_SAMPLES rates. All are allocated at once: about 10 MiB of addresses, but
- * pages of jobs that never existed are not touched. A rate is over the time that really passed; if the control
- * thread was late, the seconds that it missed have the same rate.
+ * Each series is a ring of CTRL_HISTORY_SAMPLES rates. All are allocated at once: about 10 MiB of
+ * addresses, but pages of jobs that never existed are not touched. A rate is over the time that has
+ * really passed. If the control thread was late, the seconds that it missed have the same rate.
  *
- * Id, instance and name identify a job. A deleted job keeps its place until its last sample has left the history,
- * or until another job needs the place. There are as many places as jobs, so every job gets one.
+ * Id, instance and name identify a job. A deleted job keeps its place until its last sample has
+ * left the history, or until another job needs the place. There are as many places as jobs, so
+ * every job gets one.
  *
- * How long blocks waited for each source (256 ranks of 256 jobs) is not kept per second but every CTRL_HISTORY_STEP
- * seconds, in another second for each job: the shares are of the last 270 to 300 s.
+ * How long blocks waited for each source (256 ranks of 256 jobs) is kept only every
+ * CTRL_HISTORY_STEP seconds, each job in a different second: the shares are of the last 270 to 300
+ * s.
  *
  * Thread safety: for the one control thread.
  */
@@ -52,7 +54,7 @@ struct ctrl_history {
 	uint32_t second; /* of the last sample, from 1; 0: none yet */
 	unsigned int passed; /* seconds that the last sample covers, [1, SAMPLES] */
 	double elapsed; /* s between the last two samples */
-	double at; /* of the last sample, as ctrl_history_begin had it */
+	double at; /* of the last sample: `now` of ctrl_history_begin */
 	double time; /* the same, Unix time */
 	struct ctrl_series rx[PPE_PORTS_MAX], tx[PPE_PORTS_MAX]; /* bit/s */
 	struct ctrl_series spoofed[PPE_PORTS_MAX]; /* frames/s */
@@ -68,9 +70,10 @@ void ctrl_history_destroy(struct ctrl_history *history);
 void ctrl_history_tick(struct ctrl_history *history, const struct ctrl_running *running);
 
 /*
- * The steps of ctrl_history_tick. begin: begin a sample; false: no second has passed yet, and there is none. put:
- * the counter of a series. keep: protect the place of an existing job, before the first call of `job`. job: the
- * place of a job; for a new one a free place, or that of the job that was deleted first.
+ * The steps of ctrl_history_tick. begin: begin a sample; false: no second has passed yet, and there
+ * is none. put: the counter of a series. keep: protect the place of an existing job, before the
+ * first call of `job`. job: the place of a job; for a new one a free place, or that of the job that
+ * was deleted first.
  */
 bool ctrl_history_begin(struct ctrl_history *history, double now, double unix_time);
 void ctrl_history_put(struct ctrl_history *history, struct ctrl_series *series, uint64_t counter);
@@ -78,7 +81,7 @@ void ctrl_history_keep(struct ctrl_history *history, const struct ppe_job *job);
 struct ctrl_job_history *ctrl_history_job(
 	struct ctrl_history *history, const struct ppe_job *job, const char *tenant);
 
-/* Is this the second to note how long blocks have waited for the job's sources? */
+/* Must the waits of blocks for the job's sources be noted in this second? */
 bool ctrl_history_step_due(const struct ctrl_history *history, const struct ctrl_job_history *job);
 void ctrl_history_step(struct ctrl_job_history *job, const uint64_t waited_us[WEIR_SOURCES_MAX]);
 
@@ -92,7 +95,7 @@ unsigned int ctrl_history_length(const struct ctrl_history *history);
 float ctrl_history_rate(
 	const struct ctrl_history *history, const struct ctrl_series *series, unsigned int age);
 
-/* Does the job exist, or did it within the history? */
+/* Does the job exist, or did it exist within the history? */
 bool ctrl_history_has(const struct ctrl_history *history, const struct ctrl_job_history *job);
 
 #endif

@@ -282,7 +282,7 @@ ctrl_stats_write(const json_t *stats, const char *path)
 
 	if (asprintf(&beside, "%s.%d.part", path, (int)getpid()) < 0)
 		return -ENOMEM;
-	errno = ENOMEM; /* jansson sets errno for no other error of its own */
+	errno = ENOMEM; /* jansson sets errno for no other error */
 	if (stats == NULL || json_dump_file(stats, beside, JSON_INDENT(1)) < 0 ||
 		rename(beside, path) < 0) {
 		rc = -errno;
@@ -300,8 +300,9 @@ struct link {
 };
 
 /*
- * What the kernel says of an interface. False: it is not in this namespace. One that is gone has no link, but a TAP
- * works through its descriptor, and may have moved into the namespace of a container.
+ * Read an interface's link from the kernel. False: it is not in this namespace. An interface that
+ * is gone has no link, but a TAP works through its descriptor, and may be in the namespace of a
+ * container.
  */
 static bool
 read_interface(unsigned int interface, struct link *link)

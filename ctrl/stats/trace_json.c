@@ -10,24 +10,24 @@
 
 #include <rte_common.h>
 
-#define PIECE_BYTES 8192 /* the most that one step writes: the metadata of 16 workers */
+#define PIECE_BYTES 8192 /* maximum of one step: the metadata of 16 workers */
 
 /*
- * What an event leaves for a later one: a packet that departed, or a block. They share a hash table with open
- * addressing, from which nothing is deleted. The trace says how many events are about hops and blocks, so the
- * table is made twice as large and can't fill up.
+ * What an event leaves for a later one: a packet that departed, or a block. They share a hash table
+ * with open addressing, from which nothing is deleted. The trace says how many events are about
+ * hops and blocks, so the table is made twice as large and can't fill up.
  */
 enum block_state {
-	BLOCK_NEW, /* not met before */
+	BLOCK_NEW, /* not seen before */
 	BLOCK_COLLECTING,
 	BLOCK_KEPT, /* done, its result kept */
 	BLOCK_GONE, /* released */
 };
 
 struct entry {
-	uint64_t
-		key; /* a packet's address | HOP, a block's id without source | BLOCK; 0: a free place */
-	uint64_t tsc; /* of a packet's departure */
+	/* A packet's address | HOP, or a block's id without source | BLOCK; 0: a free entry. */
+	uint64_t key;
+	uint64_t tsc; /* time of a packet's departure */
 	unsigned int track; /* that the packet left; 0: it arrived */
 	enum block_state state;
 };
@@ -41,25 +41,26 @@ enum step { STEP_HEAD, STEP_TRACKS, STEP_EVENTS, STEP_REST, STEP_TAIL, STEP_END 
 struct ctrl_trace_json {
 	struct ppe_trace *trace;
 	enum step step;
-	uint32_t next[PPE_WORKERS_MAX]; /* event of each worker */
-	unsigned int track; /* next one to be named */
-	unsigned int change; /* next one of the jobs */
+	uint32_t next[PPE_WORKERS_MAX]; /* next event of each worker */
+	unsigned int track; /* the track to name next */
+	unsigned int change; /* the change of jobs to write next */
 	struct {
-		uint64_t id; /* of a contribution whose instant is still to be written; 0: none */
+		uint64_t id; /* a contribution whose instant is still to be written; 0: none */
 		uint64_t end; /* of its slice, TSC */
 	} heard[PPE_WORKERS_MAX];
 	struct entry *entry;
 	uint32_t mask; /* entries less 1 */
-	uint32_t next_entry; /* entries before this one are no open blocks at the end */
-	uint32_t hops; /* that arrived so far: the last one's number */
-	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX]; /* their names at this moment of the trace */
+	uint32_t next_entry; /* at the end: entries before it are not open blocks */
+	uint32_t hops; /* arrived so far: the number of the last one */
+	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX]; /* the jobs' names at this time of the trace */
 	uint64_t last; /* the latest TSC seen */
 	char name[64];
-	unsigned int length, read; /* of `piece`, and how much of it the reader has */
+	unsigned int length, read; /* bytes in `piece`, and those that the reader has */
 	char piece[PIECE_BYTES];
 };
 
-/* The entry of a key; a new one is zero otherwise. NULL: the table is full, which can't be. */
+/* The entry of a key; the other fields of a new entry are 0. NULL: the table is full, which can't
+ * happen. */
 static struct entry *
 find(struct ctrl_trace_json *json, uint64_t key)
 {
@@ -77,7 +78,7 @@ find(struct ctrl_trace_json *json, uint64_t key)
 	return NULL;
 }
 
-/* A name as it may stand within a JSON string. Configured names are harmless already. */
+/* Copy a name, safe within a JSON string. Configured names are safe already. */
 static void
 copy_name(char *to, size_t size, const char *from)
 {
@@ -170,14 +171,14 @@ nanoseconds(const struct ctrl_trace_json *json, uint64_t cycles)
 	return (uint64_t)((double)cycles * 1e9 / (double)json->trace->hz);
 }
 
-/* Microseconds, as the format wants them. */
+/* A time in microseconds, as the format requires. */
 static void
 put_time(struct ctrl_trace_json *json, const char *key, uint64_t ns)
 {
 	put(json, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned int)(ns % 1000));
 }
 
-/* What every event begins with; it ends with put_args or "}". */
+/* The beginning of an event; it ends with put_args or "}". */
 static void
 begin(struct ctrl_trace_json *json, const char *phase, unsigned int tid, uint64_t tsc)
 {
@@ -230,7 +231,7 @@ put_track(struct ctrl_trace_json *json)
 	return true;
 }
 
-/* Whose packet, as the beginning of args. */
+/* The job, source and block of a packet, for args. */
 static void
 put_packet(struct ctrl_trace_json *json, uint64_t id)
 {
@@ -302,8 +303,8 @@ put_step(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_eve
 		event->value);
 }
 
-/* A packet leaves a track. A departure that never arrived (a full ring drops it) is forgotten by the packet's
- * next one. */
+/* A packet leaves a track. The packet's next departure replaces one that never arrived (a full ring
+ * drops it). */
 static void
 note_departure(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *out)
 {
@@ -336,7 +337,7 @@ put_hop(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_even
 	out->track = 0;
 }
 
-/* An event of a block's span. name: NULL for the block's own. */
+/* An event of a block. name: of a span within the block's own; NULL: the block's own span. */
 static void
 put_span(struct ctrl_trace_json *json, const char *phase, unsigned int worker, uint64_t key,
 	uint64_t tsc, const char *name)
@@ -352,7 +353,7 @@ put_span(struct ctrl_trace_json *json, const char *phase, unsigned int worker, u
 		put(json, ",\"name\":\"%s block %u\"}", json->job[ppe_trace_job(key)], block);
 }
 
-/* The span within a block's own. */
+/* The spans within a block's own. */
 static const char *const state_text[] = {
 	[BLOCK_COLLECTING] = "collecting",
 	[BLOCK_KEPT] = "result kept",
@@ -381,10 +382,8 @@ close_block(struct ctrl_trace_json *json, unsigned int worker, struct entry *blo
 	block->state = BLOCK_GONE;
 }
 
-/*
- * The block of an id, which something happens to. If the trace has not seen it open, it has been in `state` since
- * the trace began, or as far as is known. NULL: the table is full, which can't be.
- */
+/* The block of an event. If the trace has not seen it open, it is taken to be in `state` since the
+ * trace began. NULL: the table is full, which can't happen. */
 static struct entry *
 block_of(struct ctrl_trace_json *json, unsigned int worker, uint64_t id, uint64_t tsc,
 	enum block_state state)
@@ -446,7 +445,7 @@ put_released(struct ctrl_trace_json *json, unsigned int worker, const struct ppe
 }
 
 /*
- * When is a contribution written? Its slice's event comes first, then what happened to blocks within
+ * When a contribution is written: its slice's event comes first, then the events of blocks within
  * the slice. The block is opened before it and done after it; so when the block is done, or else at
  * the slice's end.
  */
@@ -493,7 +492,7 @@ put_event(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_ev
 	}
 }
 
-/* Packets of a job that is gone keep its name: they may be on their way still. */
+/* Packets of a job that is gone keep its name: they may still be in flight. */
 static void
 put_change(struct ctrl_trace_json *json, const struct ppe_trace_change *change)
 {
@@ -536,7 +535,7 @@ put_next(struct ctrl_trace_json *json)
 	return true;
 }
 
-/* Contributions not written yet, then the next block that is still there. False: that was all. */
+/* Write the remaining contributions, then the next open block. False: there is none. */
 static bool
 put_rest(struct ctrl_trace_json *json)
 {
@@ -551,7 +550,7 @@ put_rest(struct ctrl_trace_json *json)
 	return true;
 }
 
-/* Write the next piece; a step that has nothing more to say goes over to the next. */
+/* Write the next piece; a step that is finished moves on to the next one. */
 static void
 advance(struct ctrl_trace_json *json)
 {
