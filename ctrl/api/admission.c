@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: limits, and which one is closed when a listener is full. */
+/* Limits on connections, and which connection is closed when a listener is full. */
 #include <arpa/inet.h>
 #include <limits.h>
 #include <net/if.h>
@@ -11,7 +11,8 @@
 
 #include "ctrl/api/server_priv.h"
 
-/* Where a connection comes from, for counting; never 0. The owner of an IPv6 address usually has its whole /64. */
+/* The network that a connection counts against, never 0. The owner of an IPv6 address usually has
+ * its whole /64. */
 static uint64_t
 network_of(const struct sockaddr *address)
 {
@@ -104,8 +105,8 @@ api_notify(void *cls, struct MHD_Connection *connection, void **context,
 	struct api_connection *c = *context;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		*context =
-			begin_connection(listener, connection); /* NULL: its requests are refused */
+		/* NULL: its requests are refused. */
+		*context = begin_connection(listener, connection);
 	} else if (c != NULL) {
 		TAILQ_REMOVE(&listener->server->connections, c, next);
 		free(c);
@@ -113,7 +114,7 @@ api_notify(void *cls, struct MHD_Connection *connection, void **context,
 	}
 }
 
-/* The tenant of this token, in another configuration. */
+/* Find the tenant with the same token in another configuration. */
 static const struct ctrl_tenant *
 find_same_token(const struct ctrl_api *api, const struct ctrl_tenant *former)
 {
@@ -133,7 +134,7 @@ api_update_tenants(struct api_server *server, const struct ctrl_api *api)
 			c->tenant = find_same_token(api, c->tenant);
 }
 
-/* What a connection's peer has shown. */
+/* What the peer of a connection has proved. */
 enum rights {
 	RIGHTS_UNAUTHENTICATED,
 	RIGHTS_TENANT,
@@ -171,7 +172,7 @@ count_of_owner(const struct api_connection *one)
 	return n;
 }
 
-/* Has the connection shown no token, in its first request or for too long? */
+/* Did a request come without a token, or no token for API_TOKEN_S? */
 static bool
 is_unauthenticated(const struct api_connection *c, double now)
 {
@@ -180,10 +181,11 @@ is_unauthenticated(const struct api_connection *c, double now)
 }
 
 /*
- * The lower, the sooner the connection is closed. First by its owner's rights, then by the number of its owner's
- * connections, then an idle one. A new connection ranks above those of a tenant beyond its share: in one turn many
- * arrive before any of them can show a token. Activity does not protect a connection without a token: otherwise an
- * endless request would keep it.
+ * The connection with the lowest standing is closed first. The standing depends on the owner's
+ * rights, then on the number of the owner's connections, then on whether the connection is in use.
+ * A new connection ranks above those of a tenant beyond its share, because many may arrive in one
+ * turn before any of them can send a token. Use does not protect a connection without a token:
+ * otherwise an endless request would keep it.
  */
 static unsigned int
 standing(const struct api_connection *c, double now)
@@ -198,7 +200,7 @@ standing(const struct api_connection *c, double now)
 	return rights << 16 | (API_CONNECTIONS + API_CLOSING - count) << 1 | is_busy;
 }
 
-/* Does the connection take a place of these clients? network: of TCP clients; 0: of any. */
+/* Does the connection count against this listener and network? network: 0 means all networks. */
 static bool
 is_among(const struct api_connection *c, const struct api_listener *listener, uint64_t network)
 {
@@ -216,14 +218,15 @@ count_among(const struct api_listener *listener, uint64_t network)
 	return n;
 }
 
-/* Close the connection with the lowest standing, and of these the oldest. False: an administrator's, in use. */
+/* Close the connection with the lowest standing; of several, the oldest. False: there is none, or
+ * it is an administrator's that is in use. */
 static bool
 make_room(const struct api_listener *listener, uint64_t network, double now)
 {
 	struct api_connection *c, *worst = NULL;
 	unsigned int least = UINT_MAX;
 
-	/* The list is in the order of arrival. */
+	/* The list is in order of arrival. */
 	TAILQ_FOREACH (c, &listener->server->connections, next) {
 		unsigned int s = is_among(c, listener, network) ? standing(c, now) : UINT_MAX;
 

@@ -13,7 +13,7 @@
 
 #define JSON_TYPE    "application/json"
 #define STREAM_BLOCK 16384
-#define FIRST_BYTES  16384 /* of a text */
+#define FIRST_BYTES  16384 /* bytes; the first buffer of a text */
 
 void
 api_answer_clear(struct api_answer *answer)
@@ -52,7 +52,7 @@ with_type(const char *type, struct MHD_Response *response)
 	return response;
 }
 
-/* response: NULL, if there was no memory for it. */
+/* response: NULL if there was no memory for it. */
 static void
 answer_with(struct api_call *call, const char *type, struct MHD_Response *response)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers. A second answer to a call replaces the first one and its headers. */
+/* Answers to calls. A second answer to a call replaces the first one and its headers. */
 #ifndef CTRL_API_ANSWER_H
 #define CTRL_API_ANSWER_H
 
@@ -19,8 +19,8 @@ struct MHD_Response;
 
 struct api_answer {
 	unsigned int status; /* HTTP's; 0: none yet */
-	json_t *json; /* the body, or */
-	struct MHD_Response *response; /* the body and its type */
+	json_t *json; /* a JSON body; NULL: `response` has the body */
+	struct MHD_Response *response; /* any other body, with its type */
 	unsigned int nb_headers;
 	struct {
 		const char *name; /* a constant */
@@ -28,7 +28,7 @@ struct api_answer {
 	} header[API_HEADERS_MAX];
 };
 
-/* Answer with a JSON body, which is the answer's from now on. NULL is answered as an error. */
+/* Answer with a JSON body and take ownership of it. NULL is answered as an error. */
 void api_answer(struct api_call *call, unsigned int status, json_t *body);
 
 /* 200 with bytes that are never freed (a page). */
@@ -37,10 +37,8 @@ void api_answer_constant(struct api_call *call, const char *type, const void *by
 /* 200 with call->text, or an error if there was no memory for it. */
 void api_answer_text(struct api_call *call, const char *type);
 
-/*
- * 200 with what `read` writes, up to `room` bytes at a time. It returns how many, or -1 at the end (as
- * MHD_ContentReaderCallback). stream_free frees the stream, now or later.
- */
+/* 200 with what `read` writes, up to `room` bytes at a time. `read` returns the number of bytes, or
+ * -1 at the end (as MHD_ContentReaderCallback). stream_free frees the stream, now or later. */
 void api_answer_stream(struct api_call *call, const char *type,
 	ssize_t (*read)(void *stream, uint64_t at, char *out, size_t room), void *stream,
 	void (*stream_free)(void *stream));
@@ -51,12 +49,13 @@ void api_header(struct api_call *call, const char *name, const char *format, ...
 
 /*
  * {"error": {"status", "code", "key", "message"}}. code: one of docs/openapi.yaml's. key: path of
- * what is wrong, or NULL. The message says what is wrong and what to do, and may hold anything.
+ * the wrong value, or NULL. The message says what is wrong and what to do. It may contain any
+ * bytes.
  */
 void api_error(struct api_call *call, unsigned int status, const char *code, const char *key,
 	const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* One more key of the error just given ("free", "needed"); takes `value`. */
+/* Add a key ("free", "needed") to the error just given; takes `value`. */
 void api_error_more(struct api_call *call, const char *key, json_t *value);
 
 /* Answer 503: the switch is out of memory. */
@@ -65,10 +64,10 @@ void api_error_memory(struct api_call *call);
 /* Take the body and all headers, for libmicrohttpd; answer.status remains. NULL: no memory. */
 struct MHD_Response *api_answer_response(struct api_call *call);
 
-/* Free what an answer holds; it is empty then. */
+/* Free the contents of an answer; it is empty afterwards. */
 void api_answer_clear(struct api_answer *answer);
 
-/* Set a key of a JSON object. text NULL: null. Without memory, the key is missing. */
+/* Set a key of a JSON object. text: NULL sets null. If there is no memory, the key is missing. */
 void api_put(json_t *object, const char *key, uint64_t value);
 void api_put_text(json_t *object, const char *key, const char *text);
 

@@ -16,54 +16,54 @@
 
 #define LIMIT_DEFAULT 256
 #define LIMIT_MAX     1024
-#define FOUND_MAX     16384 /* blocks that are sorted by age */
+#define FOUND_MAX     16384 /* blocks that an answer sorts by age */
 #define MISSING_MAX   16384 /* entries of all lists of missing ranks in an answer */
 #define STUCK_US      UINT64_C(1000000)
 
-/* Of a sentence. */
-#define SOURCES_NAMED 4 /* sources with address and state; of others, the ranks */
+/* Limits of a sentence. */
+#define SOURCES_NAMED 4 /* sources with address and state; of the others, the ranks */
 #define RANGES_NAMED  8
-#define BLOCKS_NAMED  64 /* in a list, for programs that compare it with another switch's */
-#define SOON          2.0 /* s; a host that waits repeats itself more often */
+#define BLOCKS_NAMED  64 /* in a list, for programs that compare lists of several switches */
+#define SOON          2.0 /* s; a waiting host sends more often */
 
-/* A job as it was found. */
+/* A job, as it was when its blocks were read. */
 struct job_found {
 	uint32_t instance;
 	struct ctrl_membership membership;
-	/* Many blocks wait for the same sources: the list of the last one, as text. */
+	/* The last list of missing sources, as text: many blocks wait for the same sources. */
 	uint64_t heard[WEIR_SOURCES_MAX / 64];
 	char *missing; /* NULL: none yet */
 	size_t nb_missing;
 };
 
-/* The job that the sentences are about. */
+/* The job that is being diagnosed. */
 struct diagnosis {
 	bool is_pending;
 	uint8_t id;
 	struct ppe_job_stats stats;
-	unsigned int at, end; /* its stuck blocks that are not told yet */
+	unsigned int at, end; /* its stuck blocks in found.block without a sentence */
 	bool is_complete; /* all of them were read */
 };
 
-/* The blocks found, and the answer, while it is made: jobs are read and told one by one, then blocks are listed. */
+/* An answer in progress: jobs are read and diagnosed one by one, then blocks are listed. */
 struct found {
 	struct api_call *call;
 	const struct ctrl_running *running;
-	const char *name; /* of the only job that is asked for, or NULL */
+	const char *name; /* of the only job that is asked for; NULL: all jobs */
 	uint64_t limit; /* of each list in the answer */
-	struct ppe_block_info after; /* list blocks behind this one; opened_us 0: all */
+	struct ppe_block_info after; /* list the blocks after this one; opened_us 0: all */
 	bool is_diagnosing; /* only stuck blocks, and sentences about them */
 	size_t listed; /* entries of all lists of missing ranks */
-	bool has_job; /* the caller may see such a job */
+	bool has_job; /* the caller may see a job of this name */
 	unsigned int next_id; /* of the job to read next */
 	struct diagnosis diagnosis;
 	json_t *sentences;
 	struct ppe_block_info *block;
 	unsigned int count, room;
-	uint64_t total; /* including those that did not fit */
+	uint64_t total; /* blocks, including those that did not fit */
 	bool is_complete; /* false: no memory for all */
 	bool is_sorted;
-	unsigned int at, nb_put; /* the block to list next, and how many have been */
+	unsigned int at, nb_put; /* the block to list next, and how many are listed */
 	struct job_found job[WEIR_JOBS_MAX]; /* by id */
 };
 
@@ -78,7 +78,7 @@ job_of(const struct found *found, unsigned int id)
 		: NULL;
 }
 
-/* Does the block wait for a parent's result? A moment after the parents have ended a generation, none serves. */
+/* Does the block wait for a parent's result? After a generation's end, no parent serves yet. */
 static bool
 waits_for_parent(const struct ctrl_job *of, const struct ppe_block_info *block)
 {
@@ -91,7 +91,7 @@ seconds(uint64_t us)
 	return (double)us / 1e6;
 }
 
-/* The sources of a job that are not in `in`. New. */
+/* The sources of a job that are not in `in`. A new list. */
 static json_t *
 missing(struct found *found, const struct ctrl_job *of, const uint64_t in[WEIR_SOURCES_MAX / 64])
 {
@@ -270,12 +270,12 @@ is_full(const struct found *found)
 /* Why a job does not progress: the parts of a sentence, and a remark, which may be empty. */
 struct cause {
 	struct sentence what; /* "block 17 waits for" */
-	struct sentence who; /* whom it waits for */
-	struct sentence then; /* what will happen, with what separates it from `who` */
+	struct sentence who; /* the sources or the parent */
+	struct sentence then; /* what will happen, with the separator before it */
 	struct sentence detail;
 };
 
-/* missing: taken. Returns the entry; NULL: no memory. */
+/* Add a sentence. missing: taken. Returns the entry; NULL: no memory. */
 static json_t *
 put_cause(struct found *found, const struct ctrl_job *of, const char *reason, json_t *missing,
 	const struct cause *cause)
@@ -293,7 +293,7 @@ put_cause(struct found *found, const struct ctrl_job *of, const char *reason, js
 	return entry;
 }
 
-/* The parent that an entry is about, and where to ask on. */
+/* Add the parent that an entry is about, and the address of its API. */
 static void
 put_parent(json_t *entry, const struct ctrl_job *of, unsigned int parent)
 {
@@ -316,7 +316,7 @@ name_parent(struct sentence *to, const struct ctrl_job *of, unsigned int parent,
 		put(to, ", never heard");
 }
 
-/* The blocks' numbers as text, and the first of them as a list. New. */
+/* Write the blocks' numbers as ranges. Returns the first BLOCKS_NAMED as a new list. */
 static json_t *
 name_blocks(const struct ppe_block_info *block, unsigned int count, char *ranges, size_t size)
 {
@@ -332,7 +332,7 @@ name_blocks(const struct ppe_block_info *block, unsigned int count, char *ranges
 	return list;
 }
 
-/* Blocks that wait for the same sources or parent, by number. all: they are all that do. */
+/* Diagnose blocks that wait for the same sources or parent. all: no others do. */
 static void
 diagnose_blocks(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block,
 	unsigned int count, bool all)
@@ -398,7 +398,7 @@ by_cause_and_number(const void *a, const void *b)
 	return order != 0 ? order : (x->block > y->block) - (x->block < y->block);
 }
 
-/* The job gathers its sources, and some of them wait for others. */
+/* Some sources have joined and wait for the others. */
 static void
 diagnose_joining(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats)
 {
@@ -454,7 +454,7 @@ diagnose_parents(struct found *found, const struct ctrl_job *of, const struct pp
 	}
 }
 
-/* Sources that are silent while others repeat what they have sent are not in `in`. */
+/* Set `in` to all sources but those that are silent while others repeat their packets. */
 static void
 find_silent(
 	const struct found *found, const struct ctrl_job *of, uint64_t in[WEIR_SOURCES_MAX / 64])
@@ -476,8 +476,8 @@ find_silent(
 			in[s / 64] |= UINT64_C(1) << (s % 64);
 }
 
-/* Sources that do not acknowledge results hold up the others, which are two windows ahead, until the
- * switch expels them. */
+/* Sources that do not acknowledge results hold up the others, which are two windows ahead, until
+ * the switch expels them. */
 static void
 diagnose_unacknowledged(struct found *found, const struct ctrl_job *of)
 {
@@ -512,7 +512,7 @@ diagnose_rest(struct found *found, const struct ctrl_job *of)
 	const struct ctrl_membership *membership = &found->job[of->job->id].membership;
 	const struct ppe_job_stats *stats = &found->diagnosis.stats;
 
-	/* Nobody waits for a job that no host has joined yet, or none joins again. */
+	/* If no host has joined or joins again, no host waits. */
 	if (membership->state == CTRL_JOB_JOINING && membership->joined > 0 &&
 		(membership->is_join_requested || stats->generation == 0)) {
 		if (membership->joined < of->job->nb_sources)
@@ -526,7 +526,7 @@ diagnose_rest(struct found *found, const struct ctrl_job *of)
 		diagnose_unacknowledged(found, of);
 }
 
-/* Why the job does not progress: one more sentence. */
+/* Add the next sentence: why the job does not progress. */
 static void
 diagnose_next(struct found *found)
 {
@@ -547,7 +547,6 @@ diagnose_next(struct found *found)
 	d->at = next;
 }
 
-/* Make room for the blocks of a job. */
 static unsigned int
 make_room(struct found *found, const struct ctrl_job *job)
 {
@@ -581,7 +580,7 @@ find_blocks(struct found *found, const struct ctrl_job *job)
 	found->job[job->job->id].instance = job->job->instance;
 	ctrl_running_job_stats(running, job, &d->stats);
 	ctrl_membership_of(running, job, &d->stats, membership);
-	/* Nobody waits for the blocks of an abandoned job. */
+	/* No host waits for the blocks of an abandoned job. */
 	if (!found->is_diagnosing || !membership->is_abandoned)
 		n = ppe_blocks_read(running->ppe, job->job->id, found->is_diagnosing, idle_us,
 			most == 0 ? NULL : &found->block[found->count], most);
@@ -610,7 +609,7 @@ oldest_first(const void *a, const void *b)
 	return (x->block > y->block) - (x->block < y->block);
 }
 
-/* What the policy does, and when; null if it waits forever or has already acted. */
+/* Seconds until the policy acts; null if it waits forever or has acted. */
 static json_t *
 policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 {
@@ -693,14 +692,14 @@ answer_blocks(struct api_call *call, struct found *found)
 	api_answer_text(call, "application/json");
 }
 
-/* The next block. Returns whether another one may follow. */
+/* List the next block. Returns whether another one may follow. */
 static bool
 list_next(struct found *found)
 {
 	const struct ppe_block_info *block;
 	const struct ctrl_job *of;
 
-	/* MISSING_MAX bounds an answer, which is in memory as a whole, to some megabytes. */
+	/* The answer is in memory as a whole: MISSING_MAX limits it to some megabytes. */
 	if (found->at == found->count || found->nb_put == found->limit ||
 		found->listed >= MISSING_MAX)
 		return false;
@@ -756,7 +755,7 @@ free_found(void *context)
 	free(found);
 }
 
-/* "OPENED-JOB-BLOCK", the `next` of the page before. False: it is none, and the call is answered. */
+/* Read "OPENED-JOB-BLOCK", the `next` of a page. False: wrong syntax; the call is answered. */
 static bool
 read_after(struct api_call *call, struct ppe_block_info *after)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A request: its target, its line in the route table, its body. */
+/* A request: its target, its route and its body. */
 #include "ctrl/api/call.h"
 
 #include <ctype.h>
@@ -238,7 +238,7 @@ api_body_check(struct api_call *call, const struct ctrl_schema *schema)
 	return false;
 }
 
-/* A duplicate key is reported with its path; other errors of syntax have only a line and a column. */
+/* A duplicate key is reported with its path; other errors of syntax with line and column only. */
 static void
 refuse_text(struct api_call *call, const char *text, const json_error_t *error)
 {

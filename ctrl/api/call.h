@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One request to the control API, as the function that serves it sees it, and the route table.
+ * A request to the control API, as its handler sees it, and the route table.
  *
- * To add a resource: write its handler (api_get_ports in ctrl/api/status.c is the one to copy), add a
- * line to API_ROUTES, and the operation to docs/openapi.yaml. Answers: ctrl/api/answer.h.
+ * To add a resource: write its handler (for an example see api_get_ports in ctrl/api/status.c), add
+ * a line to API_ROUTES, and the operation to docs/openapi.yaml. Answers: ctrl/api/answer.h.
  *
  * A handler runs on the control thread, between two turns of its event loop, and must not wait for
- * anything. When it returns, it has answered, or asked to be called again (api_wait). One that may take longer than
- * about a millisecond does its work in steps (api_in_steps).
+ * anything. When it returns, it has answered, or asked to be called again (api_wait). A handler
+ * that may take longer than about a millisecond works in steps (api_in_steps).
  */
 #ifndef CTRL_API_CALL_H
 #define CTRL_API_CALL_H
@@ -29,8 +29,8 @@
 #define API_PARAMETERS_MAX 4
 #define API_QUERY_MAX      8
 
-/* The target of a request, "/v1/blocks?job=ring&limit=10", taken apart and decoded. Percent-encoding is decoded
- * after the split, so an encoded "/" is no separator. */
+/* The target of a request, "/v1/blocks?job=ring&limit=10", split and decoded. Percent-encoding is
+ * decoded after the split, so an encoded "/" does not separate segments. */
 struct api_target {
 	unsigned int nb_segments; /* "/": 0 */
 	const char *segment[API_SEGMENTS_MAX]; /* decoded; in `text` */
@@ -54,12 +54,12 @@ struct api_call {
 
 	struct api_answer answer;
 
-	/* across calls of one request that waits */
+	/* kept between calls of the handler for this request */
 	struct api_text text; /* of a long answer */
 	void *context; /* the handler's; NULL at first */
 	void (*context_free)(void *context); /* called once at the end, whatever happens */
-	unsigned int wait_ms; /* api_wait; 0: not */
-	bool is_unfinished; /* to be called again in its turn */
+	unsigned int wait_ms; /* set by api_wait; 0: do not wait */
+	bool is_unfinished; /* the handler is called again in its caller's next turn */
 	double turn_end; /* CLOCK_MONOTONIC, s: the end of its turn */
 };
 
@@ -114,26 +114,20 @@ API_ROUTES(X)
 extern const struct api_route api_routes[];
 extern const size_t api_routes_count;
 
-/*
- * Take a raw target apart. False when it is none that any resource could have: too long, no path,
- * an empty segment, a wrong or zero escape, too many parts.
- */
+/* Split and decode a raw target. False if no resource can have it: it is too long, is no path, has
+ * an empty segment, a wrong or zero escape, or too many parts. */
 bool api_target_parse(struct api_target *target, const char *raw);
 
-/*
- * Does the target fit a route's path? Then parameter[] are the values of its {names}, in order, in
- * `target`.
- */
+/* Does the target match a route's path? If so, parameter[] is set to the values of the path's
+ * {names}, in order; they point into `target`. */
 bool api_target_fits(const struct api_target *target, const char *path,
 	const char *parameter[API_PARAMETERS_MAX]);
 
 /* A query's value, or NULL. */
 const char *api_query(const struct api_target *target, const char *key);
 
-/*
- * A whole number of the query into *value, or `fallback` when it is not there. False: it is no
- * number in [min, max], and the call is answered.
- */
+/* Set *value to a whole number of the query, or to `fallback` if the key is absent. False: the
+ * value is no number in [min, max], and the call is answered. */
 bool api_query_number(struct api_call *call, const char *key, uint64_t min, uint64_t max,
 	uint64_t fallback, uint64_t *value);
 
@@ -143,16 +137,15 @@ bool api_query_number(struct api_call *call, const char *key, uint64_t min, uint
  */
 const struct api_route *api_route_find(struct api_call *call, const char *method);
 
-/* Check that every key of the query is one of the route's, and is there once. False: answered. */
+/* Check that every key of the query is one of the route's, and occurs once. False: the call is
+ * answered. */
 bool api_route_query(struct api_call *call, const struct api_route *route);
 
-/* Parse a body of `length` bytes. NULL: it is no JSON object, and the call is answered. */
+/* Parse a body of `length` bytes. NULL: it is not a JSON object, and the call is answered. */
 json_t *api_body_parse(struct api_call *call, const char *text, size_t length);
 
-/*
- * Is there a body, and does it follow the table? False: the call is answered with the first error in the
- * order of the body (400: bad_json, unknown_key, missing_key, wrong_type, out_of_range).
- */
+/* Is there a body, and does it follow the table? False: the call is answered with the first error
+ * in the order of the body (400: bad_json, unknown_key, missing_key, wrong_type, out_of_range). */
 bool api_body_check(struct api_call *call, const struct ctrl_schema *schema);
 
 /* Answer 400 with an error of a body. */
@@ -165,9 +158,10 @@ struct ctrl_log_who api_who(const struct api_call *call);
 const char *api_method_text(enum api_method method);
 
 /*
- * Make a long answer in steps. At the first call, allocate a context of `size` zero bytes, begin call->text, and call
- * `begin`; false: it has answered an error. Then call `step` until it returns false: it has answered. When the turn is
- * over, other requests are served before the next step, jobs may come and go, and the handler is called again.
+ * Make a long answer in steps. At the first call, allocate a context of `size` zero bytes, begin
+ * call->text, and call `begin`; false: it has answered an error. Then call `step` until it returns
+ * false: it has answered. When the turn is over, other requests are served before the next step,
+ * jobs may come and go, and the handler is called again.
  */
 void api_in_steps(struct api_call *call, size_t size,
 	bool (*begin)(struct api_call *call, void *context),

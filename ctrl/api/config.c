@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET /v1/config, /v1/tenants; POST /v1/reload, as SIGHUP: the answer is what came of it */
+/* GET /v1/config, /v1/tenants; POST /v1/reload, which reloads as SIGHUP does and answers with the
+ * outcome. */
 #include <stdlib.h>
 
 #include "ctrl/api/call.h"
@@ -46,7 +47,8 @@ api_get_tenants(struct api_call *call)
 
 #define LOOK_MS 2
 
-/* Only note the request: a reload frees data that requests use, so the loop does it between requests. */
+/* Only note the request: a reload frees data that requests use, so the loop does it between
+ * requests. */
 static void
 ask_reload(struct api_call *call)
 {

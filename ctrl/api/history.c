@@ -8,7 +8,7 @@
 #include "ctrl/api/call.h"
 #include "ctrl/stats/history.h"
 
-/* An answer, while it is made. */
+/* An answer in progress. */
 struct request {
 	uint32_t second; /* of the latest sample */
 	unsigned int length; /* of each series */
@@ -16,7 +16,8 @@ struct request {
 	const char *comma;
 };
 
-/* "key":[300 values]: oldest first, null where there is none. A tick may have replaced the oldest ones meanwhile. */
+/* "key":[300 values]: oldest first, null where there is no sample. A tick may have replaced the
+ * oldest samples meanwhile. */
 static void
 put_series(struct api_text *text, const char *key, const struct request *request,
 	const struct ctrl_history *history, const struct ctrl_series *series)

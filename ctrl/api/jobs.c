@@ -16,7 +16,8 @@
 #include "rmw/kernels.h"
 
 /* clang-format off */
-#define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = #key, CTRL_##kind, __VA_ARGS__},)
+#define X(key, where, change, kind, field, ...) \
+	CTRL_API_##where({.path = #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key new_keys[] = {
 	CTRL_JOB_IDENTITY("", NULL, "", "")
 	CTRL_TREE_API_KEYS("")
@@ -24,7 +25,8 @@ static const struct ctrl_key new_keys[] = {
 };
 #undef X
 
-#define X(key, where, change, kind, field, ...) CTRL_CHANGE_##change({.path = #key, CTRL_##kind, __VA_ARGS__},)
+#define X(key, where, change, kind, field, ...) \
+	CTRL_CHANGE_##change({.path = #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key change_keys[] = {CTRL_JOB_SETTINGS(X)};
 #undef X
 /* clang-format on */
@@ -72,7 +74,7 @@ put_or_null(json_t *object, const char *key, bool there, double value)
 	json_object_set_new(object, key, there ? json_real(value) : json_null());
 }
 
-/* Put a text that only people read, or null. shown: of a source or a parent. */
+/* Put a text that is only shown, or null. shown: the entry of a source or a parent. */
 static void
 put_shown(json_t *object, const json_t *shown, const char *key)
 {
@@ -152,8 +154,8 @@ member_json(const struct ctrl_running *running, const struct ctrl_job *job,
 	return object;
 }
 
-/* How long open blocks wait for each source now; 0 where none does. waits_us: zeros. Cost: the job's window, and
- * 256 bits each. */
+/* How long open blocks have waited for each source; 0: no block waits for it. waits_us: all zero
+ * before. Cost: linear in the job's window, with 256 bits per block. */
 static void
 read_waits(const struct ctrl_running *running, const struct ctrl_job *job,
 	uint64_t waits_us[WEIR_SOURCES_MAX])
@@ -163,7 +165,7 @@ read_waits(const struct ctrl_running *running, const struct ctrl_job *job,
 	int n = block == NULL ? 0
 			      : ppe_blocks_read(running->ppe, job->job->id, true, 0, block, most);
 
-	/* Blocks overlap: a source's wait is its longest one. */
+	/* Waits for several blocks overlap: a source's wait is the longest one. */
 	for (int i = 0; i < n && i < (int)most; i++)
 		for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 			if ((block[i].heard[s / 64] >> (s % 64) & 1) == 0 &&
@@ -198,7 +200,7 @@ members(const struct ctrl_running *running, const struct ctrl_job *job,
 
 /* -- trees */
 
-/* A parent's live state. object: its entry as it is shown. */
+/* Add a parent's live state to its entry. */
 static void
 put_parent(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job,
 	unsigned int parent)
@@ -221,7 +223,7 @@ put_parent(json_t *object, const struct ctrl_running *running, const struct ctrl
 				  ppe_parent_setting_rule(stats.refused)));
 }
 
-/* Its parents, and its sources if they are switches. */
+/* Put a job's parents, and its sources if they are switches. */
 static void
 put_tree(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job)
 {
@@ -238,8 +240,8 @@ put_tree(json_t *object, const struct ctrl_running *running, const struct ctrl_j
 	json_decref(shown);
 }
 
-/* Put the key of each source that is a switch, for the answer to the request that makes the job, and no other.
- * False: no memory. */
+/* Put the key of each source that is a switch. Only the answer to the request that makes the job
+ * has these keys. False: no memory. */
 static bool
 put_keys(json_t *object, const struct ppe_job *job)
 {
@@ -263,7 +265,7 @@ put_keys(json_t *object, const struct ppe_job *job)
 	return made;
 }
 
-/* A job, with its members or without. */
+/* A job, with or without its members. */
 static json_t *
 job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool with_members)
 {
@@ -449,7 +451,7 @@ read_tree(struct api_call *call, struct ctrl_job_spec *spec)
 	}
 	if (!in_tree && sources == NULL)
 		return true;
-	/* The switch sends to the addresses that the request names. */
+	/* The switch sends packets to the addresses in the request. */
 	if (!call->caller->admin) {
 		api_error(call, 403, "forbidden", in_tree ? "tree" : "sources",
 			"only an administrator makes jobs of a tree of switches");
@@ -486,7 +488,7 @@ answer_made(struct api_call *call, const struct ctrl_job *job)
 	api_header(call, "Location", "/v1/jobs/%s", job->job->name);
 }
 
-/* A new job belongs to the caller's tenant. A job of an administrator without a token has no owner. */
+/* A new job belongs to the caller's tenant; without a token, it has no owner. */
 void
 api_post_jobs(struct api_call *call)
 {

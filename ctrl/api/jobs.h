@@ -11,62 +11,63 @@
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/membership.h"
 
-/* May the caller, admitted by API_READ or more, see this job? Not if there is none (NULL). */
+/* May the caller, admitted by API_READ or more, see this job? False if job is NULL. */
 bool api_may_see(const struct api_call *call, const struct ctrl_job *job);
 
-/*
- * Does the job have a member of this rank, joined or not? Ranks of a job of the configuration are its sources'
- * ids, which may have gaps.
- */
+/* Does the job have a member of this rank, joined or not? Ranks of a job of the configuration are
+ * its sources' ids, which may have gaps. */
 bool api_has_rank(const struct ctrl_job *job, unsigned int rank);
 
-/* Put a member's rank, address, last_heard, state, gone, asks and contested; of a switch, ranks, name and api too. */
+/* Put a member's rank, address, last_heard, state, gone, asks and contested; of a switch, ranks,
+ * name and api too. */
 void api_put_presence(json_t *object, const struct ctrl_job *job,
 	const struct ctrl_membership *membership, unsigned int rank,
 	const struct ppe_source_stats *source);
 
-/* Seconds since a source was heard, also if it has left or expired since. False: it was never heard. */
+/* Seconds since a source was heard, also if it has left or expired since. False: it was never
+ * heard. */
 bool api_silence(const struct ctrl_job *job, unsigned int rank,
 	const struct ppe_source_stats *source, double *silent);
 
-/* Has it left or expired? */
+/* Has the member left or expired? */
 bool api_is_gone(const struct ctrl_job *job, unsigned int rank);
 
-/* The job of parameter[0]; NULL: the caller sees none, and 404 is answered. For a tenant, other tenants' jobs do not
- * exist. */
+/* The job of parameter[0]; NULL: the caller may see no such job, and 404 is answered. A tenant does
+ * not see other tenants' jobs. */
 struct ctrl_job *api_find_job(struct api_call *call);
 
-/*
- * A new job, which passed its check: its settings are those of the object, its name and size too, or else these.
- */
+/* Read a new job from an object that passed its check. name, size: used if the object has none. */
 struct ctrl_job_spec api_read_spec(const json_t *object, const char *name, unsigned int size);
 
 /*
- * May the caller choose the id that the object has, if it has one? Only administrators: packets on the wire name
- * the id, and late packets of another tenant's former job would find the new one. prefix: the object's place in the
- * body, such as "create", or NULL. False: the error is answered.
+ * May the caller choose the id that the object has, if it has one? Only administrators: packets on
+ * the wire name the id, and late packets of another tenant's former job would find the new one.
+ * prefix: the object's place in the body, such as "create", or NULL. False: the error is answered.
  */
 bool api_may_id(struct api_call *call, const json_t *object, const char *prefix);
 
-/* May the caller make this job? Without a token, it makes open ones. prefix: likewise. False: the error is answered. */
+/* May the caller make this job? Without a token, it makes open ones. prefix: as for api_may_id.
+ * False: the error is answered. */
 bool api_may_make(struct api_call *call, struct ctrl_job_spec *spec, const char *prefix);
 
-/* The keys and tokens of an authenticated job need a private connection. False: the error is answered. */
+/* The keys and tokens of an authenticated job need a private connection. False: the error is
+ * answered. */
 bool api_check_private(struct api_call *call, const struct ppe_job *shape);
 
-/* Answer that a change is refused. prefix: likewise. */
+/* Answer that a change is refused. prefix: as for api_may_id. */
 void api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix);
 
-/* What a list says of a job. New. */
+/* Make a list's entry for a job. A new object. */
 typedef json_t *(*api_list_maker)(const struct ctrl_running *running, const struct ctrl_job *job);
 
 /*
- * The context of an answer {..., "jobs": [...]} of the jobs that the caller may see, by id. The query's `limit` and
- * `after` (an id) choose a page; the answer's "next" is the `after` of the next page.
+ * The context of an answer {..., "jobs": [...]} of the jobs that the caller may see, by id. The
+ * query's `limit` and `after` (an id) choose a page; the answer's "next" is the `after` of the next
+ * page.
  */
 struct api_list {
 	api_list_maker make;
-	bool leaving; /* those that are leaving, too */
+	bool leaving; /* list leaving jobs, too */
 	unsigned int id; /* of the job to look at next */
 	unsigned int last; /* id of the one listed last */
 	uint64_t room; /* jobs that still fit */

@@ -27,7 +27,7 @@ put(struct api_call *call, struct api_list *list, const struct ctrl_job *job)
 	list->comma = ",";
 }
 
-/* Those that are leaving are few, and on the last page. */
+/* Leaving jobs are few, so the last page has all of them. */
 static void
 end(struct api_call *call, struct api_list *list, bool more)
 {

@@ -34,10 +34,8 @@ open_socket(const struct ctrl_listener *listener)
 	return fd < 0 ? -errno : fd;
 }
 
-/*
- * Check that no process serves the socket at the path. Only ECONNREFUSED shows that: a socket of another
- * type, a path without permission, or a full backlog may be in use.
- */
+/* Check that no process serves the socket at the path. Only ECONNREFUSED shows that: a socket of
+ * another type, a path without permission, or a full backlog may be in use. */
 static int
 check_stale(const struct ctrl_listener *listener, char *error, size_t size)
 {
@@ -81,10 +79,8 @@ take_folder(const char *path, char *error, size_t size)
 	return 0;
 }
 
-/*
- * Lock the path until the switch ends: of two switches that start at once and find a stale socket, the
- * second would remove the socket of the first.
- */
+/* Lock the path until the switch ends: of two switches that start at once and find a stale socket,
+ * the second would remove the socket of the first. */
 static int
 lock_path(const char *path, struct api_socket *s, char *error, size_t size)
 {

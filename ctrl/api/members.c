@@ -14,7 +14,8 @@
 #define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* exact in a double, as JSON parsers need */
 
 /* clang-format off */
-#define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = "create." #key, CTRL_##kind, __VA_ARGS__},)
+#define X(key, where, change, kind, field, ...) \
+	CTRL_API_##where({.path = "create." #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key join_keys[] = {
 	{"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
 	{"size", CTRL_INTEGER, "", NULL, .min = 1, .max = WEIR_SOURCES_MAX},
@@ -28,8 +29,8 @@ static const struct ctrl_key join_keys[] = {
 
 static const struct ctrl_schema join_schema = {join_keys, RTE_DIM(join_keys)};
 
-/* The key with which a new member proves its joins. Not the job's own key, with which it could join as another
- * member. False: no memory. */
+/* Put the key with which a new member proves its joins. It is not the job's own key, with which the
+ * member could join as another. False: no memory. */
 static bool
 put_key(json_t *object, const struct ppe_job *job, unsigned int rank)
 {
@@ -82,7 +83,8 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	return NULL;
 }
 
-/* The member's address: the body's, or the client's own. False: there is none, and the error is answered. */
+/* The member's address: the body's, or the client's own. False: there is none, and the error is
+ * answered. */
 static bool
 read_address(struct api_call *call, uint32_t *address)
 {
@@ -98,7 +100,8 @@ read_address(struct api_call *call, uint32_t *address)
 	return false;
 }
 
-/* May the caller join or leave as this rank? Not with another rank's token. False: the error is answered. */
+/* May the caller join or leave as this rank? Not with the token of another rank. False: the error
+ * is answered. */
 static bool
 check_rank(struct api_call *call, unsigned int rank)
 {
@@ -113,8 +116,9 @@ check_rank(struct api_call *call, unsigned int rank)
 }
 
 /*
- * May the caller join or remove a member at this address? The owner, the rank's token and administrators may; any
- * other client only at its own address. False: no, and the error is answered.
+ * May the caller join or remove a member at this address? The owner, the rank's token and
+ * administrators may; any other client only at its own address. False: no, and the error is
+ * answered.
  */
 static bool
 check_peer(struct api_call *call, const struct ctrl_tenant *owner, uint32_t address)
@@ -211,7 +215,7 @@ api_check_private(struct api_call *call, const struct ppe_job *shape)
 	return false;
 }
 
-/* The tokens of a job's ranks, in their order, from its first one on. NULL: no memory. */
+/* The tokens of a job's ranks, in order, from the first rank on. NULL: no memory. */
 static json_t *
 rank_tokens(const struct ctrl_job *job)
 {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * GET /metrics: the switch, its ports, workers, pools, tables, faults and jobs, and the sources that the
- * jobs' blocks wait for. docs/counters.md lists all families; a test compares the two.
- */
+/* GET /metrics: the switch, its ports, workers, pools, tables, faults and jobs, and the sources
+ * that the jobs' blocks wait for. docs/counters.md lists all families; a test compares the two. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +15,11 @@
 #include "ctrl/stats/stats.h"
 #include "ppe/faults/faults.h"
 
-/* A job's name may take twice its bytes, escaped. */
+/* Escaped, a job's name may be twice as long. */
 #define LABEL_BYTES (PPE_JOB_NAME_MAX * 2 + 16)
 
-/* Sources with series of their own: of a job, and of all jobs. The others of a job are one series. */
+/* Sources with series of their own: per job, and of all jobs together. The other sources of a job
+ * share one series. */
 #define JOB_SOURCES 64u
 #define ALL_SOURCES 4096u
 
@@ -202,7 +201,7 @@ put_faults(struct api_text *text, const struct ctrl_running *running)
 
 /* -- jobs */
 
-/* As it was read: later it may not exist. */
+/* A job as it was read; it may be gone later. */
 struct one_job {
 	char label[LABEL_BYTES]; /* job="..." */
 	char about[2 * LABEL_BYTES]; /* id="...",policy="...",tenant="...",origin="..." */
@@ -216,7 +215,7 @@ struct one_source {
 	char rank[16]; /* rank="255", or rank="others" */
 	uint64_t last, waited_us;
 	bool heard;
-	double silent; /* s; when heard */
+	double silent; /* s; valid if heard */
 };
 
 /* A parent of a job. */
@@ -225,10 +224,10 @@ struct one_parent {
 	char name[LABEL_BYTES]; /* parent="..." */
 	uint16_t generation;
 	bool serves, heard;
-	uint64_t silent_us; /* when heard */
+	uint64_t silent_us; /* valid if heard */
 };
 
-/* A scrape, while it is made. All jobs are read first, because a family's samples must be adjacent. */
+/* A scrape in progress. All jobs are read first, because a family's samples must be adjacent. */
 struct jobs {
 	unsigned int next_id; /* of the job to read next */
 	unsigned int next_part; /* of the text */
@@ -238,7 +237,7 @@ struct jobs {
 	struct one_parent parent[WEIR_JOBS_MAX * PPE_PARENTS_MAX];
 };
 
-/* A source that is gone is shown, too: its silence is of interest. */
+/* Sources that are gone are shown, too, because their silence is of interest. */
 static bool
 is_shown(const struct ctrl_job *job, unsigned int rank)
 {
@@ -254,9 +253,9 @@ rank_count(const struct ppe_job *job)
 }
 
 /*
- * Set how many of a job's first ranks have series of their own: JOB_SOURCES, while some of
- * ALL_SOURCES are left. A job keeps them for its life. Otherwise a join or leave would move a source
- * into or out of the others' sum, which is a counter.
+ * Set how many of a job's first ranks have series of their own: JOB_SOURCES, as long as some of
+ * ALL_SOURCES are free. A job keeps them for its life. Otherwise a join or leave would move a
+ * source into or out of the others' sum, which is a counter.
  */
 static void
 give_ranks(const struct ctrl_running *running)
@@ -291,7 +290,7 @@ read_sources(struct jobs *jobs, const struct one_job *one, const struct ctrl_run
 
 		if (!is_shown(job, s))
 			continue;
-		/* Jobs that came while others were read may be too many. */
+		/* Jobs that are created during the scrape may exceed the table. */
 		if (jobs->nb_sources == RTE_DIM(jobs->source) && (own || others == NULL)) {
 			jobs->left_out++;
 			continue;
@@ -401,10 +400,8 @@ put_counters(struct api_text *text, const struct jobs *jobs)
 #undef X
 }
 
-/*
- * Bucket i counts the times under 2^i us. All samples come from one copy, so that +Inf and _count agree while
- * workers count.
- */
+/* Bucket i counts the times under 2^i us. All samples come from one copy, so that +Inf and _count
+ * agree while workers count. */
 static void
 put_histogram(struct api_text *text, const char *label, const struct ppe_histogram *histogram)
 {

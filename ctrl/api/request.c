@@ -92,10 +92,8 @@ refuse_caller(struct api_call *call, enum api_verdict verdict)
 	api_header(call, "WWW-Authenticate", "Bearer realm=\"weir\"");
 }
 
-/*
- * Pages of other sites must neither read nor change anything here, even by DNS rebinding. Browsers always send
- * Host, so clients without it are no browsers. False: the error is answered.
- */
+/* Pages of other sites must neither read nor change anything here, even by DNS rebinding. Browsers
+ * always send Host, so clients without it are no browsers. False: the error is answered. */
 static bool
 check_site(struct api_request *request)
 {
@@ -156,8 +154,8 @@ refuse_often(struct api_call *call, unsigned int per_s, double wait)
 	api_header(call, "Retry-After", "%u", (unsigned int)wait + 1);
 }
 
-/* Limit the changes of each tenant, and of each address without one, so that none can occupy the control thread.
- * False: the error is answered. */
+/* Limit the changes of each tenant, and of each address without one, so that none can occupy the
+ * control thread. False: the error is answered. */
 static bool
 check_rate(struct api_request *request, const struct api_route *route)
 {
@@ -225,10 +223,8 @@ refuse_size(struct api_call *call)
 	api_error(call, 413, "too_large", NULL, "a body has at most %d bytes", API_BODY_BYTES);
 }
 
-/*
- * A refused client gets API_REFUSED_S to send its body, because it may read the refusal only afterwards. A client
- * that expects "100 Continue" is refused at once.
- */
+/* A refused client gets API_REFUSED_S to send its body, because it may read the refusal only
+ * afterwards. A client that expects "100 Continue" is refused at once. */
 static bool
 asks_first(const struct api_request *request)
 {
@@ -238,8 +234,9 @@ asks_first(const struct api_request *request)
 }
 
 /*
- * A body whose Content-Length is far too large is refused at once. A body that is a little too large is read
- * first: a client that is still sending when the connection closes may never read the refusal.
+ * A body whose Content-Length is far too large is refused at once. A body that is a little too
+ * large is read first: a client that is still sending when the connection closes may never read the
+ * refusal.
  */
 static bool
 far_too_large(const struct api_request *request)
@@ -265,10 +262,8 @@ take_body(struct api_request *request, const char *data, size_t size)
 	return request->length <= API_DISCARD_BYTES;
 }
 
-/*
- * A browser lets any page send plain text here, but "application/json" only after a preflight request, which
- * this server refuses. So pages of other sites can't change anything.
- */
+/* A browser lets any page send plain text here, but "application/json" only after a preflight
+ * request, which this server refuses. So pages of other sites can't change anything. */
 static bool
 check_type(struct api_request *request)
 {
@@ -415,7 +410,7 @@ put_back(struct api_request *request)
 	TAILQ_INSERT_TAIL(&server->waiting, request, next);
 }
 
-/* Call the handler. Returns whether the request is answered. */
+/* Call the handler. Returns whether it has answered the request. */
 static bool
 serve(struct api_request *request)
 {

@@ -20,7 +20,7 @@
 static void keep_reason(void *cls, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 
-/* Keeps libmicrohttpd's last message, for a start that fails. */
+/* Keep libmicrohttpd's last message, to explain a start that fails. */
 static void
 keep_reason(void *cls, const char *format, va_list args)
 {
@@ -88,7 +88,7 @@ start_daemon(
 
 	daemon = MHD_start_daemon(flags, 0, api_accept, listener, api_request_serve, listener,
 		MHD_OPTION_EXTERNAL_LOGGER, keep_reason,
-		server, /* first, to log errors of the others */
+		server, /* first, because the other options may log errors */
 		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
 		API_CONNECTIONS + API_CLOSING, MHD_OPTION_CONNECTION_TIMEOUT, API_IDLE_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)API_HEAD_BYTES,
@@ -271,8 +271,8 @@ api_server_unstage(struct api_server *server)
 	free_pems(&server->staged);
 }
 
-/* Close idle connections now and the others after their next answer: otherwise a client could keep the former
- * certificate, and its daemon, forever. */
+/* Close idle connections now and the others after their next answer: otherwise a client could keep
+ * the former certificate, and its daemon, forever. */
 static void
 retire_connections(struct api_listener *listener)
 {
@@ -343,7 +343,7 @@ api_server_fd(const struct api_server *server)
 	return server->epoll;
 }
 
-/* In ms; negative: never. */
+/* Milliseconds until the time; negative: never. */
 static double
 sooner(double wait, struct MHD_Daemon *daemon)
 {
@@ -363,7 +363,7 @@ api_server_timeout(const struct api_server *server)
 
 	TAILQ_FOREACH (request, &server->waiting, next)
 		wait = fmin(wait, fmax(0, request->wait_ends - now) * 1e3);
-	/* To the next millisecond, not to find it not yet due. */
+	/* Round up: a request must be due when the timeout ends. */
 	wait = wait > 0 ? fmin(wait, 60000) + 1 : 0;
 	for (unsigned int i = 0; i < server->nb_listeners; i++)
 		for (unsigned int d = 0; d < RTE_DIM(server->listener[i].daemon); d++)

@@ -2,20 +2,22 @@
 /*
  * The control API's HTTP server, run by its owner's event loop.
  *
- * It makes no threads and never blocks: a slow or silent client occupies a connection and nothing else.
+ * It makes no threads and never blocks: a slow or silent client occupies a connection and nothing
+ * else.
  *
- * Requests are served in turn, administrators' first (ctrl/api/turns.h), for about 10 ms at a time: then the loop's
- * owner can look after its timers and signals.
+ * Requests are served in turn, administrators' first (ctrl/api/turns.h), for about 10 ms at a time,
+ * so that the loop's owner can serve its timers and signals.
  *
- * Each listener has 256 connections, so TCP clients take none of the Unix socket's. A network (an IPv4 address, or
- * the /64 of an IPv6 one) has at most 128 of them. When all are in use, a new connection replaces another one of its
- * network, or of the listener: first one that has shown no token (on the Unix socket: of a user who is no
- * administrator), then one of a tenant with more than 64, then one of other tenants, then one of administrators. Of
- * these, the network, user or tenant with the most connections loses its oldest one; an idle one of a tenant goes
- * first.
+ * Each listener has 256 connections, so TCP clients take none of the Unix socket's. A network (an
+ * IPv4 address, or the /64 of an IPv6 one) has at most 128 of them. When all are in use, a new
+ * connection replaces another one of its network, or of the listener: first one that has sent no
+ * token (on the Unix socket: of a user who is no administrator), then one of a tenant with more
+ * than 64, then one of other tenants, then one of administrators. Of these, the network, user or
+ * tenant with the most connections loses its oldest one; an idle one of a tenant goes first.
  *
- * A connection is closed after 15 s without a request, 5 s within the head of a request, 30 s within a request, or
- * 1 s within the body of a refused one. Heads of requests have at most some 12 KiB, bodies 64 KiB.
+ * A connection is closed after 15 s without a request, 5 s within the head of a request, 30 s
+ * within a request, or 1 s within the body of a refused one. Heads of requests have at most some 12
+ * KiB, bodies 64 KiB.
  *
  * Thread safety: for the one control thread.
  */
@@ -30,23 +32,22 @@
 struct api_server;
 
 /*
- * Open every listener of running->config->api, after the exception interface is up. Without listeners, the server
- * does nothing. 0, or -errno with a line in `error`, and nothing is left open. `running` must outlive the server.
+ * Open every listener of running->config->api, after the exception interface is up. Without
+ * listeners, the server does nothing. 0, or -errno with a line in `error`, and nothing is left
+ * open. `running` must outlive the server.
  */
 int api_server_create(
 	struct ctrl_running *running, struct api_server **server, char *error, size_t error_size);
 
-/*
- * A reload, first step: read the certificate of `next`; if it is a new one, prepare to use it. 0, and commit or
- * unstage follows; or -errno with the reason in `error`, and nothing has changed.
- */
+/* A reload, first step: read the certificate of `next`; if it is a new one, prepare to use it. 0,
+ * and commit or unstage follows; or -errno with the reason in `error`, and nothing has changed. */
 int api_server_stage(
 	struct api_server *server, const struct ctrl_config *next, char *error, size_t error_size);
 
 /*
- * Use `next`, which is running->config now; the former configuration is not needed any more. Its listeners are the
- * same. With a new certificate, idle connections with the former one are closed, and others after their next
- * answer. Returns whether the certificate is new.
+ * Use `next`, which is running->config now; the former configuration is not needed any more. Its
+ * listeners are the same. With a new certificate, idle connections with the former one are closed,
+ * and others after their next answer. Returns whether the certificate is new.
  */
 bool api_server_commit(struct api_server *server, const struct ctrl_config *next);
 
@@ -59,10 +60,12 @@ void api_server_destroy(struct api_server *server);
 /* A descriptor that is readable when api_server_run has something to do. It never changes. */
 int api_server_fd(const struct api_server *server);
 
-/* Milliseconds [0, 60001] until api_server_run may have something to do even if nothing becomes readable. */
+/* Milliseconds [0, 60001] until api_server_run may have something to do even if nothing becomes
+ * readable. */
 int api_server_timeout(const struct api_server *server);
 
-/* Serve what is ready, without waiting. Cost: 10 ms and one step of a handler at most, and the sockets' work. */
+/* Serve what is ready, without waiting. Cost: 10 ms and one step of a handler at most, and the
+ * sockets' work. */
 void api_server_run(struct api_server *server);
 
 /* Call once a second: closes connections that take too long. */

@@ -15,30 +15,28 @@
 
 #define API_BODY_BYTES  65536
 #define API_CONNECTIONS 256
-#define API_CLOSING     16 /* more, closed by the switch and not yet by libmicrohttpd */
-#define API_PER_ADDRESS                                                                            \
-	128 /* more than API_BACKLOG: those that come at once do not close each other */
-#define API_BACKLOG 64
-#define API_SHARE   64 /* of a tenant; those beyond make room first */
-#define API_TOKEN_S 0.5 /* time for a new connection to send a token */
-#define API_SLICE_S                                                                                \
-	0.010 /* that requests take before the loop turns to signals, timers and sockets */
-#define API_TURN_S     0.002 /* that a caller's request takes before another caller's */
-#define API_PATIENCE_S 5 /* that a request waits for its caller's budget */
-#define API_HEAD_BYTES 16384 /* of a connection, for heads of requests and answers */
-#define API_IDLE_S     15
-#define API_REQUEST_S  30
-#define API_HEAD_S     5
-#define API_REFUSED_S  1 /* for the body of a request that is refused whatever it says */
-#define API_FORMER_MAX 4 /* former certificates that connections may still have */
-/* Bytes of a body that is too large: so much is read, so that the client reads the answer. */
+#define API_CLOSING     16 /* further ones, closed by the switch and not yet by libmicrohttpd */
+#define API_PER_ADDRESS 128 /* above API_BACKLOG: a burst does not close its own */
+#define API_BACKLOG     64
+#define API_SHARE       64 /* of a tenant; those beyond are closed first */
+#define API_TOKEN_S     0.5 /* time for a new connection to send a token */
+#define API_SLICE_S     0.010 /* for requests, before the loop serves signals and timers */
+#define API_TURN_S      0.002 /* for a caller's request, before the next caller's turn */
+#define API_PATIENCE_S  5 /* that a request may wait for its caller's budget */
+#define API_HEAD_BYTES  16384 /* of a connection, for heads of requests and answers */
+#define API_IDLE_S      15
+#define API_REQUEST_S   30
+#define API_HEAD_S      5
+#define API_REFUSED_S   1 /* for the body of a request that is already refused */
+#define API_FORMER_MAX  4 /* former certificates that connections may still have */
+/* Bytes that are read of a body that is too large, so that the client reads the answer. */
 #define API_DISCARD_BYTES (1u << 20)
 
 /* A socket that listens. */
 struct api_socket {
 	int fd;
 	int lock; /* of a Unix socket: held on PATH.lock */
-	struct stat file; /* of a Unix socket: which one it is */
+	struct stat file; /* of a Unix socket: identifies its file */
 };
 
 /* Write a line to `error` and return rc. */
@@ -46,15 +44,17 @@ int api_fail(char *error, size_t size, int rc, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * Listen, without blocking. A Unix socket has mode 0660 and this group ("": the process's). Its folder is made
- * with 0755 if it is missing; a folder that all users may write to is refused. A socket that no process listens
- * on is replaced. PATH.lock is held until api_unlisten. 0, or -errno with a line that says what to do in `error`
- * (-EADDRINUSE: another process listens there); then no file is left.
+ * Listen, without blocking. A Unix socket has mode 0660 and this group ("": the process's). Its
+ * folder is made with 0755 if it is missing; a folder that all users may write to is refused. A
+ * socket that no process listens on is replaced. PATH.lock is held until api_unlisten. 0, or -errno
+ * with a line that says what to do in `error` (-EADDRINUSE: another process listens there); then no
+ * file is left.
  */
 int api_listen(const struct ctrl_listener *listener, const char *group, struct api_socket *s,
 	char *error, size_t size);
 
-/* Remove a Unix socket's file, if it is still this switch's, and its lock. The descriptor stays open. */
+/* Remove a Unix socket's file, if it is still this switch's, and its lock. The descriptor stays
+ * open. */
 void api_unlisten(const struct ctrl_listener *listener, struct api_socket *s);
 
 /* Certificate and key, PEM; NULL: no TLS. libmicrohttpd reads them when a daemon starts. */
@@ -66,10 +66,10 @@ struct api_listener {
 	struct api_server *server;
 	const struct ctrl_listener *config;
 	struct api_socket socket;
-	/* [0] accepts; the others end connections with a former certificate. */
+	/* [0] accepts connections; the others serve those with a former certificate. */
 	struct MHD_Daemon *daemon[1 + API_FORMER_MAX];
-	struct MHD_Daemon *staged; /* with another certificate, not in use yet */
-	int staged_fd; /* the socket, once more */
+	struct MHD_Daemon *staged; /* with a new certificate, not in use yet */
+	int staged_fd; /* a duplicate of the socket */
 	bool tls;
 };
 
@@ -78,21 +78,22 @@ struct api_connection {
 	TAILQ_ENTRY(api_connection) next;
 	struct api_listener *listener;
 	int fd;
-	uint64_t network; /* where it comes from: an IPv4 address, or the /64 of an IPv6 one */
+	uint64_t network; /* the peer's IPv4 address, or the /64 of its IPv6 address */
 	double began;
 	const struct ctrl_tenant *tenant; /* of the last token, in running->config; or NULL */
-	bool has_rank_token; /* it has shown a rank's token */
-	bool is_anonymous; /* the head of a request has come, without a token */
-	bool has_former_certificate; /* it has a former certificate: it ends with the next answer */
+	bool has_rank_token;
+	bool is_anonymous; /* the head of a request came without a token */
+	bool has_former_certificate; /* it is closed after the next answer */
 	bool is_serving; /* between the head of a request and the end of its answer */
-	bool has_answered; /* a request of it has had its answer */
-	struct api_request *suspended; /* its request that is queued or waits; or NULL */
-	bool is_closing; /* it is shut down, and libmicrohttpd has not seen it */
-	double deadline; /* CLOCK_MONOTONIC, s: closed then; INFINITY: a request of it waits */
+	bool has_answered; /* at least one request has been answered */
+	struct api_request *suspended; /* the request that is queued or waits; or NULL */
+	bool is_closing; /* it is shut down, and libmicrohttpd has not noticed */
+	double deadline; /* CLOCK_MONOTONIC, s: when it is closed; INFINITY: its request waits */
 	struct api_caller caller; /* without its token */
 };
 
-/* One request; libmicrohttpd's connection context. While it is queued or waits, its connection is suspended. */
+/* One request; libmicrohttpd's connection context. While it is queued or waits, its connection is
+ * suspended. */
 struct api_request {
 	TAILQ_ENTRY(api_request) next; /* while it waits */
 	struct api_turn turn;
@@ -100,12 +101,12 @@ struct api_request {
 	struct api_connection *peer; /* NULL until api_request_serve has been called for it */
 	const struct api_route *route; /* NULL: not admitted yet, or refused */
 	uint32_t reloads; /* of the configuration that admitted it */
-	bool is_target_valid; /* the target is valid */
-	bool is_waiting; /* as its handler asked */
-	bool is_answered; /* it has been in the queue, and has its answer */
-	double wait_ends; /* when it waits no longer */
+	bool is_target_valid;
+	bool is_waiting; /* its handler called api_wait */
+	bool is_answered; /* by its handler */
+	double wait_ends; /* CLOCK_MONOTONIC, s */
 	char *text; /* the body so far, API_BODY_BYTES */
-	size_t length; /* of it; more than API_BODY_BYTES: too large, and what was there is gone */
+	size_t length; /* of the body so far; above API_BODY_BYTES: `text` is freed */
 	struct api_caller caller;
 	struct api_target target;
 	struct api_call call;
@@ -119,8 +120,8 @@ struct api_server {
 	struct api_pem pem;
 	struct api_pem staged; /* of listeners' staged daemons */
 	struct api_limits limits;
-	char reason[256]; /* libmicrohttpd's last complaint */
-	bool is_stopping; /* no request is queued any more */
+	char reason[256]; /* libmicrohttpd's last message */
+	bool is_stopping; /* requests are no longer queued */
 	TAILQ_HEAD(, api_connection) connections;
 	TAILQ_HEAD(, api_request) waiting;
 	struct api_turns turns;
@@ -133,29 +134,29 @@ enum MHD_Result api_request_serve(void *cls, struct MHD_Connection *connection, 
 void api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	enum MHD_RequestTerminationCode why);
 
-/* Serve requests in turn, for API_SLICE_S and at most one handler's step. Returns whether any was answered. */
+/* Serve requests in turn, for API_SLICE_S plus at most one step of a handler. Returns whether any
+ * was answered. */
 bool api_requests_serve(struct api_server *server);
 
 /* Refuse requests that have waited too long for their callers' budgets. */
 void api_requests_refuse_late(struct api_server *server);
 
-/* Answer a suspended request 503, or what its answer is already: it is served no more. */
+/* Answer a suspended request with 503, unless it has an answer. It is not served again. */
 void api_request_abandon(struct api_request *request);
 
-/*
- * A client connects. When its network has too many connections, or the listener, the one with the lowest standing
- * is closed for it. MHD_NO: all others are administrators'. ctrl/api/admission.c
- */
+/* A client connects. When its network or the listener has too many connections, the one with the
+ * lowest standing is closed. MHD_NO: all others are administrators'. ctrl/api/admission.c */
 enum MHD_Result api_accept(void *cls, const struct sockaddr *address, socklen_t length);
 
 /* A connection begins, or has ended. */
 void api_notify(void *cls, struct MHD_Connection *connection, void **context,
 	enum MHD_ConnectionNotificationCode code);
 
-/* A reload: each connection belongs to the tenant that has its token now. The former tenants still exist. */
+/* At a reload, assign each connection to the tenant that has its token now. The former tenants
+ * still exist. */
 void api_update_tenants(struct api_server *server, const struct ctrl_api *api);
 
-/* End a connection, whatever it does; libmicrohttpd finds it closed. */
+/* Close a connection, whatever its state. libmicrohttpd finds it closed later. */
 void api_close(struct api_connection *c);
 
 /* The server's part of a connection, or NULL. */

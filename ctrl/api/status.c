@@ -50,7 +50,7 @@ workers(const struct ctrl_running *running, const struct ppe_gauges *gauges)
 		json_t *object = json_array_get(list, w);
 
 		api_put(object, "id", w);
-		api_put(object, "lcore", w + 1); /* as ctrl/config/eal.c gives them */
+		api_put(object, "lcore", w + 1); /* as ctrl/config/eal.c assigns them */
 		api_put(object, "cpu", config->cpu[w % config->nb_cpus]);
 		json_object_set_new(object, "busy", json_real(running->pulse[w].busy));
 		api_put(object, "threads_live", gauges->threads_live[w]);

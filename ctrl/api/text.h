@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A long answer as text, built once, for answers with thousands of numbers: a tree of JSON values, or a
- * printf of each number, costs ten times as much. The buffer doubles when it is full.
+ * A long answer as text, built once, for answers with thousands of numbers: a tree of JSON values,
+ * or a printf of each number, costs ten times as much. The buffer doubles when it is full.
  *
- * A text without memory ignores what is put into it, and api_answer_text answers the error: no check is
- * needed in between.
+ * A text without memory ignores what is put into it, and api_answer_text answers the error: no
+ * check is needed in between.
  */
 #ifndef CTRL_API_TEXT_H
 #define CTRL_API_TEXT_H
@@ -35,9 +35,9 @@ void api_text_put_json(struct api_text *text, const char *string);
 void api_text_put_object(struct api_text *text, json_t *object, size_t flags);
 
 /*
- * Prometheus' exposition format 0.0.4: begin a family, then put its samples. help: without line ends and
- * backslashes. suffix: "" or "_bucket", ...; a, b: labels as api_text_label makes them, or NULL; value and
- * digits: as in api_text_put_number.
+ * Prometheus' exposition format 0.0.4: begin a family, then put its samples. help: without line
+ * ends and backslashes. suffix: "" or "_bucket", ...; a, b: labels as api_text_label makes them, or
+ * NULL; value and digits: as in api_text_put_number.
  */
 void api_text_family(struct api_text *text, const char *name, const char *type, const char *help);
 void api_text_sample(struct api_text *text, const char *suffix, const char *a, const char *b,

@@ -15,7 +15,7 @@ struct request {
 	bool taken;
 };
 
-/* Also called if the client has gone. */
+/* Also called if the client is gone. */
 static void
 end(void *context)
 {

@@ -9,9 +9,9 @@
 struct api_account {
 	TAILQ_ENTRY(api_account) next;
 	struct api_owner owner;
-	struct api_turn_queue queue; /* a request that has begun comes first */
+	struct api_turn_queue queue; /* requests that have begun come first */
 	unsigned int requests; /* queued or not */
-	unsigned int open; /* of these, begun */
+	unsigned int open; /* of these, those that have begun */
 	double full_at; /* CLOCK_MONOTONIC, s */
 };
 
@@ -101,7 +101,7 @@ debt(const struct api_account *account, double now)
 	return fmax(0, account->full_at - now - API_BURST_S / API_SHARE_OF_TIME);
 }
 
-/* The account's next request; NULL: it has none, or must not begin it. */
+/* The account's next request; NULL: there is none, or it must not begin. */
 static struct api_turn *
 first(const struct api_account *account)
 {

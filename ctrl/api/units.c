@@ -20,7 +20,7 @@ static struct units_text __attribute__((format(printf, 1, 2))) text(const char *
 	return t;
 }
 
-/* Three digits that matter. 999.6 is not to become "1000": hence the odd limits. */
+/* Three significant digits. The limits account for rounding: 9.996 is "10.0", not "10.00". */
 static struct units_text
 three(double value, const char *behind)
 {
@@ -29,7 +29,7 @@ three(double value, const char *behind)
 	return text("%.*f%s", size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value, behind);
 }
 
-/* The value by powers of `base`, with the word of its power. */
+/* Divide the value by a power of `base`, and add the word of that power. */
 static struct units_text
 scaled(double value, double base, const char *const *words, size_t count)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For ctrl/document/update.py: the keys of a configuration and the settings of a job, as JSON. Not installed. */
+/* For ctrl/document/update.py: the keys of a configuration and the settings of a job, as JSON. Not
+ * installed. */
 #include <stdio.h>
 #include <stdlib.h>
 
