@@ -269,18 +269,17 @@ check_deleted(const struct ctrl_running *running, const struct ctrl_job_spec *sp
 static const struct ppe_job *
 sum_returning(const struct ctrl_running *running, struct ppe_room *room)
 {
-	const unsigned int workers = running->config->ppe.workers;
 	const struct ppe_job *returning = NULL;
-	struct ppe_memory memory;
+	struct ppe_room needs;
 
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		const struct ppe_job *job = running->config->jobs.by_id[id];
 
 		if (job == NULL || running->by_id[id] != NULL || id_is_leaving(running, id))
 			continue;
-		ppe_job_memory(&running->config->ppe, job, &memory);
-		room->memory_needed += memory.total;
-		room->records_needed += 2 * ((job->window + workers - 1) / workers);
+		running->engine->room(running->ppe, job, &needs);
+		room->memory_needed += needs.memory_needed;
+		room->records_needed += needs.records_needed;
 		returning = job;
 	}
 	return returning;

@@ -34,9 +34,9 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	unsigned int bytes;
 
 	if (unlikely((head->flags & PKTBUF_HEAD_FRAGMENT) != 0))
-		return end_dropped(worker, thread, PPE_DROP_IP_FRAGMENT);
+		return ppe_drop(worker, thread, PPE_DROP_IP_FRAGMENT);
 	if (unlikely((head->flags & PKTBUF_HEAD_OPTIONS) != 0))
-		return end_dropped(worker, thread, PPE_DROP_IP_OPTIONS);
+		return ppe_drop(worker, thread, PPE_DROP_IP_OPTIONS);
 	if (unlikely(is_from_parent(worker, head)))
 		return parent_entry(worker, thread);
 	c->header = (struct weir_header){
@@ -44,7 +44,7 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	};
 	bytes = weir_header_bytes(c->header.extended);
 	if (unlikely(head->payload_length < bytes))
-		return end_dropped(worker, thread, PPE_DROP_TRUNCATED);
+		return ppe_drop(worker, thread, PPE_DROP_TRUNCATED);
 	weir_header_read(&c->header, head->bytes + head->payload);
 	c->payload = head->payload + bytes;
 	c->bytes = head->payload_length - bytes;
@@ -53,7 +53,7 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely((c->header.status | c->header.degraded | c->header.src_cnt |
 			     (c->header.flags & WEIR_FLAG_UP)) != 0)) {
 		if (!child_may_send(worker->jobs->by_id[c->header.job_id], &c->header))
-			return end_dropped(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
+			return ppe_drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
 		/* The cache is for packets that are all alike. */
 		if (c->header.status != WEIR_STATUS_OK)
 			return block_entry(worker, thread);

@@ -140,12 +140,4 @@ checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 	return false;
 }
 
-/* End of the packet, and of the thread: dropped. Any worker. */
-static inline struct ppe_next
-end_dropped(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
-{
-	ppe_drop(worker, thread, reason);
-	return PPE_END;
-}
-
 #endif

@@ -138,7 +138,7 @@ unbound_packet(struct ppe_worker *worker, struct ppe_thread *thread, const struc
 		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
 			join_unbound_at_home);
 	if (j->authenticated)
-		return end_dropped(worker, thread, PPE_DROP_NOT_JOINED);
+		return ppe_drop(worker, thread, PPE_DROP_NOT_JOINED);
 	return reply_refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
 }
 
@@ -146,7 +146,7 @@ static __rte_noinline struct ppe_next
 police(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
 	js->count.policed++;
-	return end_dropped(worker, thread, PPE_DROP_POLICED);
+	return ppe_drop(worker, thread, PPE_DROP_POLICED);
 }
 
 static inline bool
@@ -182,12 +182,12 @@ not_admitted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 		return reply_refuse(worker, thread, PPE_DROP_EXPIRED, WEIR_STATUS_EXPIRED);
 	case ADMISSION_UNSUPPORTED:
 		return reply_refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	case ADMISSION_LENGTH: return end_dropped(worker, thread, PPE_DROP_LENGTH);
+	case ADMISSION_LENGTH: return ppe_drop(worker, thread, PPE_DROP_LENGTH);
 	case ADMISSION_ROLE:
 	case ADMISSION_UNBOUND:
 	case ADMITTED: break;
 	}
-	return end_dropped(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
+	return ppe_drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
 }
 
 struct ppe_next
@@ -204,12 +204,12 @@ block_examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	c->verified = true;
 	if (j == NULL || js == NULL || js->serial != c->serial)
-		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (js->crc_bytes != 0 && !hop_crc_holds(worker, thread, js))
 		return PPE_END;
 	c->bytes -= js->crc_bytes;
 	if (from_group(thread))
-		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
+		return ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 	reason = admission(state, js, j, thread, js->keys != NULL ? WEIR_TAG_BYTES : 0);
 	if (reason == ADMISSION_ROLE)
 		return not_admitted(worker, thread, js, reason);

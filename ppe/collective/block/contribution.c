@@ -30,7 +30,7 @@ block_not_opened(struct ppe_worker *worker, struct ppe_thread *thread, const str
 		return reply_refuse(worker, thread, reason, status);
 	if (reason == PPE_DROP_HELD_BACK && js->children)
 		block_answer_held_back(worker, thread, js);
-	return end_dropped(worker, thread, reason);
+	return ppe_drop(worker, thread, reason);
 }
 
 struct ppe_next
@@ -75,7 +75,7 @@ duplicate(struct ppe_worker *worker, struct ppe_thread *thread, const struct blo
 		reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, in,
 			WEIR_BITMAP_BYTES);
 	}
-	return end_dropped(worker, thread, PPE_DROP_DUPLICATE);
+	return ppe_drop(worker, thread, PPE_DROP_DUPLICATE);
 }
 
 /* Block and contribution disagree: the block fails, and every source is told. */

@@ -51,7 +51,7 @@ block_acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct 
 	enum ppe_drop reason = PPE_DROP_KNOWN;
 
 	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL))
-		return end_dropped(worker, thread, PPE_DROP_WINDOW);
+		return ppe_drop(worker, thread, PPE_DROP_WINDOW);
 	lost = lost_by(slot, h->block_id, h->src_id);
 	if (js->parents != NULL)
 		js->tree->ask(state, js, h->block_id, false);
@@ -60,7 +60,7 @@ block_acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct 
 		reason = PPE_DROP_ACKNOWLEDGED;
 	}
 	if (lost == NULL)
-		return end_dropped(worker, thread, reason);
+		return ppe_drop(worker, thread, reason);
 	js->count.asked_again++;
 	return block_answer(worker, thread, lost);
 }
@@ -76,7 +76,7 @@ tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct 
 		partial_ranks(js, b, ranks);
 	reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, ranks,
 		WEIR_BITMAP_BYTES);
-	return end_dropped(worker, thread, PPE_DROP_PROBED);
+	return ppe_drop(worker, thread, PPE_DROP_PROBED);
 }
 
 struct ppe_next
@@ -94,14 +94,14 @@ block_probed(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_RUN(block_probed);
 	/* Since admission other threads have run. */
 	if (js == NULL || js->serial != c->serial)
-		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (h->gen_id != js->hop.generation || js->is_revoked)
-		return end_dropped(worker, thread, PPE_DROP_STALE);
+		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	slot = slot_of(js, h->block_id);
 	ahead = block_ahead(js, slot, h->block_id);
 	b = before(js, slot, h->block_id);
 	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL))
-		return end_dropped(worker, thread, PPE_DROP_WINDOW);
+		return ppe_drop(worker, thread, PPE_DROP_WINDOW);
 	js->count.probes++;
 	if (b != NULL)
 		block_acknowledge(state, js, slot, b, h->src_id);
@@ -113,7 +113,7 @@ block_probed(struct ppe_worker *worker, struct ppe_thread *thread)
 					      : js->tree->pending(worker, thread, b);
 	lost = lost_by(slot, h->block_id, h->src_id);
 	if (lost == NULL)
-		return end_dropped(worker, thread, PPE_DROP_KNOWN);
+		return ppe_drop(worker, thread, PPE_DROP_KNOWN);
 	js->count.asked_again++;
 	return block_answer(worker, thread, lost);
 }

@@ -133,6 +133,43 @@ announce_answer(
 	return PPE_RUN(answer);
 }
 
+/* ---- the tour of the workers ---- */
+
+/* Begin a tour: `segment` runs on each worker in turn. The announcement has what only `segment` knows. */
+static struct ppe_next
+announce(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	uint16_t generation, ppe_segment segment)
+{
+	struct announcement *announcement = &lmem(thread)->announcement;
+
+	js->home->announcing = true;
+	announcement->home = js->home;
+	announcement->serial = js->serial;
+	announcement->home_worker = worker->id;
+	announcement->generation = generation;
+	announcement->job = js->job;
+	return ppe_hop_certain(worker, thread, 0, segment);
+}
+
+/* Go to the next worker, or after the last one back to the home shard, to continue at `back`. */
+static struct ppe_next
+go_on(struct ppe_worker *worker, struct ppe_thread *thread, ppe_segment segment, ppe_segment back)
+{
+	if (worker->id + 1u < worker->workers)
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), segment);
+	return ppe_hop_certain(worker, thread, lmem(thread)->announcement.home_worker, back);
+}
+
+/* The announcement's job on this worker; NULL: it is gone, or not here yet. (Its home lives as long
+ * as any worker has the job.) */
+static struct job_shard *
+announced_job(const struct collective *state, const struct announcement *announcement)
+{
+	struct job_shard *js = state->job[announcement->job];
+
+	return js != NULL && js->serial == announcement->serial ? js : NULL;
+}
+
 /* ---- a generation begins ---- */
 
 static uint16_t
@@ -149,27 +186,12 @@ announce_begin(struct ppe_worker *worker, struct ppe_thread *thread, struct job_
 {
 	struct job_home *home = js->home;
 
-	home->announcing = true;
 	home->begun = generation_after(js);
 	if (js->own != NULL)
 		keys_challenge_next(home, home->generation_challenge);
 	memset(home->in, 0, sizeof(home->in)); /* the former generation is over */
-	lmem(thread)->announcement = (struct announcement){.home = home,
-		.serial = js->serial,
-		.home_worker = worker->id,
-		.generation = home->begun,
-		.job = js->job};
-	return ppe_hop_certain(worker, thread, 0, adopt);
-}
-
-/* The announcement's job on this worker; NULL: it is gone, or not here yet. (Its home lives as long
- * as any worker has the job.) */
-static struct job_shard *
-announced_job(const struct collective *state, const struct announcement *announcement)
-{
-	struct job_shard *js = state->job[announcement->job];
-
-	return js != NULL && js->serial == announcement->serial ? js : NULL;
+	lmem(thread)->announcement = (struct announcement){0};
+	return announce(worker, thread, js, home->begun, adopt);
 }
 
 /* On each worker in turn: begin the generation. */
@@ -194,9 +216,7 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 	} else {
 		announcement->missed = true;
 	}
-	if (worker->id + 1u < worker->workers)
-		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
-	return ppe_hop_certain(worker, thread, announcement->home_worker, joined);
+	return go_on(worker, thread, adopt, joined);
 }
 
 /* The announcement is over: joins are accepted again. */
@@ -217,15 +237,12 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = announced_job(state, &lmem(thread)->announcement);
 	struct job_home *home;
 
-	if (unlikely(js == NULL)) {
-		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
-		return PPE_END;
-	}
+	if (unlikely(js == NULL))
+		return ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	home = js->home;
 	if (unlikely(join_abandon(home))) {
 		home->announcing = false;
-		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
-		return PPE_END;
+		return ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 	}
 	if (unlikely(lmem(thread)->announcement.missed)) {
 		/* That worker has an older job table, or a newer one, which this worker will soon
@@ -246,14 +263,8 @@ announce_end(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 	enum weir_over why)
 {
 	js->count.revokes++;
-	js->home->announcing = true;
-	lmem(thread)->announcement = (struct announcement){.home = js->home,
-		.serial = js->serial,
-		.home_worker = worker->id,
-		.generation = js->hop.generation,
-		.job = js->job,
-		.over = (uint8_t)why};
-	return ppe_hop_certain(worker, thread, 0, revoke);
+	lmem(thread)->announcement = (struct announcement){.over = (uint8_t)why};
+	return announce(worker, thread, js, js->hop.generation, revoke);
 }
 
 /* On each worker in turn: end the generation. */
@@ -269,17 +280,14 @@ revoke(struct ppe_worker *worker, struct ppe_thread *thread)
 		if (js->parents != NULL)
 			js->tree->end(js);
 	}
-	if (worker->id + 1u < worker->workers)
-		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), revoke);
-	return ppe_hop_certain(worker, thread, announcement->home_worker, revoked);
+	return go_on(worker, thread, revoke, revoked);
 }
 
 static struct ppe_next
 revoked(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	end_announcement(announced_job(ppe_state(worker, thread), &lmem(thread)->announcement));
-	ppe_consume(worker, thread);
-	return PPE_END;
+	return ppe_consume(worker, thread);
 }
 
 /* ---- a source is elsewhere ---- */
@@ -288,15 +296,9 @@ struct ppe_next
 announce_endpoint(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, uint8_t source)
 {
-	js->home->announcing = true;
-	lmem(thread)->announcement = (struct announcement){.home = js->home,
-		.endpoint = js->home->joined[source].at,
-		.serial = js->serial,
-		.home_worker = worker->id,
-		.generation = js->hop.generation,
-		.job = js->job,
-		.source = source};
-	return ppe_hop_certain(worker, thread, 0, endpoint_update);
+	lmem(thread)->announcement =
+		(struct announcement){.endpoint = js->home->joined[source].at, .source = source};
+	return announce(worker, thread, js, js->hop.generation, endpoint_update);
 }
 
 /* On each worker in turn: set the source's endpoint. */
@@ -309,9 +311,7 @@ endpoint_update(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (likely(js != NULL) && js->hop.generation == announcement->generation &&
 		js->endpoint[announcement->source].valid)
 		source_set_endpoint(worker, js, announcement->source, &announcement->endpoint);
-	if (worker->id + 1u < worker->workers)
-		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), endpoint_update);
-	return ppe_hop_certain(worker, thread, announcement->home_worker, endpoint_updated);
+	return go_on(worker, thread, endpoint_update, endpoint_updated);
 }
 
 /* Back at the home shard. */
@@ -324,8 +324,7 @@ endpoint_updated(struct ppe_worker *worker, struct ppe_thread *thread)
 	end_announcement(js);
 	if (likely(js != NULL) && js->hop.generation == announcement->generation)
 		return announce_answer(worker, thread, js, announcement->source);
-	ppe_drop(worker, thread, PPE_DROP_STALE);
-	return PPE_END;
+	return ppe_drop(worker, thread, PPE_DROP_STALE);
 }
 
 const struct ppe_segment_name announce_segments[] = {

@@ -274,8 +274,7 @@ wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job
 		reply_status(worker, thread, &lmem(thread)->c.header, said, NULL, 0);
 	if (unlikely(ends_generation))
 		return announce_end(worker, thread, js, WEIR_OVER_JOINED);
-	ppe_consume(worker, thread);
-	return PPE_END;
+	return ppe_consume(worker, thread);
 }
 
 static bool
@@ -348,7 +347,7 @@ join_unbound_at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 		is_from_displaced(&js->home->displaced[source], &seen) &&
 		guard_conforms(worker, thread->port, GUARD_REPLIES))
 		tell_displaced(worker, thread, js, source);
-	return end_dropped(worker, thread, PPE_DROP_ADDRESS);
+	return ppe_drop(worker, thread, PPE_DROP_ADDRESS);
 }
 
 static struct joining
@@ -409,8 +408,7 @@ static struct ppe_next
 hold_back(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
 	js->count.held_back++;
-	ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
-	return PPE_END;
+	return ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 }
 
 /* The accepted join is repeated: answer it, and follow its source. */
@@ -421,10 +419,8 @@ join_again(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	struct claim *joined = &js->home->joined[join->source];
 	bool moved = has_moved(js, join);
 
-	if (!is_later(join, joined)) {
-		ppe_drop(worker, thread, PPE_DROP_STALE);
-		return PPE_END;
-	}
+	if (!is_later(join, joined))
+		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	if (unlikely(moved && js->home->announcing))
 		return hold_back(worker, thread, js);
 	joined->at = join->claim.at;
@@ -504,12 +500,12 @@ join_entry(struct ppe_worker *worker, struct ppe_thread *thread, const struct pp
 	if (!is_source(j, thread))
 		return reply_refuse_unknown(worker, thread, j);
 	if (from_group(thread))
-		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
+		return ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 	/* A source may move: the job decides about its own. */
 	if (!guard_passes(worker, thread, j->id))
 		return PPE_END;
 	if (!guard_conforms(worker, thread->port, GUARD_JOINS))
-		return end_dropped(worker, thread, PPE_DROP_POLICED_PORT);
+		return ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
 	if (j->proved && !keys_authentic_join(worker, thread, state->job[j->id]))
 		return PPE_END;
 	lmem(thread)->c.serial = state->job[j->id]->serial;
@@ -532,9 +528,9 @@ join_take(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (unlikely(js == NULL || js->serial != lmem(thread)->c.serial ||
 		    !ppe_job_has(j, h.src_id) || j->address[h.src_id] != thread->head.ip_src))
-		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (lmem(thread)->c.bytes != 0 || h.grad_cnt != 0)
-		return end_dropped(worker, thread, PPE_DROP_LENGTH);
+		return ppe_drop(worker, thread, PPE_DROP_LENGTH);
 	/* The base form has no tags. */
 	if (home == NULL ||
 		((js->keys != NULL || js->children) && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0))
@@ -552,7 +548,7 @@ join_take(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely(reason == PPE_DROP_HELD_BACK))
 		return hold_back(worker, thread, js);
 	if (unlikely(reason != PPE_DROP_COUNT))
-		return end_dropped(worker, thread, reason);
+		return ppe_drop(worker, thread, reason);
 	repeat = is_pending(home, &join);
 	fresh = repeat || quotes_challenge(home, &join);
 	if (fresh)

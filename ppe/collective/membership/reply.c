@@ -138,7 +138,7 @@ reply_refuse(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop
 	enum weir_status status)
 {
 	reply_status(worker, thread, &lmem(thread)->c.header, status, NULL, 0);
-	return end_dropped(worker, thread, reason);
+	return ppe_drop(worker, thread, reason);
 }
 
 struct ppe_next
@@ -154,5 +154,5 @@ reply_refuse_unknown(struct ppe_worker *worker, struct ppe_thread *thread, const
 			return PPE_END;
 		reply_status(worker, thread, h, WEIR_STATUS_REFUSED, NULL, 0);
 	}
-	return end_dropped(worker, thread, reason_of(j, h->src_id));
+	return ppe_drop(worker, thread, reason_of(j, h->src_id));
 }

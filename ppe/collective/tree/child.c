@@ -140,7 +140,7 @@ child_degraded(struct ppe_worker *worker, struct ppe_thread *thread, struct job_
 
 	c->bytes -= end_bytes(&c->header);
 	if (c->header.degraded && !read_missing(js, thread, c, missing))
-		return end_dropped(worker, thread, PPE_DROP_LENGTH);
+		return ppe_drop(worker, thread, PPE_DROP_LENGTH);
 	block_start_bucket(state, js, c);
 	c->block = NULL;
 	if (hash_find(state->blocks, &c->probe))

@@ -484,7 +484,7 @@ parent_block_pending(struct ppe_worker *worker, struct ppe_thread *thread, struc
 	}
 	if (reason == PPE_DROP_PROBED) {
 		tell_probing(worker, thread, js, b);
-		return end_dropped(worker, thread, reason);
+		return ppe_drop(worker, thread, reason);
 	}
 	js->parents->peer = reply_peer_of(thread, js, h);
 	js->parents->peer_waits = true;
@@ -494,8 +494,7 @@ parent_block_pending(struct ppe_worker *worker, struct ppe_thread *thread, struc
 		js->parents->peer_waits = false;
 		reply_status(worker, thread, h, WEIR_STATUS_WAITING, b->in, WEIR_BITMAP_BYTES);
 	}
-	ppe_drop(worker, thread, reason);
-	return PPE_END;
+	return ppe_drop(worker, thread, reason);
 }
 
 const struct tree_ops tree_ops = {

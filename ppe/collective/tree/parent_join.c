@@ -418,7 +418,7 @@ parent_over(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	if (a->header->status != WEIR_STATUS_STALE || js->is_revoked ||
 		a->join->generation == a->header->gen_id ||
 		a->join->generation != js->parents->parent[a->parent].hop.generation)
-		return end_dropped(worker, thread, PPE_DROP_STALE);
+		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	return announce_end(worker, thread, js, parent_why_over(a->header));
 }
 
@@ -439,7 +439,7 @@ parent_join_reply(struct ppe_worker *worker, struct ppe_thread *thread)
 	a.j = worker->jobs->by_id[js->job];
 	a.join = &js->home->parents->parent[a.parent];
 	if (!answers_join(js, &a))
-		return end_dropped(worker, thread, PPE_DROP_STALE);
+		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	if (a.j->parent[a.parent].keyed &&
 		!parent_reply_holds(worker, thread, js, a.j->parent[a.parent].key, a.join->nonce))
 		return PPE_END;
@@ -449,13 +449,13 @@ parent_join_reply(struct ppe_worker *worker, struct ppe_thread *thread)
 	pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
 	if (c->bytes > sizeof(a.payload) ||
 		pktbuf_cursor_copy(&cursor, a.payload, c->bytes) != c->bytes)
-		return end_dropped(worker, thread, PPE_DROP_LENGTH);
+		return ppe_drop(worker, thread, PPE_DROP_LENGTH);
 	if (has_crc(&a) && !hop_result_crc_holds(worker, thread, js))
 		return PPE_END;
 	a.bytes = c->bytes;
 	reason = take_answer(state, js, &a, &again);
 	if (reason != PPE_DROP_COUNT)
-		return end_dropped(worker, thread, reason);
+		return ppe_drop(worker, thread, reason);
 	a.join->heard = now;
 	a.join->unanswered = 0;
 	if (join_is_complete(js, now)) {
@@ -466,8 +466,7 @@ parent_join_reply(struct ppe_worker *worker, struct ppe_thread *thread)
 		if (again)
 			join_all(worker, thread, js, a.j);
 	}
-	ppe_consume(worker, thread);
-	return PPE_END;
+	return ppe_consume(worker, thread);
 }
 
 /* ---- the running generation ---- */
@@ -518,7 +517,7 @@ parent_revoked(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (js == NULL)
 		return PPE_END;
 	if (!parent_is_of_generation(js, &js->parents->parent[c->parent], &c->header))
-		return end_dropped(worker, thread, PPE_DROP_STALE);
+		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	return announce_end(worker, thread, js, parent_why_over(&c->header));
 }
 
@@ -531,7 +530,7 @@ parent_timeout(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (js == NULL)
 		return PPE_END;
 	if (js->is_revoked || js->hop.generation != c->header.gen_id)
-		return end_dropped(worker, thread, PPE_DROP_STALE);
+		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	js->home->parents->dead |= (uint8_t)(1u << c->parent);
 	js->home->parents->parent[c->parent].given_up++;
 	return announce_end(worker, thread, js, WEIR_OVER_SILENT);
@@ -546,9 +545,9 @@ parent_prove(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (js == NULL)
 		return PPE_END;
 	if (js->is_revoked || js->hop.generation != c->header.gen_id || !js->home->parents->used)
-		return end_dropped(worker, thread, PPE_DROP_STALE);
+		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	join_parent(worker, thread, js, worker->jobs->by_id[js->job], c->parent);
-	return end_dropped(worker, thread,
+	return ppe_drop(worker, thread,
 		c->header.collective == WEIR_COLLECTIVE_PROBE ? PPE_DROP_PROBED
 							      : PPE_DROP_DUPLICATE);
 }

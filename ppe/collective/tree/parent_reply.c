@@ -118,7 +118,7 @@ answered(
 		order_end(js, b, false);
 	if ((h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL) &&
 		!adopt(state, js, b, h))
-		return end_dropped(worker, thread, PPE_DROP_NO_MEMORY);
+		return ppe_drop(worker, thread, PPE_DROP_NO_MEMORY);
 	copy_result(js, thread, b);
 	slot_of(js, b->block_id)->asked = 0; /* what is sent next is about the next block */
 	b->in_count = h->src_cnt;
@@ -142,22 +142,21 @@ take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	enum ppe_drop reason;
 
 	if (!result_fits(state, js, j, c))
-		return end_dropped(worker, thread, PPE_DROP_LENGTH);
+		return ppe_drop(worker, thread, PPE_DROP_LENGTH);
 	if (b != NULL && b->state != BLOCK_DONE)
 		return b->block_id == h->block_id
 			? answered(worker, thread, js, b)
-			: end_dropped(
+			: ppe_drop(
 				  worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
 	if (ahead != 0)
-		return end_dropped(
-			worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
+		return ppe_drop(worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
 	if (slot->previous != NULL)
-		return end_dropped(worker, thread, PPE_DROP_HELD_BACK);
+		return ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 	hash_place(state->blocks, block_key(js->hop.generation, js->job, h->block_id), &c->probe);
 	reason = block_begin(
 		state, js, slot, h, block_agreement(h, h->final), &c->probe, worker->now, &b);
 	if (reason != PPE_DROP_COUNT)
-		return end_dropped(worker, thread, reason);
+		return ppe_drop(worker, thread, reason);
 	return answered(worker, thread, js, b);
 }
 
@@ -185,7 +184,7 @@ note_status(
 
 	if (c->header.status == WEIR_STATUS_WAITING) {
 		if (c->bytes != WEIR_BITMAP_BYTES)
-			return end_dropped(worker, thread, PPE_DROP_LENGTH);
+			return ppe_drop(worker, thread, PPE_DROP_LENGTH);
 		pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
 		pktbuf_cursor_copy(&cursor, js->parents->known[b->block_id & (js->window - 1u)],
 			WEIR_BITMAP_BYTES);
@@ -197,13 +196,11 @@ note_status(
 			parent_repeat(worker, js, b);
 	} else if (c->header.collective == WEIR_COLLECTIVE_PROBE) {
 		js->parents->parent[c->parent].no_probes = true;
-		ppe_consume(worker, thread);
-		return PPE_END;
+		return ppe_consume(worker, thread);
 	}
 	b->parent_status = c->header.status;
 	parent_relay_status(worker, ppe_state(worker, thread), js, b);
-	ppe_consume(worker, thread);
-	return PPE_END;
+	return ppe_consume(worker, thread);
 }
 
 /* Does the answer say that the parent's generation is over for this switch? parent_ask_another()
@@ -228,13 +225,13 @@ take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 
 	if (!parents &&
 		!((b == NULL || b->state == BLOCK_DONE) && block_ahead(js, slot, h->block_id) == 0))
-		return end_dropped(worker, thread, PPE_DROP_KNOWN);
+		return ppe_drop(worker, thread, PPE_DROP_KNOWN);
 	if (ends_generation(h->status))
 		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
 			parent_revoked);
 	if (parents && (h->status == WEIR_STATUS_WAITING || h->status == WEIR_STATUS_UNSUPPORTED))
 		return note_status(worker, thread, js, b);
-	return end_dropped(worker, thread, PPE_DROP_KNOWN);
+	return ppe_drop(worker, thread, PPE_DROP_KNOWN);
 }
 
 bool
@@ -258,16 +255,16 @@ take_from_parent(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct parent *parent;
 
 	if (j == NULL || js == NULL || js->serial != c->serial)
-		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (parent_of_block(js, h->block_id) != c->parent && !ends_generation(h->status))
-		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
+		return ppe_drop(worker, thread, PPE_DROP_NOT_FROM_PARENT);
 	parent = &js->parents->parent[c->parent];
 	if (!checksums_hold(worker, thread) || !parent_packet_holds(worker, thread, js, parent))
 		return PPE_END;
 	parent->heard = heard_now(worker->now);
 	parent->unanswered = 0;
 	if (!parent_is_of_generation(js, parent, h))
-		return end_dropped(worker, thread, PPE_DROP_STALE);
+		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	if (h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
 		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
 		return take_result(worker, thread, js, j);
@@ -324,14 +321,14 @@ parent_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct ppe_job *j;
 
 	if (unlikely(head->payload_length < WEIR_EXT_BYTES))
-		return end_dropped(worker, thread, PPE_DROP_TRUNCATED);
+		return ppe_drop(worker, thread, PPE_DROP_TRUNCATED);
 	*h = (struct weir_header){.extended = true};
 	weir_header_read(h, head->bytes + head->payload);
 	c->payload = head->payload + WEIR_EXT_BYTES;
 	c->bytes = head->payload_length - WEIR_EXT_BYTES;
 	j = parent_find_sender(worker, thread, h, &c->parent);
 	if (unlikely(j == NULL))
-		return end_dropped(worker, thread, PPE_DROP_NOT_FROM_PARENT);
+		return ppe_drop(worker, thread, PPE_DROP_NOT_FROM_PARENT);
 	/* From here on it is the job's id here. */
 	h->job_id = j->id;
 	c->serial = state->job[j->id]->serial;
