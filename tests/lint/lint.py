@@ -43,7 +43,7 @@ NOUNS = {
     'ppe/collective/tree': 'child|parent|parents',
 }
 # Where no line is longer than 100 columns, comments included.
-NARROW = r'^ppe/collective/'
+NARROW = r'^(ppe|ctrl|pktbuf|rmw|hashengine|apps/libweir)/'
 DATA_PLANE = ['pktbuf', 'hashengine', 'rmw', 'ppe']
 LINES_MAX = 800
 

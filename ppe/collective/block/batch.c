@@ -116,7 +116,7 @@ leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 }
 
 /* Has the source left a packet to a thread? */
-static inline bool
+static __rte_noinline bool
 was_left(const struct collective *state, const struct job_shard *js, uint8_t source)
 {
 	return state->followers >= FOLLOWERS_TO_SWITCH ||

@@ -310,7 +310,13 @@ void
 block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status)
 {
-	set_done(state, job, block, partial_settle(job, block, status), true);
+	if (likely(status == WEIR_STATUS_OK && block->heard_count == job->own_ranks)) {
+		block->in_count = block->heard_count;
+		memcpy(block->in, block->heard, sizeof(block->in));
+	} else {
+		status = partial_settle(job, block, status);
+	}
+	set_done(state, job, block, status, true);
 }
 
 bool
