@@ -135,7 +135,8 @@ announce_answer(
 
 /* ---- the tour of the workers ---- */
 
-/* Begin a tour: `segment` runs on each worker in turn. The announcement has what only `segment` knows. */
+/* Begin a tour: `segment` runs on each worker in turn. The announcement has what only `segment`
+ * knows. */
 static struct ppe_next
 announce(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	uint16_t generation, ppe_segment segment)
