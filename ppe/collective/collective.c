@@ -4,8 +4,6 @@
 
 #include <netinet/in.h>
 
-#include <rte_ether.h>
-
 #include "ppe/collective/block/block.h"
 #include "ppe/collective/collective_fast.h"
 #include "ppe/collective/membership/membership.h"

@@ -2,14 +2,14 @@
 /*
  * The collective program. A packet's path through it, top to bottom:
  *
- *   parse        read the aggregation header; find the room      collective.c
- *   block_entry  find the job, check the source, hop to the
- *                owner of the block's shard                      block/admit.c
- *   block_admit  check generation, address, type and length      "
- *   block_find   search the block, or open it                    block/contribution.c
- *   aggregate    verify the checksums, add the payload           "
- *   block_end    the last contribution fixes the result          block/block.c
- *   block_emit   send the result to all sources                  block/result.c
+ *   parse            read the aggregation header; find the room  collective.c
+ *   block_entry      find the job, check the source, hop to the
+ *                    owner of the block's shard                  block/admit.c
+ *   block_admit      check generation, address, type, length     "
+ *   block_find       search the block, or open it                block/contribution.c
+ *   block_aggregate  verify the checksums, add the payload       "
+ *   block_end        the last contribution fixes the result      block/block_fast.h
+ *   block_emit       send the result to all sources              block/result.c
  *
  * Usual contributions skip the first three steps (block/flow_cache.c), or all steps as threads
  * (block/batch.c). Joins go to membership/, packets of parents to tree/.

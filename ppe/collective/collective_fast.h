@@ -24,6 +24,18 @@ mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
 	mask[source / 64] |= UINT64_C(1) << (source % 64);
 }
 
+/* Set the bits [first, first + count). */
+static inline void
+mask_set_range(uint64_t mask[MASK_WORDS], unsigned int first, unsigned int count)
+{
+	for (unsigned int end = first + count; first < end;) {
+		unsigned int n = RTE_MIN(end, (first / 64 + 1) * 64) - first;
+
+		mask[first / 64] |= UINT64_MAX >> (64 - n) << first % 64;
+		first += n;
+	}
+}
+
 static inline unsigned int
 mask_count(const uint64_t mask[MASK_WORDS])
 {

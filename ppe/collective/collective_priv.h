@@ -28,8 +28,8 @@ struct hop {
 	uint8_t job; /* the id of the job at the other end */
 	uint8_t source; /* to a parent: this switch's id as a source there */
 	uint8_t flags; /* of packets: WEIR_FLAG_AUTHENTICATED, WEIR_FLAG_CRC or 0; WEIR_FLAG_UP */
-	/* That makes the tags of authenticated packets. NULL: it could not be derived, and the
-	 * receivers accept no packet. */
+	/* Makes the tags of authenticated packets. NULL: there are none, or the key could not be
+	 * derived: then tags are 0, and the receivers accept no packet. */
 	const struct pktbuf_tag_key *key;
 };
 
@@ -73,21 +73,23 @@ struct job_shard {
 	uint16_t target; /* sources that are not expelled: what a block waits for */
 	uint16_t window;
 	uint16_t source_end; /* one more than the highest source id */
-	uint16_t first_generation;
+	uint8_t crc_bytes; /* at the end of packets: WEIR_CRC_BYTES or 0 */
+	bool is_revoked; /* the generation is over; its packets are stale until the next one */
+	bool children; /* the sources are switches */
+	bool special; /* block_end_special() ends a block: the job is ordered, or of a tree */
+	bool ordered; /* contributions are added in order: `order` is there */
+	bool skips_own; /* some source's own slices are left out */
 	struct hop hop; /* to the sources; generation 0: no source has joined */
 	uint8_t job;
 	uint8_t block_shift; /* of the job */
 	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
 	bool pinned; /* endpoints come from joins; otherwise from the last contribution */
-	bool ordered; /* contributions are added in order: `order` is there */
-	bool special; /* block_end_special() ends a block: the job is ordered, or of a tree */
-	bool skips_own; /* some source's own slices are left out */
 	bool no_average; /* averages would be rounded on the way to the root */
-	uint8_t crc_bytes; /* at the end of packets: WEIR_CRC_BYTES or 0 */
-	/* the generation is over; its packets are stale until the next one begins */
-	bool is_revoked;
 	uint8_t over; /* is_revoked: why, enum weir_over */
-	struct rmw_pool *pool; /* 2 buffers per residue; NULL: no residue is here */
+	uint16_t first_generation;
+
+	/* Line 2. 2 buffers per residue; NULL: no residue is here. */
+	struct rmw_pool *pool;
 	struct rmw_quota quota;
 	uint64_t timeout; /* TSC cycles */
 	uint32_t rate_mbit; /* of both policers; 0: no limit */
@@ -104,7 +106,6 @@ struct job_shard {
 	uint16_t nb_ranks; /* of the tree: nb_sources in a job without a tree */
 	/* The sources cover the ranks [first_rank, first_rank + own_ranks). */
 	uint16_t first_rank, own_ranks;
-	bool children; /* the sources are switches */
 	uint16_t covers[WEIR_SOURCES_MAX]; /* ranks of a source: a host has one */
 	bool narrow; /* narrow types travel to the parent as they are */
 	struct order *order; /* not NULL when the job is deterministic and a residue is here */
@@ -130,6 +131,8 @@ struct job_shard {
 	struct rmw_pool *row_pool; /* as `pool`, for full rows of AlltoAll; NULL: there are none */
 	struct rmw_quota row_quota;
 };
+
+static_assert(offsetof(struct job_shard, pool) == 64, "what each packet reads is in one line");
 
 /* Where the payloads of tagged contributions lie that wait for verification, in their order: while
  * a tag is verified, the next payload is fetched. A power of two, as many as a worker has
@@ -214,13 +217,13 @@ struct contribution {
  * hop. */
 struct announcement {
 	const struct job_home *home;
-	struct pktbuf_endpoint endpoint; /* endpoint_update: where the source is now */
+	struct pktbuf_endpoint endpoint; /* move_endpoint: where the source is now */
 	uint32_t serial; /* of the job, whose id another may have by now */
 	bool missed; /* some worker does not have the job, or one of the members, or not yet */
 	uint16_t home_worker;
 	uint16_t generation;
 	uint8_t job;
-	uint8_t source; /* endpoint_update */
+	uint8_t source; /* move_endpoint */
 	uint8_t over; /* revoke: why, enum weir_over */
 };
 static_assert(sizeof(struct announcement) <= PPE_HOP_BYTES, "an announcement can hop");

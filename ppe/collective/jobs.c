@@ -321,11 +321,8 @@ collective_job_create(
 		rc = order_create(js, job, residues, (uint16_t)setup->worker_id, setup->socket);
 	if (rc == 0) {
 		js->special = js->ordered || js->tree != NULL;
-		if (job->integrity == PPE_INTEGRITY_CRC32C && js->keys == NULL)
-			js->crc_bytes = WEIR_CRC_BYTES;
-		js->hop.flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED
-			: js->crc_bytes != 0     ? WEIR_FLAG_CRC
-						 : 0;
+		js->hop.flags = hop_flags(job);
+		js->crc_bytes = (js->hop.flags & WEIR_FLAG_CRC) != 0 ? WEIR_CRC_BYTES : 0;
 		js->no_average = js->tree != NULL && js->narrow;
 		*shard = js;
 	} else {

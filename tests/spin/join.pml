@@ -7,7 +7,7 @@
  * sets a bit of pending. So a source changes its address only while it waits to be accepted.
  */
 
-/* ---- join.c, jobs.c ---- */
+/* ---- membership: join.c, announce.c, source.c ---- */
 
 inline accept(s)
 {

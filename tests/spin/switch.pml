@@ -10,7 +10,7 @@
  *   BUFFERS(r)  counts the buffers of the switch
  */
 
-/* ---- block.c ---- */
+/* ---- block: block.c ---- */
 
 inline release(r)
 {
@@ -143,7 +143,7 @@ inline block_begin(r, s, e, b)
 	fi
 }
 
-/* ---- block.c, reduce.c, collective.c ---- */
+/* ---- block: block.c, contribution.c, reduce.c ---- */
 
 /* A contribution to a finished block: its sender has lost the result, or never was in it. */
 inline answer_late(r, rec, newest, s)
@@ -219,7 +219,7 @@ inline block_aggregate(r, rec, newest, s, e)
 }
 
 #ifdef AWAY
-/* ---- block.c, admit.c ---- */
+/* ---- block: admit.c, control.c ---- */
 
 inline block_acknowledged(r, s, e, b)
 {
@@ -288,7 +288,7 @@ inline block_admit(s, e, b, acknowledges)
 }
 
 #ifndef PARENT
-/* ---- timeout.c ---- */
+/* ---- block: timeout.c ---- */
 
 #define STRAGGLES(r) (POLICY != WAIT_FOR_ALL && current[r].state == open)
 
@@ -332,7 +332,7 @@ inline receive(p)
 }
 
 #ifdef BATCH
-/* ---- batch.c ---- */
+/* ---- block: batch.c ---- */
 
 #define LANES 4
 #define FITS(r, s, e, b) (generation[r] != 0 && NUMBER(e) == NUMBER(generation[r]) && !REVOKED(r) && \

@@ -199,6 +199,7 @@ block_examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = state->job[h->job_id];
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
 	enum admission reason;
+	bool is_bound;
 
 	if (!checksums_hold(worker, thread))
 		return PPE_END;
@@ -210,22 +211,19 @@ block_examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->bytes -= js->crc_bytes;
 	if (from_group(thread))
 		return ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
-	reason = admission(state, js, j, thread, js->keys != NULL ? WEIR_TAG_BYTES : 0);
-	if (reason == ADMISSION_ROLE)
-		return not_admitted(worker, thread, js, reason);
-	if (reason == ADMISSION_UNBOUND && !guard_passes(worker, thread, GUARD_NO_JOB))
+	is_bound = from_endpoint(js, thread, h);
+	if (!is_bound && !guard_passes(worker, thread, GUARD_NO_JOB))
 		return PPE_END;
-	if (reason == ADMISSION_UNBOUND && j->fixed_generation == 0)
+	if (!is_bound && j->fixed_generation == 0)
 		return unbound_packet(worker, thread, j, js);
 	if (js->keys != NULL && !keys_authentic(worker, thread, js, NULL))
 		return PPE_END;
-	if (reason == ADMISSION_UNBOUND) {
-		if (h->gen_id != js->hop.generation)
-			return not_admitted(worker, thread, js, ADMISSION_STALE);
+	if (!is_bound && h->gen_id != js->hop.generation)
+		return not_admitted(worker, thread, js, ADMISSION_STALE);
+	if (!is_bound)
 		endpoint_update(worker, js, thread, h);
-		reason = admission(state, js, j, thread, 0);
-	}
 	note_heard(worker, js, h->src_id);
+	reason = admission(state, js, j, thread, 0);
 	if (reason != ADMITTED)
 		return not_admitted(worker, thread, js, reason);
 	if (!conforms(worker, js, thread))
@@ -250,15 +248,20 @@ block_admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct weir_header *h = &c->header;
 	struct job_shard *js = state->job[h->job_id];
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+	enum admission reason;
 	uint32_t end;
 
 	if (unlikely(j == NULL || js == NULL || js->serial != c->serial))
 		return block_examine(worker, thread);
-	end = js->crc_bytes + (unlikely(js->keys != NULL) ? WEIR_TAG_BYTES : 0);
-	/* The rate counts only what is authentic and undamaged. */
-	if (unlikely(admission(state, js, j, thread, end) != ADMITTED ||
-		    weir_is_control(h->collective) || h->status != WEIR_STATUS_OK ||
-		    (end > 0 && js->rate_mbit != 0))) {
+	end = js->crc_bytes;
+	if (unlikely((js->hop.flags & WEIR_FLAG_AUTHENTICATED) != 0))
+		end = WEIR_TAG_BYTES;
+	reason = admission(state, js, j, thread, end);
+	if (unlikely(reason == ADMISSION_ROLE))
+		return not_admitted(worker, thread, js, reason);
+	/* In a job with tags or CRCs, the rate counts only packets whose tag or CRC is right. */
+	if (unlikely(reason != ADMITTED || weir_is_control(h->collective) ||
+		    h->status != WEIR_STATUS_OK || (end > 0 && js->rate_mbit != 0))) {
 		if (end == 0 && !js->children)
 			return block_examine(worker, thread);
 		block_start_payload(thread, c, 0, 16);

@@ -310,7 +310,8 @@ void
 block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status)
 {
-	if (likely(status == WEIR_STATUS_OK && block->heard_count == job->own_ranks)) {
+	if (likely(status == WEIR_STATUS_OK && block->heard_count == job->nb_sources &&
+		    !job->children)) {
 		block->in_count = block->heard_count;
 		memcpy(block->in, block->heard, sizeof(block->in));
 	} else {

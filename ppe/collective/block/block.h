@@ -221,7 +221,7 @@ struct pktbuf_payload block_payload(const struct job_shard *js, const struct hop
 	const struct block *block, const struct weir_header *header, uint32_t first,
 	uint8_t small[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES]);
 
-/* Send one packet to `to`. Returns false if there is no mbuf, which is counted. */
+/* Send one packet to `to`. If there is no mbuf, the drop is counted. */
 void block_send_one(struct ppe_worker *worker, struct job_shard *job,
 	const struct weir_header *header, const struct pktbuf_payload *payload,
 	const struct pktbuf_header_template *to);

@@ -130,10 +130,8 @@ block_answer_held_back(
 	if (j == NULL || slot->previous == NULL)
 		return;
 	for (unsigned int s = 0; s < js->source_end; s++)
-		for (unsigned int r = 0; r < j->ranks[s] &&
-			(mask_test(js->expelled, (uint8_t)s) ||
-				slot_source_has(slot, slot->previous, (uint8_t)s));
-			r++)
-			mask_set(ranks, (uint8_t)(s + r));
+		if (mask_test(js->expelled, (uint8_t)s) ||
+			slot_source_has(slot, slot->previous, (uint8_t)s))
+			mask_set_range(ranks, s, j->ranks[s]);
 	reply_status(worker, thread, h, WEIR_STATUS_WAITING, ranks, WEIR_BITMAP_BYTES);
 }

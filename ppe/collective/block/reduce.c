@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Payloads: reduced on arrival (block_add_payload() in collective_fast.h), reduced in the order of
+/* Payloads: reduced on arrival (block_add_payload() in block_fast.h), reduced in the order of
  * the sources, or copied. */
 #include <errno.h>
 

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results and replies: one header mbuf per destination; a small payload is copied behind the
+ * Results: one header mbuf per destination; a small payload is copied behind the
  * headers, a larger one is the aggregation buffer, attached by reference. Each packet holds the
  * buffer until the driver has sent it; so does the emission of results that differ by receiver,
  * until its end. When queues and devices hold as many buffers of the job as its window has
  * residues, further results are copied: docs/architecture.md, "Memory".
  */
 #include "pktbuf/checksum.h"
-#include "pktbuf/cursor.h"
 #include "ppe/collective/block/block.h"
 #include "ppe/collective/block/block_fast.h"
 #include "ppe/crossbar.h"
-#include "ppe/guard_fast.h"
 
 /* Results that differ by receiver, per step: other threads run in between. */
 #define EMIT_STEP 16

@@ -15,8 +15,8 @@ static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *threa
 static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next revoke(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next revoked(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next endpoint_update(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next endpoint_updated(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next move_endpoint(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next endpoint_moved(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* ---- answers ---- */
 
@@ -299,12 +299,12 @@ announce_endpoint(
 {
 	lmem(thread)->announcement =
 		(struct announcement){.endpoint = js->home->joined[source].at, .source = source};
-	return announce(worker, thread, js, js->hop.generation, endpoint_update);
+	return announce(worker, thread, js, js->hop.generation, move_endpoint);
 }
 
 /* On each worker in turn: set the source's endpoint. */
 static struct ppe_next
-endpoint_update(struct ppe_worker *worker, struct ppe_thread *thread)
+move_endpoint(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct announcement *announcement = &lmem(thread)->announcement;
 	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
@@ -312,12 +312,12 @@ endpoint_update(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (likely(js != NULL) && js->hop.generation == announcement->generation &&
 		js->endpoint[announcement->source].valid)
 		source_set_endpoint(worker, js, announcement->source, &announcement->endpoint);
-	return go_on(worker, thread, endpoint_update, endpoint_updated);
+	return go_on(worker, thread, move_endpoint, endpoint_moved);
 }
 
 /* Back at the home shard. */
 static struct ppe_next
-endpoint_updated(struct ppe_worker *worker, struct ppe_thread *thread)
+endpoint_moved(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct announcement *announcement = &lmem(thread)->announcement;
 	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
@@ -333,8 +333,8 @@ const struct ppe_segment_name announce_segments[] = {
 	{joined, "joined"},
 	{revoke, "revoke"},
 	{revoked, "revoked"},
-	{endpoint_update, "follow"},
-	{endpoint_updated, "followed"},
+	{move_endpoint, "follow"},
+	{endpoint_moved, "followed"},
 	{answer, "answer"},
 	{NULL, NULL},
 };

@@ -17,6 +17,14 @@ is_to_parent(const struct hop *hop)
 	return (hop->flags & WEIR_FLAG_UP) != 0;
 }
 
+uint8_t
+hop_flags(const struct ppe_job *job)
+{
+	if (job->authenticated)
+		return WEIR_FLAG_AUTHENTICATED;
+	return job->integrity == PPE_INTEGRITY_CRC32C ? WEIR_FLAG_CRC : 0;
+}
+
 static void
 put_crc(const uint8_t covered[WEIR_EXT_BYTES], const struct pktbuf_piece part[2], uint8_t *end,
 	uint32_t bytes)

@@ -235,9 +235,8 @@ joined_ranks(const struct job_shard *js, const struct ppe_job *j, uint64_t ranks
 {
 	memcpy(ranks, js->home->pending, sizeof(js->home->pending));
 	for (unsigned int s = 0; js->children && s < js->source_end; s++)
-		for (unsigned int r = 1;
-			mask_test(js->home->pending, (uint8_t)s) && r < j->ranks[s]; r++)
-			mask_set(ranks, (uint8_t)(s + r));
+		if (mask_test(js->home->pending, (uint8_t)s))
+			mask_set_range(ranks, s, j->ranks[s]);
 	if (js->home->parents != NULL)
 		js->tree->joined(js->home->parents, ranks);
 }

@@ -9,9 +9,10 @@
  *   hop.c       what ends a packet of a block: bitmap, and tag or CRC
  *   reply.c     the end of a packet that is not consumed: it is dropped, refused or replied to
  *
- * It owns, of each job: the generation and what it contains (hop, endpoint, header_template, in,
- * expelled, bound, rank), the keys, and in the home shard (that of residue 0) the joins (struct
- * job_home).
+ * It owns, of each job: the members (address), the generation and what it contains (hop,
+ * is_revoked, pinned, endpoint, header_template, target, in, expelled, bound, the ranks), the keys,
+ * and in the home shard (that of residue 0) the joins (struct job_home). A source that leaves takes
+ * its entry of the flow cache along.
  *
  * Functions are for the worker that owns the shard, unless a comment says otherwise. "Home shard":
  * they are for the owner of the job's home shard.
@@ -296,6 +297,9 @@ bool keys_short_tag(const struct collective *state, const uint8_t *key, const ch
 
 /* ---- hop.c ---- */
 
+/* What ends the packets of a job: WEIR_FLAG_AUTHENTICATED, WEIR_FLAG_CRC or 0. Any thread. */
+uint8_t hop_flags(const struct ppe_job *job);
+
 /*
  * Write the end of a packet of a block: the bitmap, if the header says that some sources are
  * missing, then the tag or CRC, if the hop has them. Returns its bytes, at most WEIR_BITMAP_BYTES +
@@ -312,7 +316,7 @@ uint8_t hop_crc_reply(const struct weir_header *header, void *payload, uint8_t b
 /* Count and drop a forged packet; returns false. */
 bool hop_forged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
-/* Is the CRC right at the end of a packet from a source, or of a result from a parent? Otherwise it
+/* Is the CRC right at the end of a packet from a source, or from a parent? Otherwise it
  * is dropped. Of the latter, the payload then ends before the CRC. */
 bool hop_crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 bool hop_result_crc_holds(

@@ -30,25 +30,13 @@ child_may_send(const struct ppe_job *j, const struct weir_header *h)
 	}
 }
 
-/* Set the bits [first, first + count). */
-static void
-set_range(uint64_t mask[MASK_WORDS], unsigned int first, unsigned int count)
-{
-	for (unsigned int end = first + count; first < end;) {
-		unsigned int n = RTE_MIN(end, (first / 64 + 1) * 64) - first;
-
-		mask[first / 64] |= UINT64_MAX >> (64 - n) << first % 64;
-		first += n;
-	}
-}
-
 uint16_t
 child_ranks(const struct job_shard *js, const struct block *b, uint64_t ranks[MASK_WORDS])
 {
 	memset(ranks, 0, sizeof(b->heard));
 	for (unsigned int s = 0; s < js->source_end; s++)
 		if (mask_test(b->heard, (uint8_t)s))
-			set_range(ranks, s, js->covers[s]);
+			mask_set_range(ranks, s, js->covers[s]);
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		ranks[i] &= ~b->in[i];
 	return (uint16_t)mask_count(ranks);
@@ -96,7 +84,7 @@ read_missing(const struct job_shard *js, const struct ppe_thread *thread,
 
 	pktbuf_cursor_init(&cursor, thread->packet, c->payload + c->bytes, sizeof(in));
 	pktbuf_cursor_copy(&cursor, in, sizeof(in));
-	set_range(missing, h->src_id, js->covers[h->src_id]);
+	mask_set_range(missing, h->src_id, js->covers[h->src_id]);
 	for (unsigned int i = 0; i < MASK_WORDS; i++) {
 		if ((in[i] & ~missing[i]) != 0)
 			return false;

@@ -19,8 +19,6 @@
 #include <rte_malloc.h>
 
 #include "pktbuf/checksum.h"
-#include "pktbuf/cursor.h"
-#include "pktbuf/result_fast.h"
 #include "ppe/collective/block/block_fast.h"
 #include "ppe/guard.h"
 
@@ -58,8 +56,7 @@ parent_init(struct parents *parents, const struct ppe_job *job, unsigned int p, 
 	parent->hop = (struct hop){.generation = job->fixed_generation,
 		.job = of->job,
 		.source = (uint8_t)job->first_rank,
-		.flags = WEIR_FLAG_UP |
-			(job->integrity == PPE_INTEGRITY_CRC32C ? WEIR_FLAG_CRC : 0)};
+		.flags = WEIR_FLAG_UP | hop_flags(job)};
 	pktbuf_header_template_write(
 		&parent->header, &parents->self, &parent->at, (uint8_t)job->first_rank);
 	if (!job->authenticated || !of->keyed)
@@ -68,7 +65,6 @@ parent_init(struct parents *parents, const struct ppe_job *job, unsigned int p, 
 		rte_zmalloc_socket("weir_up", sizeof(*parent->keys), RTE_CACHE_LINE_SIZE, socket);
 	if (parent->keys == NULL)
 		return false;
-	parent->hop.flags |= WEIR_FLAG_AUTHENTICATED;
 	parent->hop.key = &parent->keys->contributions;
 	return true;
 }
@@ -429,8 +425,7 @@ parent_relay_status(struct ppe_worker *worker, struct collective *state, struct 
 		return;
 	js->parents->peer_waits = false;
 	reply_send(worker, state, &js->parents->peer, (enum weir_status)b->parent_status,
-		waiting ? js->parents->known[b->block_id & (js->window - 1u)] : NULL,
-		waiting ? WEIR_BITMAP_BYTES : 0);
+		waiting ? parents_known(js, b->block_id) : NULL, waiting ? WEIR_BITMAP_BYTES : 0);
 }
 
 /* Answer a source's probe: the ranks that were sent, and those that the parent says it has. The own
@@ -440,13 +435,13 @@ tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct 
 	const struct block *b)
 {
 	const struct weir_header *h = &lmem(thread)->c.header;
-	const uint64_t *known = js->parents->known[b->block_id & (js->window - 1u)];
+	const uint64_t *known = parents_known(js, b->block_id);
 	uint64_t ranks[MASK_WORDS] = {0};
 
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		ranks[i] = b->in[i] | (b->parent_status == WEIR_STATUS_WAITING ? known[i] : 0);
-	for (unsigned int r = 0; mask_test(b->heard, h->src_id) && r < js->covers[h->src_id]; r++)
-		mask_set(ranks, (uint8_t)(h->src_id + r));
+	if (mask_test(b->heard, h->src_id))
+		mask_set_range(ranks, h->src_id, js->covers[h->src_id]);
 	/* A contribution is told why the block will not end: let the source repeat it. */
 	if (b->parent_status != 0 && b->parent_status != WEIR_STATUS_WAITING)
 		memset(ranks, 0, sizeof(ranks));

@@ -164,7 +164,7 @@ take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 static bool
 lacks_own(const struct job_shard *js, const struct block *b)
 {
-	const uint64_t *known = js->parents->known[b->block_id & (js->window - 1u)];
+	const uint64_t *known = parents_known(js, b->block_id);
 	uint64_t both = 0;
 
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
@@ -186,8 +186,7 @@ note_status(
 		if (c->bytes != WEIR_BITMAP_BYTES)
 			return ppe_drop(worker, thread, PPE_DROP_LENGTH);
 		pktbuf_cursor_init(&cursor, thread->packet, c->payload, c->bytes);
-		pktbuf_cursor_copy(&cursor, js->parents->known[b->block_id & (js->window - 1u)],
-			WEIR_BITMAP_BYTES);
+		pktbuf_cursor_copy(&cursor, parents_known(js, b->block_id), WEIR_BITMAP_BYTES);
 		if (c->header.collective == WEIR_COLLECTIVE_PROBE && b->asks == 1 &&
 			b->parent_status == 0)
 			time_answer(ppe_state(worker, thread), &js->parents->parent[c->parent],

@@ -132,6 +132,13 @@ void parents_unbind(struct ppe_worker *worker, struct job_shard *job);
 /* The parent, by index, to which the block goes; PPE_PARENTS_MAX: to none. Any thread. */
 unsigned int parent_of_block(const struct job_shard *job, uint32_t block);
 
+/* The ranks that the parent said are in the block of this residue. */
+static inline uint64_t *
+parents_known(const struct job_shard *job, uint32_t block)
+{
+	return job->parents->known[block & (job->window - 1u)];
+}
+
 /* tree_ops.contribute: what was collected of an open block goes to the parent, and does not change
  * any more. The buffer keeps it. */
 void parent_contribute(struct collective *state, struct job_shard *job, struct block *block,
