@@ -26,6 +26,7 @@
 #include "pktbuf/pktbuf.h"
 #include "ppe/drops.h"
 #include "ppe/jobs.h"
+#include "ppe/program.h"
 
 #define PPE_WORKERS_MAX  16
 #define PPE_THREADS_MAX  64
@@ -65,8 +66,6 @@ struct ppe_host {
 };
 
 #define PPE_HOSTS_MAX 256
-
-struct ppe_program;
 
 /* Filled and validated by ctrl; ppe_create checks the numbers again and returns -EINVAL. */
 struct ppe_config {
@@ -335,11 +334,17 @@ struct ppe_stats {
 	unsigned int nb_ports, nb_workers;
 	struct ppe_port_stats port[PPE_PORTS_MAX];
 	struct ppe_worker_stats worker[PPE_WORKERS_MAX];
-	uint32_t fdb_used, blocks_used;
+	struct {
+		const struct ppe_statistic *what; /* NULL ends the list */
+		uint64_t value;
+	} statistic[PPE_PROGRAMS_MAX * PPE_PROGRAM_STATISTICS + 1]; /* in the programs' order */
 };
 
 /* Sum the per-worker counters. Reads only; any time between create and destroy. */
 void ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats);
+
+/* The value of the statistic with this key; 0: no program declares it. Any thread. */
+uint64_t ppe_statistic_value(const struct ppe_stats *stats, const char *key);
 
 /* What waits for a port, in the output queues of all workers. */
 struct ppe_port_queue {
@@ -469,12 +474,11 @@ int ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle
 
 /* How full a running switch is. */
 struct ppe_pool_gauge {
-	uint32_t size, free; /* mbufs, or records */
+	uint32_t size, free; /* mbufs */
 };
 
 struct ppe_gauges {
 	struct ppe_pool_gauge packets, headers, attaches;
-	struct ppe_pool_gauge records; /* of blocks, all workers; free: not reserved by jobs */
 	uint16_t threads_live[PPE_WORKERS_MAX]; /* by worker: contexts with a packet or a timer */
 };
 

@@ -32,13 +32,11 @@
 struct ppe;
 struct ppe_config;
 struct ppe_block_info;
-struct ppe_gauges;
 struct ppe_job_stats;
 struct ppe_memory;
 struct ppe_parent_stats;
 struct ppe_room;
 struct ppe_source_stats;
-struct ppe_stats;
 struct ppe_worker;
 struct ppe_thread;
 
@@ -135,13 +133,25 @@ struct ppe_program_leaks {
 	uint64_t buffers, records, faults;
 };
 
+/* A number that the switch shows. A counter only grows. */
+enum ppe_statistic_kind { PPE_STATISTIC_COUNTER, PPE_STATISTIC_GAUGE };
+struct ppe_statistic {
+	const char *key; /* in JSON; unique among all programs. NULL ends a list */
+	const char *metric; /* in /metrics; NULL: not shown there */
+	const char *help; /* of the metric: a phrase that names the unit */
+	enum ppe_statistic_kind kind;
+	bool is_largest; /* the largest of the workers' numbers is shown, otherwise their sum */
+	uint64_t (*read)(const void *state); /* control thread, any time */
+};
+
 /* A segment's name in traces. */
 struct ppe_segment_name {
 	ppe_segment segment;
 	const char *name; /* NULL ends a list */
 };
 
-#define PPE_SEGMENT_LISTS 6
+#define PPE_SEGMENT_LISTS      6
+#define PPE_PROGRAM_STATISTICS 8
 
 /*
  * A program's operations on jobs. Jobs come and go while the switch runs. A program's state of a
@@ -219,9 +229,7 @@ struct ppe_program {
 	 * first jobs (jobs->memory). No side effects, no EAL. */
 	void (*memory)(const struct ppe_config *config, const struct ppe_jobs *jobs,
 		struct ppe_memory *memory);
-	/* Add up the state's gauges: control thread, any time. */
-	void (*stats)(const void *state, struct ppe_stats *stats);
-	void (*gauges)(const void *state, struct ppe_gauges *gauges);
+	struct ppe_statistic statistics[PPE_PROGRAM_STATISTICS];
 	/* Of a program that learns addresses: has a port other than these (bit p: port p) lately
 	 * carried frames of the station? Worker. */
 	bool (*seen_elsewhere)(const void *state, const uint8_t *mac, uint64_t ports, uint64_t now);

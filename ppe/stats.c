@@ -47,6 +47,24 @@ add_worker(struct ppe_stats *stats, const struct ppe_worker *worker)
 	stats->worker[worker->id] = count->worker;
 }
 
+static void
+add_statistics(struct ppe_stats *stats, const struct ppe *ppe, const struct ppe_worker *worker)
+{
+	unsigned int n = 0;
+
+	for (unsigned int p = 0; p < ppe->nb_programs; p++) {
+		const struct ppe_statistic *what = ppe->program[p]->statistics;
+
+		for (unsigned int i = 0; i < PPE_PROGRAM_STATISTICS && what[i].key != NULL; i++) {
+			uint64_t own = what[i].read(worker->state[p]);
+			uint64_t *all = &stats->statistic[n].value;
+
+			*all = what[i].is_largest ? RTE_MAX(*all, own) : *all + own;
+			stats->statistic[n++].what = &what[i];
+		}
+	}
+}
+
 void
 ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats)
 {
@@ -55,9 +73,7 @@ ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats)
 	stats->nb_workers = ppe->config.workers;
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
 		add_worker(stats, ppe->worker[w]);
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (ppe->program[p]->stats != NULL)
-				ppe->program[p]->stats(ppe->worker[w]->state[p], stats);
+		add_statistics(stats, ppe, ppe->worker[w]);
 	}
 	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
 		struct rte_eth_stats device;
@@ -65,6 +81,16 @@ ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats)
 		if (rte_eth_stats_get(ppe->port[p].id, &device) == 0)
 			stats->port[p].missed = device.imissed + device.rx_nombuf;
 	}
+}
+
+uint64_t
+ppe_statistic_value(const struct ppe_stats *stats, const char *key)
+{
+	unsigned int i = 0;
+
+	while (stats->statistic[i].what != NULL && strcmp(stats->statistic[i].what->key, key) != 0)
+		i++;
+	return stats->statistic[i].value;
 }
 
 void
@@ -107,13 +133,9 @@ ppe_gauges_read(const struct ppe *ppe, struct ppe_gauges *gauges)
 	gauges->packets = read_pool(ppe->pools.packets);
 	gauges->headers = read_pool(ppe->pools.headers);
 	gauges->attaches = read_pool(ppe->pools.attaches);
-	for (unsigned int w = 0; w < ppe->config.workers; w++) {
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (ppe->program[p]->gauges != NULL)
-				ppe->program[p]->gauges(ppe->worker[w]->state[p], gauges);
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		gauges->threads_live[w] =
 			__atomic_load_n(&ppe->worker[w]->live_count, __ATOMIC_RELAXED);
-	}
 }
 
 static const char *const keys[] = {

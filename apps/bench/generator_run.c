@@ -519,7 +519,7 @@ static int
 check(struct bench_switch *s, struct generator_result *result)
 {
 	struct ppe_stats stats;
-	uint64_t dropped = 0;
+	uint64_t dropped = 0, stations;
 
 	ppe_stats_read(s->ppe, &stats);
 	/* Contributions that are repeated because their results were lost; the last ones may be under way. */
@@ -538,8 +538,9 @@ check(struct bench_switch *s, struct generator_result *result)
 			result->verified);
 	if (result->verified == 0)
 		warnx("no result was verified");
-	if (s->lesson != NULL && stats.fdb_used <= s->work->sources) {
-		warnx("the switch knows only %u stations: it floods", stats.fdb_used);
+	stations = ppe_statistic_value(&stats, "fdb_used");
+	if (s->lesson != NULL && stations <= s->work->sources) {
+		warnx("the switch knows only %" PRIu64 " stations: it floods", stations);
 		return -1;
 	}
 	return dropped > 0 || result->wrong > 0 || result->verified == 0 ? -1 : 0;

@@ -146,22 +146,20 @@ static void
 put_tables(struct api_text *text, const struct ctrl_running *running)
 {
 	const struct ctrl_config *config = running->config;
-	uint64_t reserved = 0;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL)
-			reserved += 2ul * running->by_id[i]->job->window;
 	put_one(text, "weir_memory_bytes", "gauge", "DPDK memory of the switch",
 		(uint64_t)config->memory_mb << 20);
 	put_one(text, "weir_memory_free_bytes", "gauge", "free DPDK memory", ctrl_memory_free());
-	put_one(text, "weir_fdb_stations", "gauge",
-		"MAC addresses learned, by the worker with the most", running->stats.fdb_used);
 	put_one(text, "weir_fdb_stations_limit", "gauge", "MAC addresses that a worker can learn",
 		config->ppe.fdb_entries);
-	put_one(text, "weir_block_records", "gauge", "block records in use",
-		running->stats.blocks_used);
-	put_one(text, "weir_block_records_reserved", "gauge",
-		"block records reserved for the jobs' windows", reserved);
+	for (unsigned int i = 0; running->stats.statistic[i].what != NULL; i++) {
+		const struct ppe_statistic *what = running->stats.statistic[i].what;
+
+		if (what->metric != NULL)
+			put_one(text, what->metric,
+				what->kind == PPE_STATISTIC_COUNTER ? "counter" : "gauge",
+				what->help, running->stats.statistic[i].value);
+	}
 }
 
 static void

@@ -69,7 +69,7 @@ data_memory(const struct ctrl_config *config, const struct ppe_job *job)
 }
 
 static json_t *
-memory(const struct ctrl_running *running, const struct ppe_gauges *gauges)
+memory(const struct ctrl_running *running)
 {
 	const struct ctrl_config *config = running->config;
 	json_t *object = json_object();
@@ -81,9 +81,13 @@ memory(const struct ctrl_running *running, const struct ppe_gauges *gauges)
 	api_put(object, "total", (uint64_t)config->memory_mb << 20);
 	api_put(object, "free", ctrl_memory_free());
 	api_put(object, "data", data);
-	api_put(object, "blocks_capacity", gauges->records.size);
-	api_put(object, "blocks_reserved", gauges->records.size - gauges->records.free);
-	api_put(object, "blocks_used", running->stats.blocks_used);
+	for (unsigned int i = 0; running->stats.statistic[i].what != NULL; i++) {
+		const struct ppe_statistic *what = running->stats.statistic[i].what;
+
+		/* The largest number of a worker is not a total of the switch. */
+		if (what->kind == PPE_STATISTIC_GAUGE && !what->is_largest)
+			api_put(object, what->key, running->stats.statistic[i].value);
+	}
 	return object;
 }
 
@@ -167,7 +171,7 @@ api_get_status(struct api_call *call)
 	json_object_set_new(object, "workers", workers(running, &gauges));
 	api_put(object, "ports", running->config->nb_ports);
 	api_put(object, "jobs", jobs);
-	json_object_set_new(object, "memory", memory(running, &gauges));
+	json_object_set_new(object, "memory", memory(running));
 	json_object_set_new(object, "pools",
 		json_pack("{s:o,s:o,s:o}", "packets", pool(&gauges.packets), "headers",
 			pool(&gauges.headers), "attaches", pool(&gauges.attaches)));

@@ -152,8 +152,8 @@ ctrl_stats_json(const struct ctrl_config *config, const struct ppe_stats *total)
 	ctrl_put_packet_counters(root, total);
 	json_object_set_new(root, "balanced", json_boolean(off == 0));
 	json_object_set_new(root, "off_by", json_integer(off));
-	put(root, "fdb_used", total->fdb_used);
-	put(root, "blocks_used", total->blocks_used);
+	for (unsigned int i = 0; total->statistic[i].what != NULL; i++)
+		put(root, total->statistic[i].what->key, total->statistic[i].value);
 	json_object_set_new(root, "drops", ctrl_drops_json(total));
 	json_object_set_new(root, "ports", ctrl_ports_json(config, total));
 	json_object_set_new(root, "workers", ctrl_workers_json(total));

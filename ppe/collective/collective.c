@@ -111,6 +111,24 @@ identify(const struct ppe_worker *worker, const struct ppe_thread *thread)
 		j == NULL ? h.block_id : ppe_job_block(j, h.block_id));
 }
 
+static uint64_t
+blocks_capacity(const void *state)
+{
+	return ((const struct collective *)state)->budget->capacity;
+}
+
+static uint64_t
+blocks_reserved(const void *state)
+{
+	return ((const struct collective *)state)->budget->reserved;
+}
+
+static uint64_t
+blocks_used(const void *state)
+{
+	return hash_count(((const struct collective *)state)->blocks);
+}
+
 static const struct ppe_segment_name segments[] = {
 	{parse, "parse"},
 	{NULL, NULL},
@@ -140,8 +158,13 @@ const struct ppe_program collective_program = {
 	.create = create,
 	.destroy = collective_state_destroy,
 	.memory = collective_memory,
-	.stats = collective_stats,
-	.gauges = collective_gauges,
+	.statistics = {{"blocks_capacity", NULL, "block records", PPE_STATISTIC_GAUGE, false,
+			       blocks_capacity},
+		{"blocks_reserved", "weir_block_records_reserved",
+			"block records reserved for the jobs' windows", PPE_STATISTIC_GAUGE, false,
+			blocks_reserved},
+		{"blocks_used", "weir_block_records", "block records in use", PPE_STATISTIC_GAUGE,
+			false, blocks_used}},
 	.segments = {segments, block_segments, timeout_segments, join_segments, announce_segments,
 		parent_segments},
 	.identify = identify,

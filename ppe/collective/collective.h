@@ -47,8 +47,6 @@ void collective_job_room(const void *state, const struct ppe_job *job, unsigned 
 	unsigned int shards, struct ppe_room *room);
 
 /* statistics.c: what the control thread reads while the worker runs. */
-void collective_stats(const void *state, struct ppe_stats *stats);
-void collective_gauges(const void *state, struct ppe_gauges *gauges);
 bool collective_job_heard(const void *shard, uint8_t source, uint64_t now, uint32_t seconds);
 void collective_job_stats(const void *shard, struct ppe_job_stats *stats);
 void collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats *stats);

@@ -9,23 +9,6 @@
 #include "ppe/collective/membership/membership.h"
 #include "ppe/collective/tree/tree.h"
 
-void
-collective_stats(const void *arg, struct ppe_stats *stats)
-{
-	const struct collective *state = arg;
-
-	stats->blocks_used += hash_count(state->blocks);
-}
-
-void
-collective_gauges(const void *arg, struct ppe_gauges *gauges)
-{
-	const struct collective *state = arg;
-
-	gauges->records.size += state->budget->capacity;
-	gauges->records.free += state->budget->capacity - state->budget->reserved;
-}
-
 bool
 collective_job_heard(const void *shard, uint8_t source, uint64_t now, uint32_t seconds)
 {

@@ -338,12 +338,10 @@ destroy(void *arg, struct ppe_program_leaks *leaks __rte_unused)
 	rte_free(state);
 }
 
-static void
-stats(const void *arg, struct ppe_stats *out)
+static uint64_t
+fdb_used(const void *state)
 {
-	const struct forward *state = arg;
-
-	out->fdb_used = RTE_MAX(out->fdb_used, hash_count(state->fdb));
+	return hash_count(((const struct forward *)state)->fdb);
 }
 
 static const struct ppe_segment_name segments[] = {
@@ -365,7 +363,9 @@ const struct ppe_program forward_program = {
 	.create = create,
 	.destroy = destroy,
 	.memory = forward_memory,
-	.stats = stats,
+	.statistics = {{"fdb_used", "weir_fdb_stations",
+		"MAC addresses learned, by the worker with the most", PPE_STATISTIC_GAUGE, true,
+		fdb_used}},
 	.seen_elsewhere = seen_elsewhere,
 	.segments = {segments},
 };

@@ -30,7 +30,18 @@ create(const struct ppe_setup *setup, void **state)
 	return ppe_match_add(setup, &every);
 }
 
-static const struct ppe_program counter = {.name = "counter", .first = count, .create = create};
+static uint64_t
+read_counted(const void *state)
+{
+	(void)state;
+	return __atomic_load_n(&counted, __ATOMIC_RELAXED);
+}
+
+static const struct ppe_program counter = {.name = "counter",
+	.first = count,
+	.create = create,
+	.statistics = {{"counted", "weir_counted_total", "packets counted", PPE_STATISTIC_COUNTER,
+		false, read_counted}}};
 
 Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
 {
@@ -61,6 +72,7 @@ Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
 		.packet_bytes = 2048,
 		.headers = 1024};
 	const struct ppe_jobs jobs = {.by_id = {NULL}};
+	struct ppe_stats stats;
 	struct ppe_leaks leaks;
 	struct ppe *ppe;
 
@@ -75,6 +87,12 @@ Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
 	while (__atomic_load_n(&counted, __ATOMIC_RELAXED) < 1000)
 		rte_delay_us_sleep(1000);
 	cr_assert_eq(ppe_stop(ppe, 10000), 0);
+	ppe_stats_read(ppe, &stats);
+	cr_expect_str_eq(stats.statistic[0].what->key, "counted");
+	cr_expect_null(stats.statistic[1].what);
+	cr_expect_eq(ppe_statistic_value(&stats, "counted"), counted);
+	cr_expect_eq(stats.consumed, counted);
+	cr_expect_eq(ppe_statistic_value(&stats, "other"), 0);
 	ppe_destroy(ppe, &leaks);
 	cr_expect_eq(leaks.packets, 0);
 	cr_expect_eq(leaks.records, 0);

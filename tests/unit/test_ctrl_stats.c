@@ -15,6 +15,7 @@
 
 static struct ctrl_config config;
 static struct ppe_stats total;
+static const struct ppe_statistic statistic = {.key = "seen"};
 static struct ppe_job_stats count;
 static struct ppe_job job = {.name = "train",
 	.id = 9,
@@ -65,6 +66,8 @@ setup(void)
 	total.port[1].tx_packets[1] = 13;
 	total.port[1].missed = 14;
 	total.worker[0].segments = 15;
+	total.statistic[0].what = &statistic;
+	total.statistic[0].value = 16;
 }
 
 TestSuite(ctrl_stats, .init = setup, .timeout = 90);
@@ -147,6 +150,7 @@ Test(ctrl_stats, json_has_every_counter)
 	cr_assert_not_null(root);
 	cr_assert_eq(number(root, "received"), (json_int_t)total.received);
 	cr_assert_eq(number(root, "in_flight"), 7);
+	cr_assert_eq(number(root, "seen"), 16);
 	cr_assert(json_is_true(json_object_get(root, "balanced")));
 	drops = json_object_get(root, "drops");
 	cr_assert_eq(json_object_size(drops), PPE_DROP_COUNT);
