@@ -34,9 +34,12 @@ uint16_t
 child_ranks(const struct job_shard *js, const struct block *b, uint64_t ranks[MASK_WORDS])
 {
 	memset(ranks, 0, sizeof(b->heard));
-	for (unsigned int s = 0; s < js->source_end; s++)
-		if (mask_test(b->heard, (uint8_t)s))
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		for (uint64_t left = b->heard[i]; left != 0; left &= left - 1) {
+			unsigned int s = 64 * i + (unsigned int)__builtin_ctzll(left);
+
 			mask_set_range(ranks, s, js->covers[s]);
+		}
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		ranks[i] &= ~b->in[i];
 	return (uint16_t)mask_count(ranks);
