@@ -313,6 +313,21 @@ BOTH(the_flag)
 	stop();
 }
 
+/* A host's packet to a job of switches is a wrong configuration, and no damage: it has no CRC. */
+BOTH(a_hosts_packet_does_not_count_as_damaged)
+{
+	struct ppe_job job = parent_job();
+	const struct weir_header h = rig_contribution(JOB, GEN, 0, 0, 0);
+
+	job.integrity = PPE_INTEGRITY_CRC32C;
+	start_job(workers, &job);
+	offer(0, &h, NULL, 0);
+	expect_silence();
+	cr_assert_eq(drops(PPE_DROP_NOT_A_CONTRIBUTION), 1);
+	cr_assert_eq(drops(PPE_DROP_CRC), 0);
+	stop();
+}
+
 /* ---- what is as with hosts ---- */
 
 /* A child acknowledges without its ranks. What it says releases the block before. */
