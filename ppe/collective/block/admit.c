@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admission: is the contribution allowed, on the owner of its block's shard, before the lookup of
- * the block? admission() is the only list of the reasons against it.
+ * Admission: is a contribution allowed? It runs on the owner of the block's shard, before the
+ * lookup of the block. admission() is the only list of reasons against a contribution.
  *
- *   flow_cache.c   a contribution that equals its source's last one, if that was admitted and
- *                  nothing has changed on which the answer depends (job_shard.version)
- *   block_admit    asks admission() about all others
+ *   flow_cache.c   admits a contribution that looks like its source's last contribution, if that
+ *                  was admitted and the job_shard.version has not changed since
+ *   block_admit    asks admission() about all other contributions
  *   block_examine  takes what block_admit does not: it verifies checksums and tag, asks again, and
- *                  answers or counts the reason; and it takes acknowledgements, probes and degraded
- *                  contributions
+ *                  replies or counts the reason; it also takes acknowledgements, probes and
+ *                  degraded contributions
  */
 #include <rte_ether.h>
 
@@ -46,8 +46,8 @@ enum admission {
 	ADMITTED,
 	ADMISSION_ROLE, /* a host's packet for a job of switches, or the other way round */
 	ADMISSION_UNBOUND, /* not from its source's endpoint */
-	ADMISSION_STALE, /* of another generation, or of one that is over */
-	ADMISSION_EXPELLED, /* the source is */
+	ADMISSION_STALE, /* of another generation, or the generation is over */
+	ADMISSION_EXPELLED, /* the source is expelled */
 	ADMISSION_UNSUPPORTED, /* collective, type, operation or root */
 	ADMISSION_LENGTH, /* does not fit the header, the source's part, or the job */
 };
@@ -72,7 +72,7 @@ from_endpoint(
 }
 
 /* Is this collective, type, operation and root served here? Averages are divided once, at the root,
- * so types that travel narrow have none. */
+ * so types that travel narrow have no averages. */
 static inline bool
 served(const struct collective *state, const struct job_shard *js, const struct weir_header *h)
 {
@@ -127,8 +127,8 @@ admission(const struct collective *state, const struct job_shard *js, const stru
 	return likely(fits(state, js, j, c, c->bytes - end)) ? ADMITTED : ADMISSION_LENGTH;
 }
 
-/* A packet for a job with joins from elsewhere than its source's endpoint. A reply would reveal the
- * job's state, so there is none, but before the first generation: the switch may have been
+/* End a packet of a job with joins that is not from its source's endpoint. A reply would reveal the
+ * job's state, so none is sent, except before the first generation: the switch may have
  * restarted. */
 static struct ppe_next
 unbound_packet(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j,
@@ -168,7 +168,7 @@ endpoint_update(struct ppe_worker *worker, struct job_shard *js, const struct pp
 	source_set_endpoint(worker, js, h->src_id, &seen);
 }
 
-/* Report a reason, to the source if it can do something about it. */
+/* Count a reason, and tell the source if it can act on it. */
 static struct ppe_next
 not_admitted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	enum admission reason)

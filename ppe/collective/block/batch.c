@@ -2,11 +2,11 @@
 /*
  * The usual contributions of a turn, all at once, top to bottom:
  *
- *   recognize  each packet equals its source's last one (flow_cache.c); prefetch the slot of its
- *              block, or give the packet to the worker that owns it
+ *   recognize  each packet looks like its source's last packet (flow_cache.c); prefetch the slot of
+ *              its block, or give the packet to the worker that owns it
  *   locate     read the slot; prefetch the block's record
- *   assign     block and contribution agree; the first one opens the block; group the packets by
- *              block
+ *   assign     block and contribution agree; the first contribution opens the block; group the
+ *              packets by block
  *   verify     checksums of a group, where software must, and CRCs
  *   sum        add a group in one pass over the block's buffer, while the next group is fetched
  *   finish     the group that completes a block fixes its result
@@ -22,11 +22,11 @@
  *     has ended, and calls here only if no thread has a packet (barrel.c).
  *   - The block of a residue is slot->current: only the residue's owner opens blocks, in order. The
  *     hash table is used to open; threads find the same records in it.
- *   - Admission is that of the flow cache: the same version, which jobs with a rate never have.
+ *   - The flow cache's version admits packets. It never admits packets of jobs with a rate.
  *     recognize() leaves tagged packets, and payloads that are not summed as they arrive.
- *   - A block gets its contributions in order of arrival, so the sums are those of threads.
+ *   - A block gets its contributions in order of arrival, so threads would compute equal sums.
  *
- * The idea of a batch that goes through one step after the other is that of VPP's vectors (fd.io).
+ * Like VPP's vectors (fd.io), all packets of a batch complete a step before the next step begins.
  */
 #include <errno.h>
 
@@ -39,17 +39,15 @@
 
 #define LANES           256
 #define SUMMED_TOGETHER 8
-#define A_FOLLOWER      ((uintptr_t)1) /* marks its pointer */
+#define A_FOLLOWER      ((uintptr_t)1) /* marks a packet's pointer */
 
-/* What becomes of a packet. */
 enum fate {
-	LANE, /* it has one */
+	LANE, /* its fields are in a lane */
 	DROPPED,
 	HOPPED, /* to the worker that owns its residue */
-	/* a thread takes it, and all of its job: authenticated, deterministic, or with a rate */
-	THREAD,
+	THREAD, /* threads take all packets of its job: it has keys, an order or a rate */
 	LEFT, /* a thread takes it */
-	FOLLOWER, /* of such a packet: it waits, so that it does not overtake it */
+	FOLLOWER, /* it waits for an earlier packet of its source that a thread has */
 };
 
 /* A packet on its way through the steps. */
@@ -58,7 +56,7 @@ struct lane {
 	const struct flow *flow;
 	struct slot *slot; /* of its block's residue */
 	uint64_t agreement; /* of its block */
-	struct lane *before; /* of the same group; once it is in one */
+	struct lane *before; /* the lane before it in its group, once it has a group */
 	uint32_t block;
 	uint8_t source;
 	uint8_t fate; /* enum fate */
@@ -82,17 +80,17 @@ struct batch {
 	struct group group[LANES];
 	struct block *done[LANES]; /* whose results are to be sent */
 	unsigned int nb_followers;
-	struct rte_mbuf *
-		follower[PPE_BACKLOG]; /* packets that wait for a thread with one of their source */
+	/* Wait for a thread with a packet of their source. */
+	struct rte_mbuf *follower[PPE_BACKLOG];
 };
 
 /* ---- order ---- */
 
-/* The step that left a packet to a thread: recognize(), which knows of all earlier packets, or
+/* The step that left a packet to a thread: recognize(), which has seen all earlier packets, or
  * assign(). */
 enum { BY_RECOGNIZE, BY_ASSIGN };
 
-/* The packet goes to a thread, and what its source sends after it follows later. */
+/* Leave the packet to a thread. Later packets of its source become followers. */
 static __rte_noinline void
 leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 {
@@ -100,7 +98,7 @@ leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 	struct job_shard *js;
 
 	if (!flow_cache_is_plain(packet)) {
-		/* A thread finds out the source. */
+		/* Only a thread can find its source. */
 		state->followers = RTE_MAX(state->followers, FOLLOWERS_TO_SWITCH);
 		return;
 	}
@@ -115,7 +113,7 @@ leave(struct collective *state, const struct rte_mbuf *packet, unsigned int by)
 	}
 }
 
-/* Has the source left a packet to a thread? */
+/* Was a packet of the source left to a thread? */
 static __rte_noinline bool
 was_left(const struct collective *state, const struct job_shard *js, uint8_t source)
 {
@@ -132,7 +130,7 @@ is_for_another(const struct ppe_worker *worker, const struct rte_mbuf *packet)
 			RTE_ETHER_ADDR_LEN) != 0;
 }
 
-/* Is it for the port for parents? Then no source sent it. */
+/* Is the packet for the port for parents? Then no source sent it. */
 static bool
 is_from_parent(const struct rte_mbuf *packet)
 {
@@ -141,7 +139,7 @@ is_from_parent(const struct rte_mbuf *packet)
 		WEIR_PORT_UP;
 }
 
-/* May the source of a packet, if it is one of this switch, have left an earlier one? */
+/* May an earlier packet of this packet's source have been left to a thread? */
 static bool
 may_follow(const struct collective *state, const struct rte_mbuf *packet)
 {
@@ -154,8 +152,8 @@ may_follow(const struct collective *state, const struct rte_mbuf *packet)
 	return js != NULL && was_left(state, js, p[FLOW_SOURCE_AT]);
 }
 
-/* assign() has left packets of this batch. May an earlier one of them be of the same source as a
- * packet that recognize() left? */
+/* assign() has left packets of this batch. May one of them have the same source as this packet,
+ * which recognize() left? */
 static bool
 may_follow_lane(const struct ppe_worker *worker, const struct collective *state,
 	const struct rte_mbuf *packet)
@@ -171,7 +169,7 @@ may_follow_lane(const struct ppe_worker *worker, const struct collective *state,
 	return js != NULL && mask_test(js->left[BY_ASSIGN], p[FLOW_SOURCE_AT]);
 }
 
-/* A packet that is not recognized: it may be for another address, and no source's. */
+/* Leave a packet that is not recognized; it may not be from a source. */
 static __rte_noinline enum fate
 leave_unrecognized(
 	const struct ppe_worker *worker, struct collective *state, const struct rte_mbuf *packet)
@@ -201,7 +199,7 @@ forget_left(struct collective *state)
 
 /* ---- steps ---- */
 
-/* The residue may be another worker's. LANE: it is not. */
+/* Pass the packet to its residue's worker. LANE: this worker owns the residue. */
 static __rte_noinline enum fate
 pass_on(struct ppe_worker *worker, const struct job_shard *js, uint32_t residue,
 	struct rte_mbuf *packet)
@@ -214,7 +212,7 @@ pass_on(struct ppe_worker *worker, const struct job_shard *js, uint32_t residue,
 	return HOPPED;
 }
 
-/* Fill the lane, whose packet this is. */
+/* Fill the packet's lane. */
 static inline enum fate
 recognize(struct ppe_worker *worker, struct collective *state, struct lane *lane,
 	struct rte_mbuf *packet)
@@ -232,7 +230,7 @@ recognize(struct ppe_worker *worker, struct collective *state, struct lane *lane
 	if (unlikely(js == NULL))
 		return LEFT;
 	flow = &js->flow[source];
-	/* One address in a register, instead of a sum in each access. */
+	/* Keep the address in a register, instead of a sum in each access. */
 	__asm__("" : "+r"(flow));
 	if (unlikely(!flow_matches(flow, packet, p)))
 		return LEFT;
@@ -272,7 +270,7 @@ job_of(const struct collective *state, const struct lane *lane)
 	return state->job[lane->flow->header.job_id];
 }
 
-/* Is the block the residue's next one, and has the one before the last been released? */
+/* May the block be opened: is it the residue's next block, and slot->previous released? */
 static inline bool
 is_next(const struct job_shard *js, const struct lane *lane)
 {
@@ -283,7 +281,7 @@ is_next(const struct job_shard *js, const struct lane *lane)
 		(slot->current == NULL || slot->current->state == BLOCK_DONE);
 }
 
-/* Give the lane's packet to the context for calls that take one. */
+/* Put the lane's packet into the thread context, for calls that take a thread. */
 static struct ppe_thread *
 thread_of(struct collective *state, const struct batch *batch, const struct lane *lane)
 {
@@ -297,7 +295,7 @@ thread_of(struct collective *state, const struct batch *batch, const struct lane
 	return thread;
 }
 
-/* Open the lane's block, if it is the next one. NULL: a thread finds out why not. */
+/* Open the lane's block if it is the next block. NULL: a thread finds out why it is not. */
 static __rte_noinline struct block *
 open_next(const struct ppe_worker *worker, struct collective *state, const struct batch *batch,
 	const struct lane *lane)
@@ -338,7 +336,7 @@ join_group(const struct collective *state, struct batch *batch, struct lane *lan
 	g->payload[g->count++] = lane->payload;
 }
 
-/* Put a lane into its block's group. Otherwise nothing was changed. */
+/* Put a lane into its block's group, or change nothing. */
 static inline enum fate
 assign(const struct ppe_worker *worker, struct collective *state, struct batch *batch,
 	struct lane *lane)
@@ -364,8 +362,8 @@ assign(const struct ppe_worker *worker, struct collective *state, struct batch *
 
 /* ---- groups ---- */
 
-/* Start to fetch what sum() reads: the hardware prefetcher continues. Payloads begin in a line that
- * has been fetched. */
+/* Prefetch what sum() reads; the hardware prefetcher continues. The first line of a payload has
+ * been fetched. */
 static inline void
 fetch(const struct group *g)
 {
@@ -380,7 +378,7 @@ fetch(const struct group *g)
 	}
 }
 
-/* Are the CRCs of all packets of the group right? false: perhaps not. */
+/* Are the CRCs of all packets of the group right? false: some may be wrong. */
 static bool
 crcs_hold(const struct group *g)
 {
@@ -396,12 +394,12 @@ crcs_hold(const struct group *g)
 }
 
 /* Drop the group's packets with wrong checksums, where software verifies them, or wrong CRCs. Their
- * sources have not contributed. g->last may be dropped; then the block is not complete. */
+ * sources have then not contributed. If g->last is dropped, the block is not complete. */
 static __rte_noinline void
 verify_group(
 	struct ppe_worker *worker, struct collective *state, struct batch *batch, struct group *g)
 {
-	/* Where software verifies checksums, that of the packet that opened the block has been. */
+	/* open_next() has verified the checksums of the packet that opened the block. */
 	const unsigned int first =
 		g->block->heard_count == 0 && likely(g->js->crc_bytes == 0) ? 1 : 0;
 	struct lane *lane = g->last;
@@ -429,7 +427,7 @@ sum(const struct group *g)
 	b->heard_count = (uint16_t)(b->heard_count + g->count);
 }
 
-/* The block is full. Its result is sent with the others', unless it differs by receiver. */
+/* Complete a full block. Its result is sent with the others, unless it differs by receiver. */
 static __rte_noinline void
 complete(struct ppe_worker *worker, struct collective *state, struct batch *batch,
 	const struct group *g, uint64_t since)
@@ -455,19 +453,19 @@ finish(struct ppe_worker *worker, struct collective *state, struct batch *batch,
 	const struct group *g)
 {
 	struct block *b = g->block;
-	/* The last one waited for the one before it. */
+	/* Since when the block has waited for its last contribution. */
 	uint64_t since = g->count > 1 ? worker->now : b->progress;
 
 	b->progress = worker->now;
 	g->js->count.contributions += g->count;
-	/* The sources of its later groups are in b->heard already, so only its last one can
+	/* b->heard already has the sources of the block's later groups: only the last group can
 	 * tell. */
 	if (block_is_full(g->js, b) && g == &batch->group[b->group])
 		complete(worker, state, batch, g, since);
 }
 
-/* Free the packets of the lanes but those that have been dropped or left to threads: mostly direct
- * ones of one pool. */
+/* Free the lanes' packets, except those that were dropped or left to threads. Most are direct mbufs
+ * of one pool. */
 static inline void
 consume(struct ppe_worker *worker, const struct collective *state, struct batch *batch)
 {
@@ -490,7 +488,7 @@ consume(struct ppe_worker *worker, const struct collective *state, struct batch 
 	rte_mempool_put_bulk(state->batch_pool, (void **)batch->packet, n);
 }
 
-/* Put the lanes into groups. Returns how many packets are left. */
+/* Put the lanes into groups. Returns how many packets got no group. */
 static __rte_noinline unsigned int
 assign_all(const struct ppe_worker *worker, struct collective *state, struct batch *batch)
 {
@@ -511,7 +509,7 @@ assign_all(const struct ppe_worker *worker, struct collective *state, struct bat
 	return left;
 }
 
-/* Take the lanes through the other steps. Returns how many packets are left. */
+/* Take the lanes through the other steps. Returns how many packets got no group. */
 static inline unsigned int
 run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 {
@@ -533,7 +531,7 @@ run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 			sum(g);
 			finish(worker, state, batch, g);
 		} else if (g->block->heard_count == 0 && g == &batch->group[g->block->group]) {
-			block_unopen(state, g->js, g->block); /* by a damaged packet alone */
+			block_unopen(state, g->js, g->block); /* only damaged packets opened it */
 		}
 		g->block = NULL;
 	}
@@ -541,8 +539,8 @@ run(struct ppe_worker *worker, struct collective *state, struct batch *batch)
 	return left;
 }
 
-/* Move what is left of n packets from `packets` to `to`, and followers to the batch. lanes_left:
- * assign() has left some. Returns how many it moved to `to`. */
+/* Of n packets, move those for threads to `to`, and followers to the batch. lanes_left: assign()
+ * has left some. Returns how many it moved to `to`. */
 static unsigned int
 close_up(const struct ppe_worker *worker, const struct collective *state, struct rte_mbuf **packets,
 	unsigned int n, bool lanes_left, struct rte_mbuf **to)
@@ -571,8 +569,8 @@ close_up(const struct ppe_worker *worker, const struct collective *state, struct
 	return left;
 }
 
-/* Recognize n packets: those with a lane go to the batch, too; those that have hopped become NULL,
- * and followers are marked. */
+/* Recognize n packets. Packets with a lane also go to the batch. Hopped packets become NULL, and
+ * followers are marked. */
 static __rte_noinline void
 recognize_all(struct ppe_worker *worker, struct collective *state, struct rte_mbuf **packets,
 	unsigned int n)
@@ -594,11 +592,10 @@ recognize_all(struct ppe_worker *worker, struct collective *state, struct rte_mb
 		}
 		if (fate == LEFT)
 			fate = leave_unrecognized(worker, state, *packets);
-		if (fate == HOPPED) {
+		if (fate == HOPPED)
 			*packets = NULL;
-		} else if (fate == FOLLOWER) {
+		else if (fate == FOLLOWER)
 			*packets = (struct rte_mbuf *)((uintptr_t)*packets | A_FOLLOWER);
-		}
 	}
 	batch->n = (unsigned int)(lane - batch->lane);
 }
@@ -643,7 +640,7 @@ int
 block_batch_create(struct collective *state, int socket)
 {
 	state->batch = rte_zmalloc_socket("weir_batch", sizeof(*state->batch), 64, socket);
-	/* Of the first program, as all that have batches. */
+	/* Zeroed: it belongs to the first program, which has the batches. */
 	state->batch_thread =
 		rte_zmalloc_socket("weir_batch_thread", sizeof(*state->batch_thread), 64, socket);
 	return state->batch == NULL || state->batch_thread == NULL ? -ENOMEM : 0;

@@ -3,8 +3,8 @@
  * The life of a block. docs/protocol.md, "Blocks and the window".
  *
  * A residue has at most two blocks, `current` and `previous`, so its blocks need at most 2 x window
- * buffers. The job's quota, reserved at admission, has as many more as ports may hold of blocks
- * that are over.
+ * buffers. The job's quota, reserved at admission, has as many more buffers as ports may hold of
+ * blocks that are over.
  */
 #include "ppe/collective/block/block.h"
 
@@ -54,7 +54,7 @@ block_acknowledge(struct collective *state, struct job_shard *job, struct slot *
 	if (slot_source_has(slot, block, source))
 		return false;
 	mask_set(block->received, source);
-	/* While the next block is open, its completion releases this one. */
+	/* If the next block is open, its completion releases this block. */
 	if (slot->current->state == BLOCK_DONE)
 		block_release_previous(state, job, slot->current);
 	return true;
@@ -63,7 +63,7 @@ block_acknowledge(struct collective *state, struct job_shard *job, struct slot *
 int32_t
 block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block)
 {
-	/* Shifted up, numbers of fewer bits wrap where those of 32 do. */
+	/* Shifted up, shorter block numbers wrap as 32-bit numbers do. */
 	return weir_block_diff(block << job->block_shift, (uint32_t)slot->next << job->block_shift);
 }
 
@@ -77,8 +77,7 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	*status = WEIR_STATUS_OK;
 	if (unlikely(h->gen_id != job->hop.generation || job->is_revoked)) {
 		job->count.stale++;
-		/* Another process may have the source's place by now: only a repetition is
-		 * answered. */
+		/* Another process may be the source by now: only repetitions get a reply. */
 		return PPE_DROP_STALE;
 	}
 	if (ahead < 0) {
@@ -90,11 +89,9 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 		*status = WEIR_STATUS_WINDOW;
 		return PPE_DROP_WINDOW;
 	}
-	/*
-	 * A source that sends block b + window has the result of b, even if its contribution to b
+	/* A source that sends block b + window has the result of b, even if its contribution to b
 	 * was lost and b finished without it. It never sends b again, so without this note the job
-	 * would wait forever.
-	 */
+	 * would wait forever. */
 	if (slot->previous != NULL)
 		block_acknowledge(state, job, slot, slot->current, h->src_id);
 	if (slot->previous != NULL)
@@ -220,8 +217,8 @@ finish_sum(const struct block *block)
 		reduction->finish(rmw_buffer_data(block->buffer), block->grad_cnt, block->in_count);
 }
 
-/* Fix the result's payload, bitmap and, if some port needs it, checksum. summed: here, not at a
- * parent. */
+/* Fix the result's payload, bitmap and, if some port needs it, checksum. summed: by this switch,
+ * not by a parent. */
 static __rte_always_inline void
 fix_payload(const struct collective *state, const struct job_shard *job, struct block *block,
 	enum weir_status status, const bool summed)
@@ -261,7 +258,7 @@ count_time(const struct collective *state, struct ppe_histogram *histogram, uint
 	histogram->sum_ns += ns;
 }
 
-/* A block that opened and finished in one turn has one time: read the clock. */
+/* If a block opened and finished in one turn, the turn's time is too coarse: read the clock. */
 static uint64_t
 age_of(const struct collective *state, const struct block *block)
 {
@@ -269,7 +266,7 @@ age_of(const struct collective *state, const struct block *block)
 	int64_t age;
 
 	age = (int64_t)((unlikely(now == block->opened) ? ppe_clock() : now) - block->opened);
-	return age > 0 ? (uint64_t)age : 0; /* the TSC may have just gone back */
+	return age > 0 ? (uint64_t)age : 0; /* the TSC may have gone back */
 }
 
 static void

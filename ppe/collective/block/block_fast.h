@@ -47,7 +47,7 @@ block_is_full(const struct job_shard *job, const struct block *block)
 }
 
 /* End a block that is complete, timed out or failed. Returns whether its result is to be sent. In a
- * job with parents what was collected goes to a parent, and there is no result yet. */
+ * job with parents the sum goes to a parent, and there is no result yet. */
 static inline bool
 block_end(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status)
@@ -83,8 +83,7 @@ block_start_bucket(struct collective *state, struct job_shard *js, struct contri
 	rte_prefetch0(&js->slot[c->header.block_id & (js->window - 1u)]);
 }
 
-/* Verify the checksums, and the CRC, if the job's packets have one. false: the packet is
- * dropped. */
+/* Verify the checksums, and the CRC if packets have it. false: the packet has been dropped. */
 static __rte_always_inline bool
 block_is_undamaged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job)
 {
@@ -121,7 +120,7 @@ block_agreement(const struct weir_header *h, bool final)
 	return b.agreement;
 }
 
-/* A source completed a block that had waited for it since then. */
+/* Note that a source completed a block that had waited since `since`. */
 static inline void
 block_was_last(struct source_late *late, uint64_t since, uint64_t now)
 {

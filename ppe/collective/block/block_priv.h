@@ -19,54 +19,51 @@ enum block_state {
 	BLOCK_DONE, /* the result is sent, and kept for sources that ask again */
 };
 
-/*
- * A block's record in the hash table. The key has generation, job and block id, so that a packet of
- * an old generation does not find a new block. A contribution touches the first line, the
- * contributions of a batch the second one, too; the third is for losses and timeouts.
- */
+/* A block's record in the hash table. The key has generation, job and block id, so that a packet of
+ * an old generation does not find a new block. A contribution touches the first line, a batch of
+ * contributions also the second. The third line is for losses and timeouts. */
 struct block {
 	struct hash_record hash;
-	uint64_t heard[MASK_WORDS]; /* sources that contributed, late ones too */
-	union { /* in what contributions and their block agree */
+	uint64_t heard[MASK_WORDS]; /* sources that contributed, also late */
+	union { /* what contributions and their block agree on */
 		struct {
 			uint16_t grad_cnt;
 			uint8_t state; /* enum block_state */
 			uint8_t final; /* of all contributions */
 			uint8_t collective, op, dtype, root;
 		};
-		uint64_t agreement; /* all of it: open, if a contribution has this word */
+		uint64_t agreement; /* all of these; an open block has its contributions' word */
 	};
 	uint32_t block_id;
 	uint16_t heard_count;
-	uint8_t group; /* of the batch under way */
+	uint8_t group; /* in the current batch */
 	uint8_t job;
 
 	struct rmw_buffer *buffer; /* line 2; NULL when the block carries nothing */
 	const struct rmw_reduction *reduction; /* of the payloads; NULL: they are not reduced */
 	uint64_t opened; /* TSC */
 	uint64_t progress; /* TSC of the last new contribution */
-	uint32_t payload_sum; /* ones-complement sum of the payload of the same */
+	uint32_t payload_sum; /* ones-complement sum of the payload that was sent */
 	uint32_t payload_bytes;
-	uint16_t in_count; /* ranks in what was sent: to the parent, or, once done, as the result */
-	uint8_t status; /* enum weir_status of the same */
+	uint16_t in_count; /* ranks in what was sent to the parent or, once done, in the result */
+	uint8_t status; /* enum weir_status of what was sent */
 	uint8_t first_source;
 	uint8_t overdue; /* counted as waiting */
 	uint8_t copied; /* by its collective's row: payloads are copied, not reduced */
 	uint8_t per_receiver; /* by its row: receivers get different results */
 	uint8_t on_arrival; /* payloads are reduced as they arrive */
 	struct weir_mismatch mismatch;
-	/* BLOCK_UP: what hosts that repeat are told, enum weir_status; 0: nothing */
-	uint8_t parent_status;
-	uint8_t probed; /* BLOCK_UP: by a probe since the contribution was sent last */
+	uint8_t parent_status; /* BLOCK_UP: enum weir_status for hosts that repeat; 0: nothing */
+	uint8_t probed; /* BLOCK_UP: a probe was sent after the last contribution */
 	uint8_t asks; /* BLOCK_UP: how often the parent was asked */
 	uint8_t backoff; /* BLOCK_UP: doublings of the time to the next question */
 	uint8_t spare[4];
 
-	/* Open: ranks that the children's contributions lack. Up: ranks whose contributions were
-	 * sent; done: those in a degraded result. */
+	/* Open: ranks that the children's contributions lack. Up: ranks that were sent. Done: ranks
+	 * in a degraded result. */
 	uint64_t in[MASK_WORDS];
-	uint64_t received[MASK_WORDS]; /* sources that acknowledged the result other than by a
-					  contribution to the next block */
+	/* Sources that acknowledged the result other than by a contribution to the next block. */
+	uint64_t received[MASK_WORDS];
 };
 static_assert(sizeof(struct block) == 192 && offsetof(struct block, buffer) == 64 &&
 		offsetof(struct block, in) == 128,
@@ -74,29 +71,28 @@ static_assert(sizeof(struct block) == 192 && offsetof(struct block, buffer) == 6
 
 /* The blocks of one residue modulo the window. */
 struct slot {
-	uint64_t next; /* number of the block that may be opened next, without wrapping; its low 32
-			  bits are its id, of which the high block_shift bits do not count */
+	/* Number of the next block to open, without wrapping. Its low 32 bits are the block's id,
+	 * whose high block_shift bits are ignored. */
+	uint64_t next;
 	struct block *current; /* the newest, open or done; NULL before the first */
-	struct block *previous; /* the one before, done and not yet released, or NULL */
-	uint64_t held_since; /* TSC: since when contributions are held back until `previous` is
-				released; 0: none is */
-	/* TSC: when something about the block that the parent has not answered last went up; 0:
-	 * nothing has */
+	struct block *previous; /* the block before it, done but not released, or NULL */
+	uint64_t held_since; /* TSC since when contributions wait for `previous`; 0: none waits */
+	/* TSC of the last packet to the parent about an unanswered block; 0: none. */
 	uint64_t asked;
 };
 
 /*
- * A flow cache entry: the frame and headers of a source's last contribution. The next one differs
- * in block id, final flag, checksums and IPv4's identification only. An entry is never outdated;
- * admission, which depends on jobs, generations and endpoints, has a version. A batch reads the
- * first two lines.
+ * A flow cache entry: the frame and headers of a source's last contribution. The next contribution
+ * differs in block id, final flag, checksums and IPv4's identification only. An entry never
+ * expires; its admission, which depends on jobs, generations and endpoints, has a version. A batch
+ * reads the first two lines.
  */
 struct flow {
 	uint64_t frame[8]; /* its first 64 bytes */
 
 	uint64_t mbuf; /* flow_mbuf() of one segment with one reference; 0: nothing seen yet */
-	uint64_t admitted; /* job_shard.version when such a packet was admitted here; 0: none */
-	uint64_t batched; /* the same, if batches take such packets; otherwise 0 */
+	uint64_t admitted; /* job_shard.version when the packet was admitted here; 0: not */
+	uint64_t batched; /* equals `admitted` if batches take its packets; otherwise 0 */
 	uint64_t agreement[2]; /* of its block, by final flag; once admitted */
 	const uint64_t *mask; /* which bits of `frame` are compared; by header form */
 	uint32_t heard; /* heard_now() of the source's last packet, of any flow; 0: none yet */
@@ -115,20 +111,20 @@ struct source_late {
 	uint64_t until; /* TSC: counted up to here. Blocks overlap, and time counts once */
 };
 
-/* Where a result for all sources goes: to each one, or, of a job with a group, once per port and
+/* Where a result for all sources goes: to each source, or in a job with a group once per port and
  * header form. */
 struct destinations {
 	uint64_t version; /* of the job shard, when they were collected */
 	uint16_t n;
-	bool form[2]; /* some are of the base form, of the extended form */
+	bool form[2]; /* whether some use the base form, the extended form */
 	struct pktbuf_shared_header shared[2]; /* of the last result, by form */
 	uint64_t agreement; /* of its block, if that was complete and has a payload; otherwise 0 */
 	const struct pktbuf_header_template *headers[WEIR_SOURCES_MAX];
 	struct pktbuf_header_template group[PPE_PORTS_MAX][2]; /* to the group, by port and form */
 };
 
-/* Results in progress that differ by receiver: each is a part of the payload with an end of its
- * own; the state of the emit segment. */
+/* The state of the emit segment, which sends results that differ by receiver: each is a part of the
+ * payload with its own end. */
 struct emission {
 	struct pktbuf_payload payload;
 	struct rmw_buffer *buffer; /* holds the payload, and is held until the end; or NULL */

@@ -11,7 +11,7 @@
  * while the next payload is fetched, then searches the block and adds.
  *
  * Checksums and tags are verified just before the payload is added, which is in L1 then. Before
- * that no sum changes and nothing is answered; only a source's time of last contact (without
+ * that no sum changes and no reply is sent; only a source's time of last contact (without
  * authentication) and the job's rate change.
  */
 #include "ppe/collective/block/block.h"
@@ -19,8 +19,7 @@
 
 static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/* ---- contributions that are not added. Called after the checksums; each function ends the packet
- * ---- */
+/* ---- contributions that are not added: after the checksums, each function ends the packet ---- */
 
 struct ppe_next
 block_not_opened(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
@@ -61,7 +60,7 @@ answer_late(struct ppe_worker *worker, struct ppe_thread *thread, struct block *
 	return block_answer(worker, thread, b);
 }
 
-/* The source is in the block already. If the block is past its timeout, send it the bitmap. */
+/* The source is in the block already. If that is past its timeout, send the source the bitmap. */
 static struct ppe_next
 duplicate(struct ppe_worker *worker, struct ppe_thread *thread, const struct block *b)
 {
@@ -125,7 +124,7 @@ disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, 
 
 /* ---- the path ---- */
 
-/* There is no such block: open it, or the contribution is too late or too early. */
+/* The block is not in the table: open it, or the contribution is too late or too early. */
 static __rte_noinline struct ppe_next
 open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -192,7 +191,7 @@ block_await_verification(struct collective *state, struct job_shard *js, struct 
 	return PPE_RUN(block_verify);
 }
 
-/* The payload that will be read after this one; NULL: not known. */
+/* The payload that will be read next; NULL: not known. */
 static inline const uint8_t *
 next_payload(struct tagged *tagged, const struct contribution *c)
 {
@@ -201,7 +200,6 @@ next_payload(struct tagged *tagged, const struct contribution *c)
 					       : tagged->payload[tagged->verified % TAGGED_MAX];
 }
 
-/* The steps of a contribution with a tag, in one segment. */
 struct ppe_next
 block_verify(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -223,7 +221,7 @@ block_verify(struct ppe_worker *worker, struct ppe_thread *thread)
 					: open_block(worker, thread);
 }
 
-/* All sources, or all that have not been expelled, have contributed. */
+/* All sources that have not been expelled have contributed. */
 static __rte_noinline struct ppe_next
 complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective *state,
 	struct job_shard *js, struct block *b)
@@ -255,7 +253,7 @@ block_aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	uint64_t since;
 
 	if (unlikely(!block_is(b, c->probe.key)))
-		return PPE_RUN(block_find); /* released while we slept */
+		return PPE_RUN(block_find); /* the block was released between segments */
 	if (!c->verified && unlikely(!block_is_undamaged(worker, thread, js)))
 		return PPE_END;
 	if (unlikely(b->state != BLOCK_OPEN))

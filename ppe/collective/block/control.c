@@ -8,15 +8,14 @@
  * before b.
  *
  * A probe of block b acknowledges the blocks before b, and asks whether the source's contribution
- * to b has arrived. It takes the path of the contribution, after it. So a contribution that is not
- * here was lost.
+ * to b has arrived. It takes the contribution's path, after the contribution. So a contribution
+ * that is not here was lost.
  */
 #include "ppe/collective/block/block.h"
 #include "ppe/collective/block/block_fast.h"
 
-/* The done block before this one. */
 static struct block *
-before(const struct job_shard *js, const struct slot *slot, uint32_t block)
+done_before(const struct job_shard *js, const struct slot *slot, uint32_t block)
 {
 	int32_t ahead = block_ahead(js, slot, block);
 	struct block *b = ahead == 0 ? slot->current : NULL;
@@ -26,18 +25,22 @@ before(const struct job_shard *js, const struct slot *slot, uint32_t block)
 	return b != NULL && b->state == BLOCK_DONE ? b : NULL;
 }
 
-/* The block itself, if it is done and the source is not known to have its result. */
-static struct block *
-lost_by(const struct slot *slot, uint32_t block, uint8_t source)
+/* Send the result of the packet's block again, if it is done and the source is not known to have
+ * the result. Otherwise drop the packet. */
+static struct ppe_next
+answer_lost(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct slot *slot, enum ppe_drop reason)
 {
+	const struct weir_header *h = &lmem(thread)->c.header;
 	struct block *b = slot->current;
 
-	if (b != NULL && b->block_id != block)
+	if (b != NULL && b->block_id != h->block_id)
 		b = slot->previous;
-	if (b == NULL || b->block_id != block || b->state != BLOCK_DONE ||
-		slot_source_has(slot, b, source))
-		return NULL;
-	return b;
+	if (b == NULL || b->block_id != h->block_id || b->state != BLOCK_DONE ||
+		slot_source_has(slot, b, h->src_id))
+		return ppe_drop(worker, thread, reason);
+	js->count.asked_again++;
+	return block_answer(worker, thread, b);
 }
 
 struct ppe_next
@@ -46,26 +49,22 @@ block_acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct 
 	struct collective *state = ppe_state(worker, thread);
 	const struct weir_header *h = &lmem(thread)->c.header;
 	struct slot *slot = slot_of(js, h->block_id);
-	struct block *b = before(js, slot, h->block_id), *lost;
+	struct block *b = done_before(js, slot, h->block_id);
 	int32_t ahead = block_ahead(js, slot, h->block_id);
 	enum ppe_drop reason = PPE_DROP_KNOWN;
 
 	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL))
 		return ppe_drop(worker, thread, PPE_DROP_WINDOW);
-	lost = lost_by(slot, h->block_id, h->src_id);
 	if (js->parents != NULL)
 		js->tree->ask(state, js, h->block_id, false);
 	if (b != NULL && block_acknowledge(state, js, slot, b, h->src_id)) {
 		js->count.acknowledged++;
 		reason = PPE_DROP_ACKNOWLEDGED;
 	}
-	if (lost == NULL)
-		return ppe_drop(worker, thread, reason);
-	js->count.asked_again++;
-	return block_answer(worker, thread, lost);
+	return answer_lost(worker, thread, js, slot, reason);
 }
 
-/* Tell the source which contributions the block has; none, if it is not open yet. */
+/* Tell the source which contributions the block has (NULL: it is not open yet). */
 static struct ppe_next
 tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
 	const struct block *b)
@@ -86,20 +85,20 @@ block_probed(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct contribution *c = &lmem(thread)->c;
 	const struct weir_header *h = &c->header;
 	struct job_shard *js = state->job[h->job_id];
-	struct block *b, *lost;
+	struct block *b;
 	struct slot *slot;
 	int32_t ahead;
 
 	if (c->place-- > 0)
 		return PPE_RUN(block_probed);
-	/* Since admission other threads have run. */
+	/* Other threads have run since admission. */
 	if (js == NULL || js->serial != c->serial)
 		return ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (h->gen_id != js->hop.generation || js->is_revoked)
 		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	slot = slot_of(js, h->block_id);
 	ahead = block_ahead(js, slot, h->block_id);
-	b = before(js, slot, h->block_id);
+	b = done_before(js, slot, h->block_id);
 	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL))
 		return ppe_drop(worker, thread, PPE_DROP_WINDOW);
 	js->count.probes++;
@@ -111,11 +110,7 @@ block_probed(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (b != NULL && b->block_id == h->block_id && b->state != BLOCK_DONE)
 		return b->state == BLOCK_OPEN ? tell_probing(worker, thread, js, b)
 					      : js->tree->pending(worker, thread, b);
-	lost = lost_by(slot, h->block_id, h->src_id);
-	if (lost == NULL)
-		return ppe_drop(worker, thread, PPE_DROP_KNOWN);
-	js->count.asked_again++;
-	return block_answer(worker, thread, lost);
+	return answer_lost(worker, thread, js, slot, PPE_DROP_KNOWN);
 }
 
 void

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The flow cache: a contribution that looks like its source's last one is not parsed again, and not
- * admitted again until something changes on which its admission depends.
+ * The flow cache: a contribution that looks like its source's last contribution is not parsed
+ * again, and is admitted again only when something that its admission depends on has changed.
  *
- * It compares eight words under a mask, about 20 instructions instead of about 400. The idea is
- * that of Open vSwitch's exact-match cache (B. Pfaff et al., "The Design and Implementation of Open
- * vSwitch", NSDI 2015, 4.2), without a hash, because the packet names its job and source.
+ * It compares eight words under a mask, about 20 instructions instead of about 400. It is like Open
+ * vSwitch's exact-match cache (B. Pfaff et al., "The Design and Implementation of Open vSwitch",
+ * NSDI 2015, 4.2), without a hash, because the packet names its job and source.
  */
 #include "ppe/collective/block/block.h"
 #include "ppe/collective/block/block_fast.h"
@@ -16,8 +16,8 @@
 #define UDP_TO   36
 #define UDP_SUM  40
 
-/* All but IPv4's identification and checksum, which of the form's ports it came to, UDP's checksum,
- * the block id and the final flag. */
+/* Compare all bits but IPv4's identification and checksum, the variable bits of the UDP port, UDP's
+ * checksum, the block id and the final flag. */
 void
 flow_cache_create(struct collective *state, const struct pktbuf_identity *identity)
 {
@@ -87,7 +87,7 @@ flow_cache_lookup(
 
 /* Learn only contributions from the source's own address, so that no other host can overwrite an
  * entry. A join has a nonce in its block field. Acknowledgements and probes come between
- * contributions, whose entries save more. */
+ * contributions, whose entries are worth more. */
 static bool
 worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *h)
@@ -104,7 +104,7 @@ worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 		thread->head.payload == FLOW_JOB_AT;
 }
 
-/* Not another port, which would make the source's own packets expensive. */
+/* An entry from another port would make the source's own packets miss the cache. */
 static bool
 from_its_port(const struct job_shard *js, const struct ppe_thread *thread, uint8_t source)
 {

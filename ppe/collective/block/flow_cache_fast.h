@@ -10,7 +10,7 @@
 #include "ppe/collective/collective_priv.h"
 
 /* Where the fields lie in a frame of Ethernet 14, IPv4 20 and UDP 8 bytes. */
-#define FLOW_BYTES     64 /* that are compared */
+#define FLOW_BYTES     64 /* bytes that are compared */
 #define FLOW_JOB_AT    42
 #define FLOW_BLOCK_AT  (FLOW_JOB_AT + 1)
 #define FLOW_FLAGS_AT  (FLOW_JOB_AT + 5)
@@ -42,7 +42,7 @@ flow_alike(const struct flow *flow, const uint8_t *p)
 #endif
 }
 
-/* The word of an mbuf that has its data_off, references, segments and port. */
+/* The word of an mbuf with data_off, references, segments and port. */
 static inline uint64_t
 flow_mbuf(const struct rte_mbuf *packet)
 {
@@ -52,7 +52,7 @@ flow_mbuf(const struct rte_mbuf *packet)
 	return word;
 }
 
-/* The same, of an mbuf of one segment with one reference. */
+/* flow_mbuf() of an mbuf with one segment and one reference. */
 static inline uint64_t
 flow_mbuf_of(uint16_t port)
 {
@@ -61,8 +61,8 @@ flow_mbuf_of(uint16_t port)
 	return flow_mbuf(&one);
 }
 
-/* Does the packet equal the entry? It is one segment, with one reference, and not shorter than
- * FLOW_BYTES. */
+/* Does the packet match the entry? If so, it has one segment, one reference and at least FLOW_BYTES
+ * bytes. */
 static inline bool
 flow_matches(const struct flow *flow, const struct rte_mbuf *packet, const uint8_t *p)
 {

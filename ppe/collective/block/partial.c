@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partial results: what becomes of a block that ends without the contributions of some ranks.
+ * Partial results: blocks that end without the contributions of some ranks.
  *
  *   - timeout.c ends a block that is past its timeout, as the job's policy says (partial_timeout).
  *   - A block also ends without some ranks when their sources have been expelled, or when a child's
@@ -10,8 +10,7 @@
  *   - partial_clear() writes zeros where missing ranks would have put their parts.
  *   - hop_end() (membership/hop.c) writes the bitmap of the ranks behind the payload.
  *
- * A source that finds its result partial, but itself not in it, was late. docs/protocol.md,
- * "Timeouts".
+ * A source that is not in its partial result was late. docs/protocol.md, "Timeouts".
  */
 #include "ppe/collective/block/block.h"
 #include "ppe/collective/block/block_fast.h"
@@ -25,14 +24,13 @@ partial_ranks(const struct job_shard *js, const struct block *b, uint64_t ranks[
 	return b->heard_count;
 }
 
-/* Is the rank in the result? */
 static bool
 is_in(const struct job_shard *js, const struct block *b, unsigned int rank)
 {
 	return rank < js->ranks && mask_test(b->in, js->ranked[rank]);
 }
 
-/* Is the root's contribution, which all others wait for, to come from here, and missing? */
+/* Is the root one of this switch's ranks, and is its contribution missing? */
 static bool
 root_is_missing(const struct job_shard *js, const struct block *b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Payloads: reduced on arrival (block_add_payload() in block_fast.h), reduced in the order of
- * the sources, or copied. */
+/* Payloads: reduced on arrival (block_add_payload() in block_fast.h), reduced in the order of the
+ * sources, or copied. */
 #include <errno.h>
 
 #include <rte_malloc.h>
@@ -41,7 +41,7 @@ block_add_pieces(const struct rte_mbuf *packet, const struct contribution *c, co
 /* Payloads that are copied: the root's, a slice, a row of slices. The buffer has each receiver's
  * result in one piece (pktbuf/wire/collectives.h), so a row is split here. */
 
-/* What the contribution leaves out. */
+/* The slice that the contribution leaves out. */
 static inline struct weir_slice
 left_out(const struct job_shard *js, const struct weir_header *h)
 {
@@ -51,7 +51,7 @@ left_out(const struct job_shard *js, const struct weir_header *h)
 		: (struct weir_slice){0, 0};
 }
 
-/* Do a row, a column and the buffer of a block with full rows have room for its elements? */
+/* Do the elements of a block with full rows fit a row, a column and the buffer? */
 static bool
 row_fits(const struct job_shard *js, const struct ppe_job *j, const struct weir_header *h,
 	uint32_t size)
@@ -82,7 +82,7 @@ block_part_fits(const struct job_shard *js, const struct ppe_job *j, const struc
 	return extent <= j->elements && extent * size <= ppe_job_payload_bytes(j);
 }
 
-/* Ranks that get elements: the first ones, if there are fewer elements than ranks. */
+/* Ranks that get elements: only the first ranks, if there are fewer elements than ranks. */
 static unsigned int
 receivers(const struct block *b, unsigned int n)
 {
@@ -96,8 +96,8 @@ cell(const struct job_shard *js, const struct block *b, unsigned int rank, unsig
 	return row_cell(b->grad_cnt, js->nb_ranks, js->own_ranks, rank - js->first_rank, receiver);
 }
 
-/* Copy `count` elements of the contribution, with zeros for the own slice that it leaves out: no
- * source here gets these zeros, but a parent does. */
+/* Copy `count` elements of the contribution, with zeros for the source's own slice that it leaves
+ * out. No source here gets these zeros, but a parent does. */
 static void
 copy_around(struct pktbuf_cursor *cursor, uint8_t *to, uint32_t size, uint32_t count,
 	struct weir_slice out)
@@ -155,8 +155,8 @@ block_clear_part(const struct job_shard *js, const struct block *b, unsigned int
  * Deterministic jobs: contributions are added in the order of their sources' ids.
  * docs/collectives.md.
  *
- * A contribution is added when it is its turn, followed by the waiting ones; until then a copy
- * waits. A residue has at most one open block, so a job keeps at most window x (sources - 1)
+ * A contribution is added at its turn, and then the waiting copies after it; until its turn, its
+ * copy waits. A residue has at most one open block, so a job keeps at most window x (sources - 1)
  * copies, in its own pool, reserved at admission. The last freed buffer is reused first, so little
  * disorder touches few buffers, which stay in L2. A copy for each source in each buffer would take
  * twice the memory. Sources that were expelled, or left, have no turn.
@@ -239,7 +239,7 @@ order_destroy(struct order *order, struct ppe_program_leaks *leaks)
 	leaks->buffers += rmw_pool_used(order->pool);
 	leaks->faults += rmw_pool_faults(order->pool);
 	rmw_pool_destroy(order->pool);
-	rte_free(order->pool); /* it lies at the beginning of its memory */
+	rte_free(order->pool); /* it is at the beginning of its memory */
 	rte_free(order);
 }
 
@@ -288,8 +288,8 @@ go_on(const struct job_shard *js, const struct block *b)
 			return;
 }
 
-/* Copy a contribution; false: the pool is empty, which can't happen while the job's sources stay
- * the same. */
+/* Copy a contribution. false: the pool is empty, which can happen only after the job's sources
+ * changed. */
 static bool
 keep(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
 	struct block *b)

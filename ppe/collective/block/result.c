@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Results: one header mbuf per destination; a small payload is copied behind the
- * headers, a larger one is the aggregation buffer, attached by reference. Each packet holds the
- * buffer until the driver has sent it; so does the emission of results that differ by receiver,
- * until its end. When queues and devices hold as many buffers of the job as its window has
+ * headers, a larger payload is the aggregation buffer, attached by reference. Each packet holds the
+ * buffer until the driver has sent it. An emission of results that differ by receiver also holds it
+ * until its end. When queues and devices hold as many of the job's buffers as its window has
  * residues, further results are copied: docs/architecture.md, "Memory".
  */
 #include "pktbuf/checksum.h"
@@ -11,7 +11,7 @@
 #include "ppe/collective/block/block_fast.h"
 #include "ppe/crossbar.h"
 
-/* Results that differ by receiver, per step: other threads run in between. */
+/* Results that differ by receiver, per step; other threads run in between. */
 #define EMIT_STEP 16
 
 struct weir_header
@@ -38,7 +38,7 @@ block_hop_header(const struct block *b, const struct hop *hop)
 	};
 }
 
-/* ---- the same result for all ---- */
+/* ---- results that are identical for all receivers ---- */
 
 static inline struct pktbuf_payload
 buffer_of(const struct block *block, uint32_t first)
@@ -90,7 +90,7 @@ address_group(const struct ppe_worker *worker, struct job_shard *js, uint32_t gr
 	pktbuf_header_template_write(&js->to.group[port][extended], worker->identity, &to, 0);
 }
 
-/* Collect the destinations anew: the job table, a generation or an endpoint has changed. */
+/* Collect the destinations again: the job table, a generation or an endpoint has changed. */
 static __rte_noinline void
 collect_destinations(const struct ppe_worker *worker, struct job_shard *js)
 {
@@ -101,7 +101,7 @@ collect_destinations(const struct ppe_worker *worker, struct job_shard *js)
 	to->n = 0;
 	to->form[0] = to->form[1] = false;
 	to->version = js->version;
-	to->agreement = 0; /* no block that is done has it */
+	to->agreement = 0; /* no done block has this value */
 	for (unsigned int s = 0; s < js->source_end; s++) {
 		const struct pktbuf_endpoint *member = &js->endpoint[s];
 		uint64_t bit = UINT64_C(1) << member->port;
@@ -152,7 +152,7 @@ send_as(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *
 	charge(worker, js, built, bytes);
 }
 
-/* Ports have kept as many of the job's buffers as they may. */
+/* Ports hold as many of the job's buffers as they may. */
 static __rte_noinline void
 send_copies(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *results,
 	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
@@ -174,7 +174,6 @@ send_to(struct ppe_worker *worker, struct job_shard *js, struct pktbuf_results *
 		send_copies(worker, js, results, shared, payload, to, n);
 }
 
-/* The shared headers of a result, in the forms that are needed. */
 static inline void
 write_shared(struct pktbuf_shared_header shared[2], const bool form[2], struct weir_header *header,
 	const struct pktbuf_payload *payload)
@@ -186,8 +185,8 @@ write_shared(struct pktbuf_shared_header shared[2], const bool form[2], struct w
 	}
 }
 
-/* The result of a block for all sources. That of a complete one differs from the job's last one by
- * number and sum. */
+/* Send a block's result to all sources. The headers of a complete block differ from the job's last
+ * result only in number and sum. */
 static inline void
 send_to_all(struct ppe_worker *worker, struct job_shard *js, const struct block *block,
 	struct pktbuf_results *results)
@@ -264,9 +263,8 @@ emit_to_one(struct ppe_worker *worker, struct job_shard *js, const struct block 
 	block_send_one(worker, js, &header, &payload, to);
 }
 
-/* ---- results that differ by receiver: each has its part of the buffer, by reference, or none, its
- * own lengths and checksum, bitmap, and tag or CRC. A part is one piece, or two around the
- * receiver's own slice ---- */
+/* ---- results that differ by receiver. Each has its own lengths, checksum, bitmap, and tag or CRC,
+ * and refers to its part of the buffer: one piece, or two around the receiver's own slice ---- */
 
 static void
 set_parts(struct emission *e, const struct job_shard *js, struct block *block)
@@ -301,7 +299,7 @@ piece_of(const struct emission *e, uint32_t first, uint32_t count)
 	return piece;
 }
 
-/* The receiver's part; the second piece is empty if there is one. */
+/* The receiver's part; the second piece may be empty. */
 static void
 part_of(const struct emission *e, const struct job_shard *js, uint8_t source,
 	struct pktbuf_payload piece[2])
@@ -314,7 +312,7 @@ part_of(const struct emission *e, const struct job_shard *js, uint8_t source,
 
 	if (js->endpoint[source].skips_own)
 		out = row_own_received(row, elements, n, rank, e->header.root);
-	/* In a job with parents the buffer has the own ranks' columns only. */
+	/* In a job with parents the buffer has only the columns of this switch's ranks. */
 	if (unlikely(js->first_rank != 0) && row->result == RESULT_COLUMN)
 		part.first -= n * weir_slice(elements, n, js->first_rank).first;
 	piece[0] = piece_of(e, part.first, out.first);
@@ -341,8 +339,8 @@ sum_of(const struct pktbuf_piece *piece, unsigned int n)
 	return sum;
 }
 
-/* Build the packet of both pieces: copied, if they are small, as one payload would be. NULL: a pool
- * is empty. */
+/* Build a packet of both pieces. Small pieces are copied, like a small payload. NULL: a pool is
+ * empty. */
 static struct rte_mbuf *
 build_part(struct pktbuf_results *results, const struct pktbuf_shared_header shared[2],
 	const struct pktbuf_payload piece[2], const struct pktbuf_header_template *to,
@@ -376,7 +374,7 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	struct job_shard *js, uint8_t source)
 {
 	const struct pktbuf_header_template *to = &js->header_template[source];
-	/* Whole results of all that get the same have the same tag. */
+	/* Identical whole results have the same tag. */
 	bool same = !row_differs(
 		&collective_table[e->header.collective], js->endpoint[source].skips_own);
 	uint8_t end[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
@@ -406,22 +404,16 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	pktbuf_results_begin(&results, worker->pools, worker->port, 1);
 	packet = build_part(&results, shared, piece, to, e->buffer);
 	pktbuf_results_end(&results);
+	if (likely(packet != NULL) && part[2].bytes > 0 &&
+		unlikely(pktbuf_result_end(worker->pools, packet, end, part[2].bytes) < 0)) {
+		rte_pktmbuf_free(packet);
+		packet = NULL;
+	}
+	if (packet != NULL && unlikely(e->copied))
+		packet = pktbuf_packet_copy(packet, worker->pools->packets);
 	if (unlikely(packet == NULL)) {
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 		return;
-	}
-	if (part[2].bytes > 0 &&
-		unlikely(pktbuf_result_end(worker->pools, packet, end, part[2].bytes) < 0)) {
-		rte_pktmbuf_free(packet);
-		worker->count.drops[PPE_DROP_NO_MBUF]++;
-		return;
-	}
-	if (unlikely(e->copied)) {
-		packet = pktbuf_packet_copy(packet, worker->pools->packets);
-		if (packet == NULL) {
-			worker->count.drops[PPE_DROP_NO_MBUF]++;
-			return;
-		}
 	}
 	charge(worker, js, 1, packet->pkt_len);
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
@@ -461,10 +453,9 @@ block_emit(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		e->then = then;
 		return PPE_RUN(block_emit_step);
 	}
-	if (only < 0) {
+	if (only < 0)
 		block_emit_to_all(worker, state, &block, 1);
-	} else if (js->endpoint[only].valid) {
+	else if (js->endpoint[only].valid)
 		emit_to_one(worker, js, block, (unsigned int)only);
-	}
 	return (struct ppe_next){then};
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stragglers. Each timer thread searches its slices of the block table for blocks whose deadline
- * has passed, and applies the job's policy to those without a new contribution for the job's
+ * has passed, and applies the job's policy to blocks without a new contribution for the job's
  * timeout. Contributions do not move a deadline: when it has passed, the last contribution
- * determines the next one (hashengine/deadline.h).
+ * determines the next deadline (hashengine/deadline.h).
  *
- * The time is worker->seen, up to which all packets were received: a later one may be the missing
- * contribution. This worker may still have it in a thread, so each block is checked again at its
+ * The time is worker->seen, up to which all packets were received: a later packet may be the
+ * missing contribution. A thread may still have that packet, so each block is checked again at its
  * turn.
  */
 #include "hashengine/deadline_fast.h"
@@ -24,7 +24,7 @@ deadline_of(const struct job_shard *js, const struct block *b)
 	return b->progress + js->timeout;
 }
 
-/* The record's deadline has passed: is its block past the timeout? Returns the next deadline. */
+/* The record's deadline has passed: is the block past its timeout? Returns the next deadline. */
 static uint64_t
 check_deadline(void *arg, uint32_t record)
 {
@@ -33,7 +33,7 @@ check_deadline(void *arg, uint32_t record)
 	struct job_shard *js;
 	uint64_t deadline;
 
-	/* Gone, or done: deadlines are not cleared. */
+	/* The block is gone or done: deadlines are not cleared. */
 	if (!b->hash.live || b->state != BLOCK_OPEN)
 		return HASH_NEVER;
 	js = found->state->job[b->job];
@@ -59,7 +59,7 @@ go_on(struct collective *state, const struct stragglers *found)
 	return PPE_END;
 }
 
-/* The straggling blocks, one after the other: each emission continues here. */
+/* End the straggling blocks one by one; each emission continues here. */
 static struct ppe_next
 straggler(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -145,10 +145,10 @@ timeout_rearm(struct collective *state, const struct job_shard *js)
 /*
  * Sources that are expelled. docs/protocol.md, "Timeouts".
  *
- * A dead source acknowledges nothing, so after two windows all sources would wait for it. Its time
- * begins with the first contribution that is held back, not with its last packet: a source that has
- * nothing to send is not dead. No timer searches for dead sources: the others' repetitions trigger
- * the check. Each shard decides for itself. A source that is expelled in one shard learns it there,
+ * A dead source acknowledges nothing, so after two windows all sources would wait for it. Its
+ * timeout begins with the first contribution that is held back, not with its last packet: a source
+ * that has nothing to send is not dead. No timer searches for dead sources: the others' repetitions
+ * trigger the check. Each shard decides for itself. An expelled source learns that from the shard,
  * which ends its operation; its contributions to other shards count.
  */
 
