@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Announcements: how all shards of a job learn that a generation begins or ends, or that a source
- * is elsewhere.
+ * has moved.
  *
- * A thread leaves the home shard, visits all workers in turn and returns, at most one per job. The
- * thread of a last join gives each shard the new generation and the endpoints, and then answers all
- * sources. Meanwhile the shards read the collection, and no thread writes it. If a member leaves
- * during the announcement, no source is answered.
+ * A thread leaves the home shard, visits all workers in turn and returns. There is at most one such
+ * thread per job. The thread of a last join gives each shard the new generation and the endpoints,
+ * and then answers all sources. Meanwhile the shards read the collection, and no thread writes it.
+ * If a member leaves during the announcement, no source is answered.
  */
 #include "ppe/collective/collective_fast.h"
 #include "ppe/collective/membership/membership.h"
@@ -135,8 +135,7 @@ announce_answer(
 
 /* ---- the tour of the workers ---- */
 
-/* Begin a tour: `segment` runs on each worker in turn. The announcement has what only `segment`
- * knows. */
+/* Begin a tour: run `segment` on each worker in turn. Other announcement fields are set already. */
 static struct ppe_next
 announce(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	uint16_t generation, ppe_segment segment)
@@ -152,7 +151,7 @@ announce(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard 
 	return ppe_hop_certain(worker, thread, 0, segment);
 }
 
-/* Go to the next worker, or after the last one back to the home shard, to continue at `back`. */
+/* Go to the next worker, or from the last worker back to the home shard, to `back`. */
 static struct ppe_next
 go_on(struct ppe_worker *worker, struct ppe_thread *thread, ppe_segment segment, ppe_segment back)
 {
@@ -220,7 +219,6 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 	return go_on(worker, thread, adopt, joined);
 }
 
-/* The announcement is over: joins are accepted again. */
 static void
 end_announcement(struct job_shard *js)
 {
@@ -246,8 +244,7 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 		return ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 	}
 	if (unlikely(lmem(thread)->announcement.missed)) {
-		/* That worker has an older job table, or a newer one, which this worker will soon
-		 * have. */
+		/* The workers' job tables differ for a short time: repeat the tour. */
 		lmem(thread)->announcement.missed = false;
 		return ppe_hop_certain(worker, thread, 0, adopt);
 	}
@@ -257,7 +254,7 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	return announce_answer(worker, thread, js, -1);
 }
 
-/* ---- it ends ---- */
+/* ---- a generation ends ---- */
 
 struct ppe_next
 announce_end(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
@@ -291,7 +288,7 @@ revoked(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_consume(worker, thread);
 }
 
-/* ---- a source is elsewhere ---- */
+/* ---- a source has moved ---- */
 
 struct ppe_next
 announce_endpoint(
@@ -315,7 +312,6 @@ move_endpoint(struct ppe_worker *worker, struct ppe_thread *thread)
 	return go_on(worker, thread, move_endpoint, endpoint_moved);
 }
 
-/* Back at the home shard. */
 static struct ppe_next
 endpoint_moved(struct ppe_worker *worker, struct ppe_thread *thread)
 {

@@ -3,8 +3,8 @@
  * What ends a packet of a block on a hop: the bitmap of a partial result, and the tag or CRC.
  * docs/protocol.md, "Authenticated jobs" and "Integrity".
  *
- * The tag or CRC of what a source sends covers the packet from the aggregation header on, as it is.
- * That of a result covers a header that all its receivers share.
+ * The tag or CRC of a source's packet covers the packet from the aggregation header on. The tag or
+ * CRC of a result covers a header that all its receivers share.
  */
 #include "pktbuf/checksum.h"
 #include "pktbuf/wire/crc32c.h"
@@ -126,7 +126,7 @@ hop_result_crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struc
 	struct weir_header h = {.extended = true};
 	uint8_t covered[WEIR_EXT_BYTES];
 
-	/* A parent that does not know the job does not know of the CRC, either. */
+	/* A parent that does not know the job sends no CRC. */
 	if (c->header.status == WEIR_STATUS_REFUSED && c->bytes == 0)
 		return true;
 	weir_header_read(&h, thread->head.bytes + thread->head.payload);

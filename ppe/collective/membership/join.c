@@ -2,12 +2,11 @@
 /*
  * Joins. docs/protocol.md, "Joining".
  *
- * The job's home shard (that of residue 0) collects one join from each source. The last one begins
- * the generation, announce.c; the running one continues until then. In a job that revokes, it ends
- * when the first source joins again.
+ * The job's home shard (that of residue 0) collects one join from each source. The last join begins
+ * the generation (announce.c). The running generation continues until then; in a job that revokes,
+ * it ends when the first source joins again.
  *
- * In a job with parents the last join begins no generation: the switch joins at the parents,
- * parent_join.c.
+ * In a job with parents, the last join makes the switch join at the parents (parent_join.c).
  */
 #include "ppe/collective/membership/membership.h"
 
@@ -16,7 +15,7 @@
 #include "ppe/collective/collective_fast.h"
 #include "ppe/guard_fast.h"
 
-/* A source without a key keeps its link for so long after its last packet. */
+/* A source without a key keeps its link for this long after its last packet. */
 #define SOURCE_ALIVE_S 10
 
 static bool
@@ -25,7 +24,7 @@ is_same_process(const struct pktbuf_endpoint *a, const struct pktbuf_endpoint *b
 	return a->ip == b->ip && a->udp == b->udp && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
 }
 
-/* The process that displaced the source's former one; NULL: none has joined since. */
+/* The process that displaced the source's former process; NULL: no process has joined since. */
 static const struct claim *
 successor(const struct job_home *home, uint8_t s)
 {
@@ -76,19 +75,19 @@ void
 join_tell_displaced(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, uint8_t source)
 {
-	if (likely(!mask_test(js->home->tell, source)))
+	if (likely(!mask_test(js->home->to_notify, source)))
 		return;
-	mask_clear(js->home->tell, source);
+	mask_clear(js->home->to_notify, source);
 	tell_displaced(worker, thread, js, source);
 }
 
-/* The process loses its place as the source. It is told when the next process of the source has
- * joined. */
+/* Note that the process has lost its place as the source. It is told when the source's next process
+ * has joined. */
 static void
 displace(struct job_home *home, uint8_t source, const struct claim *former)
 {
 	home->displaced[source] = *former;
-	mask_set(home->tell, source);
+	mask_set(home->to_notify, source);
 }
 
 /* Note since when a source asks for the next generation, and whether two processes do (their nonces
@@ -135,9 +134,9 @@ forget_old(struct job_home *home, uint32_t now)
 /* The join that a packet makes or repeats. */
 struct joining {
 	struct claim claim;
-	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* proved: that it quotes */
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* proved: quoted by the join */
 	uint8_t source;
-	bool proved; /* the job's joins are */
+	bool proved; /* the job's joins are proved */
 };
 
 static bool
@@ -147,8 +146,8 @@ is_repeat(const struct joining *join, const struct claim *of)
 		(!join->proved || pktbuf_tag_equal(join->claim.proof, of->proof));
 }
 
-/* Is it a later transmission than the last one? A tag does not cover switch port and MAC address: a
- * copy of a proved join, which any host can send, must not move the source. */
+/* Is it a later transmission than `last`? A tag does not cover switch port and MAC address: a copy
+ * of a proved join, which any host can send, must not move the source. */
 static bool
 is_later(const struct joining *join, const struct claim *last)
 {
@@ -162,8 +161,8 @@ is_pending(const struct job_home *home, const struct joining *join)
 		is_repeat(join, &home->asking[join->source]);
 }
 
-/* Does the join quote its source's challenge? A challenge serves one join. Without one, the join
- * may be old. */
+/* Does the join quote its source's challenge? A challenge serves one join. A join without the
+ * challenge may be old. */
 static bool
 quotes_challenge(struct job_home *home, const struct joining *join)
 {
@@ -178,7 +177,7 @@ quotes_challenge(struct job_home *home, const struct joining *join)
 	return pktbuf_tag_equal(challenge, join->challenge);
 }
 
-/* Keep the join in place of the source's former one. */
+/* Keep the join in place of the source's former join. */
 static void
 collect(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct joining *join, uint32_t now)
@@ -203,8 +202,8 @@ collect(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *
 	join_tell_displaced(worker, thread, js, join->source);
 }
 
-/* The parents with which all joining switches take part; 0 if the sources are hosts. *agreed: do
- * all say the same? */
+/* The parents with which all joining switches take part; 0 if the sources are hosts. *agreed:
+ * whether all name equal sets. */
 static uint8_t
 common_parents(const struct job_shard *js, bool *agreed)
 {
@@ -241,7 +240,7 @@ joined_ranks(const struct job_shard *js, const struct ppe_job *j, uint64_t ranks
 		js->tree->joined(js->home->parents, ranks);
 }
 
-/* Tell a joining source the present ranks and, if its join is proved, the challenge to quote. */
+/* Tell a joining source the joined ranks and, if its join is proved, the challenge to quote. */
 static void
 reply_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
 {
@@ -262,7 +261,7 @@ reply_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct
 	reply_status(worker, thread, &h, WEIR_STATUS_WAITING, payload, bytes);
 }
 
-/* No generation begins with this join. said: what its source is told. */
+/* Reply to a join that begins no generation. said: the status for its source. */
 static struct ppe_next
 wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	enum weir_status said, bool ends_generation)
@@ -282,8 +281,8 @@ ends_generation(const struct ppe_job *j, const struct job_shard *js)
 	return j->revoke && js->hop.generation != 0 && !js->is_revoked;
 }
 
-/* Is it a late copy of the join for the former generation, or for a revoked one after which the
- * source has joined again? Without a challenge, the copy looks like a new join. */
+/* Is it a late copy of the join for the former generation, or for a revoked generation after which
+ * the source has joined again? Without a challenge, the copy looks like a new join. */
 static bool
 is_late_copy(const struct job_home *home, const struct joining *join)
 {
@@ -302,8 +301,8 @@ is_at_same_link(const struct pktbuf_endpoint *a, const struct pktbuf_endpoint *b
 	return a->port == b->port && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
 }
 
-/* Without a proof the source's link must do: does this join come from another one while the source
- * is alive on its own? */
+/* Without a proof the link identifies the source: does this join come from another link while the
+ * source is alive on its own? */
 static bool
 is_usurping(const struct job_shard *js, const struct joining *join, uint32_t now)
 {
@@ -369,7 +368,7 @@ joining_of(const struct job_shard *js, const struct ppe_job *j, struct ppe_threa
 	join.claim.nonce = h->block_id;
 	join.claim.parents = h->root;
 	source_endpoint_of(thread, (h->flags & WEIR_FLAG_BASE_RESULTS) == 0, &join.claim.at);
-	/* All get the same multicast results, and a switch has the slices of several hosts. */
+	/* Multicast results are identical for all, and a switch has the slices of several hosts. */
 	join.claim.at.skips_own =
 		(h->flags & WEIR_FLAG_SKIPS_OWN) != 0 && j->group == 0 && !j->children;
 	return join;
@@ -386,11 +385,9 @@ accepted(const struct job_shard *js, const struct weir_header *h, const struct j
 		(h->gen_id == WEIR_GEN_JOIN || h->gen_id == js->hop.generation);
 }
 
-/*
- * An accepted join is repeated from elsewhere: the source's MAC address or port has changed
+/* Is an accepted join repeated from elsewhere? The source's MAC address or port has changed
  * (bonding), or the accepted join had a damaged source MAC address, which no checksum covers. The
- * last join counts.
- */
+ * last join counts. */
 static bool
 has_moved(const struct job_shard *js, const struct joining *join)
 {
@@ -410,7 +407,7 @@ hold_back(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 	return ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 }
 
-/* The accepted join is repeated: answer it, and follow its source. */
+/* Answer a repetition of the accepted join, and follow its source. */
 static struct ppe_next
 join_again(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct joining *join, uint32_t now)
@@ -431,7 +428,7 @@ join_again(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	return announce_endpoint(worker, thread, js, join->source);
 }
 
-/* A join that is not of the running generation, or PPE_DROP_COUNT: it may begin the next one. */
+/* Check a join that is not of the running generation. PPE_DROP_COUNT: it may begin the next one. */
 static enum ppe_drop
 check_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct weir_header *h, const struct joining *join, uint32_t now)
@@ -468,7 +465,7 @@ check_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	return PPE_DROP_COUNT;
 }
 
-/* A switch joins as one, with as many ranks as the job has for it, and no other source does. */
+/* Only a switch joins a job of switches, with its number of ranks; only a host a job of hosts. */
 static bool
 covers_its_ranks(const struct ppe_job *j, const struct weir_header *h)
 {
@@ -500,7 +497,7 @@ join_entry(struct ppe_worker *worker, struct ppe_thread *thread, const struct pp
 		return reply_refuse_unknown(worker, thread, j);
 	if (from_group(thread))
 		return ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
-	/* A source may move: the job decides about its own. */
+	/* A source may move to another port: its job decides. */
 	if (!guard_passes(worker, thread, j->id))
 		return PPE_END;
 	if (!guard_conforms(worker, thread->port, GUARD_JOINS))
@@ -560,7 +557,6 @@ join_take(struct ppe_worker *worker, struct ppe_thread *thread)
 	return wait_for_others(worker, thread, js, said, fresh && ends_generation(j, js));
 }
 
-/* Forget the source's pending join. */
 static void
 withdraw(struct job_home *home, uint8_t source)
 {

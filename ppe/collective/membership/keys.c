@@ -4,11 +4,11 @@
  * docs/protocol.md, "Proved joins" and "Authenticated jobs"; the reasons are in
  * docs/architecture.md.
  *
- * GMAC nonces never repeat under a key: a generation's keys come from a challenge that the switch
- * made for it; each source has its own keys, and so have the results; in a generation a block has
- * one contribution and one acknowledgement and one probe of each source, which differ in the nonce,
- * and one result, fixed once by block_finish(). Results that differ by receiver differ in the
- * nonce, too.
+ * GMAC nonces never repeat under a key. A generation's keys come from a challenge that the switch
+ * made for it. Each source has its own keys, and so have the results. In a generation a block has
+ * one contribution, one acknowledgement and one probe of each source, with different nonces, and
+ * one result, which block_finish() fixes once. Results that differ by receiver have different
+ * nonces, too.
  */
 #include "ppe/collective/membership/membership.h"
 
@@ -70,8 +70,8 @@ keys_challenges_create(struct job_home *home)
 	return 0;
 }
 
-/* AES of a counter is a permutation, so no challenge repeats, and none can be predicted. It needs
- * neither memory nor a system call, and cannot fail. */
+/* AES of a counter is a permutation, so no challenge repeats or can be predicted. It needs neither
+ * memory nor a system call, and cannot fail. */
 void
 keys_challenge_next(struct job_home *home, uint8_t challenge[WEIR_CHALLENGE_BYTES])
 {
@@ -171,7 +171,7 @@ keys_wrap_results(struct collective *state, const struct job_shard *js, uint8_t 
 	return WEIR_KEY_BYTES;
 }
 
-/* Is the contribution's tag right under this key? next: as keys_authentic(). */
+/* Is the contribution's tag right under this key? next: see keys_authentic(). */
 static bool
 holds(const struct ppe_thread *thread, const struct contribution *c,
 	const struct pktbuf_tag_key *key, uint64_t number, const uint8_t *next)

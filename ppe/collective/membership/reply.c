@@ -5,7 +5,7 @@
  * Unknown senders: the job was deleted, the membership expired, or the switch was restarted without
  * the job. A refusal ends the host's repetitions before its timeout. The sender's address may be
  * forged, so a refusal is a header, never longer than the packet, and a port gets a limited number
- * per second. Unknown senders to an authenticated job get none, because they may lack its keys.
+ * per second. An authenticated job refuses no unknown senders: they may lack its keys.
  */
 #include "pktbuf/cursor.h"
 #include "ppe/collective/collective_fast.h"
@@ -83,7 +83,7 @@ reply_send(struct ppe_worker *worker, struct collective *state, const struct rep
 	const struct weir_header *asked = &peer->header;
 	struct job_shard *js = state->job[asked->job_id];
 	struct weir_header header = *asked;
-	/* An unknown sender cannot make the job pay. */
+	/* Replies to unknown senders are not charged to the job. */
 	struct job_shard *payer = status == WEIR_STATUS_REFUSED ? NULL : js;
 	uint8_t tagged[64];
 

@@ -35,8 +35,7 @@ source_set_endpoint(struct ppe_worker *worker, struct job_shard *job, uint8_t so
 		return;
 	if (bound)
 		mask_set(job->bound, source);
-	else if (job->pinned &&
-		job->home != NULL) /* once: the other workers bind the same sources */
+	else if (job->pinned && job->home != NULL) /* once: all workers bind the source */
 		job->count.unguarded++;
 	pktbuf_header_template_write(
 		&job->header_template[source], worker->identity, endpoint, source);
@@ -78,7 +77,7 @@ source_set_ranks(struct job_shard *js, const uint64_t sources[MASK_WORDS])
 	js->version++;
 }
 
-/* The source's key changes, if it has another epoch: its pending join is forgotten. */
+/* If the source has another epoch, it has another key: forget its pending join. */
 static void
 set_epoch(struct job_shard *js, const struct ppe_job *job, uint8_t source)
 {
@@ -156,8 +155,8 @@ generation_end(struct collective *state, struct job_shard *job, uint8_t why)
 	state->forget_blocks(state, job, true);
 	job->is_revoked = true;
 	job->over = why;
-	/* Invalidate all endpoints, so that no flow stays admitted; their addresses stay bound, and
-	 * are answered. */
+	/* Invalidate all endpoints, so that no flow stays admitted; the addresses stay bound, and
+	 * get replies. */
 	for (unsigned int s = 0; s < job->source_end; s++)
 		job->endpoint[s].valid = 0;
 	job->version++;
