@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contributions of switches, as the parent in a tree takes them. docs/tree.md, "On the wire".
+ * Contributions of switches, at their parent in a tree. docs/tree.md, "On the wire".
  *
- * A complete contribution has constant headers, so it takes the paths of a host's: flow cache,
- * batches, block_aggregate(). A degraded one lacks ranks, or says that the block failed; it comes
- * here, and never into the flow cache. A block notes which ranks its contributions lack; which
- * ranks it has follows from its sources when it ends.
+ * A complete contribution has constant headers, so it takes the paths of a host's contribution:
+ * flow cache, batches, block_aggregate(). A degraded contribution lacks ranks, or says that the
+ * block failed; this file takes it, and it never enters the flow cache. A block notes which ranks
+ * its contributions lack; which ranks it has follows from its sources when it ends.
  */
 #include "pktbuf/cursor.h"
 #include "ppe/collective/block/block_fast.h"
@@ -45,7 +45,7 @@ child_ranks(const struct job_shard *js, const struct block *b, uint64_t ranks[MA
 	return (uint16_t)mask_count(ranks);
 }
 
-/* Bytes between the payload and the tag or CRC: the bitmap, or what disagrees. */
+/* Bytes between the payload and the tag or CRC: the bitmap, or struct weir_mismatch. */
 static uint32_t
 end_bytes(const struct weir_header *h)
 {
@@ -74,8 +74,8 @@ child_fits(const struct collective *state, const struct job_shard *js, const str
 	return block_part_fits(js, j, h, bytes - end_bytes(h), size);
 }
 
-/* Read the bitmap: which ranks does the contribution lack? false: it has others than the source's,
- * or not as many as the header says. */
+/* Read from the bitmap which ranks the contribution lacks. false: it has other ranks than the
+ * source, or not as many as the header says. */
 static bool
 read_missing(const struct job_shard *js, const struct ppe_thread *thread,
 	const struct contribution *c, uint64_t missing[MASK_WORDS])
@@ -97,7 +97,7 @@ read_missing(const struct job_shard *js, const struct ppe_thread *thread,
 	return n > 0 && (uint8_t)n == h->src_cnt;
 }
 
-/* The child's block failed, so this one does. */
+/* The child's block failed, so this block fails. */
 static struct ppe_next
 child_failed(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {

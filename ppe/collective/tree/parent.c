@@ -3,15 +3,15 @@
  * Parents: what a switch does as a source of its parents' jobs. docs/tree.md.
  *
  * A block whose sum has gone to the parent is BLOCK_UP until the parent's result comes, which takes
- * the sum's place in the same buffer. The switch has no timer that repeats: a host that repeats
- * makes it repeat. A host that probes makes it probe, and it repeats when the parent lacks its
+ * the sum's place in the same buffer. The switch has no timer for repetitions: it repeats when a
+ * host repeats. When a host probes, the switch probes, and repeats if the parent lacks its
  * contribution.
  *
  *   parent_contribute  the block is complete here, timed out or failed: its sum, bitmap and tag are
  *                      fixed in the buffer, and sent
- *   parent_ask         a host's packet about the block: the same again, or a probe, at most once
- *                      per millisecond. Probes wait for twice the time that an answer takes, and
- *                      twice as long each time, up to ASK_MS
+ *   parent_ask         for a host's packet about the block: send the sum again, or a probe, at most
+ *                      once per millisecond. The first probe waits for twice the time that an
+ *                      answer takes; each further probe waits twice as long, up to ASK_MS
  *   parent_reply.c     what the parents answer
  */
 #include "ppe/collective/tree/tree.h"
@@ -79,7 +79,7 @@ parents_create(const struct ppe_setup *setup, const struct ppe_job *job)
 		return NULL;
 	parents->known = rte_zmalloc_socket("weir_up", known_bytes(job), 0, setup->socket);
 	if (parents->known == NULL) {
-		parents_destroy(parents);
+		rte_free(parents);
 		return NULL;
 	}
 	parents->self = setup->config->identity;
@@ -134,7 +134,7 @@ parent_of_block(const struct job_shard *js, uint32_t block)
 /* ---- to the parent ---- */
 
 /* Do the block's accumulators travel as they are, 4 bytes for each element of a narrower type? Some
- * variants' kernels have wide ones for other operations, too: rmw_reduction_wide(). */
+ * variants' kernels have wide accumulators for other operations, too: rmw_reduction_wide(). */
 static bool
 is_wide(const struct job_shard *js, const struct block *b)
 {
@@ -160,8 +160,7 @@ part_to_parent(const struct job_shard *js, const struct block *b, uint32_t *size
 	return part;
 }
 
-/* A sum that is not an average is the same whether it is finished once or at each level, unless its
- * type is wider on the way. */
+/* A sum, but no average, may be finished at each level, unless its type is wider on the way. */
 static void
 finish_for_parent(const struct job_shard *js, const struct block *b)
 {
@@ -170,7 +169,6 @@ finish_for_parent(const struct job_shard *js, const struct block *b)
 		b->reduction->finish(rmw_buffer_data(b->buffer), b->grad_cnt, b->in_count);
 }
 
-/* Send a contribution, an acknowledgement or a probe. */
 static void
 send_to(struct ppe_worker *worker, struct job_shard *js, const struct parent *parent,
 	const struct weir_header *h, const struct pktbuf_payload *payload)
@@ -238,7 +236,7 @@ send_control(struct ppe_worker *worker, struct job_shard *js, const struct paren
 	send_to(worker, js, parent, &h, &payload);
 }
 
-/* This switch has the result of the block before this one, and all before it. */
+/* Tell the parent that this switch has all results before the block. */
 static void
 acknowledge_to_parent(struct ppe_worker *worker, struct job_shard *js, uint32_t block)
 {
@@ -337,10 +335,10 @@ parent_repeat(struct ppe_worker *worker, struct job_shard *js, struct block *b)
 
 /*
  * How long to wait before the parent is asked again, in TSC cycles. A host knows only the path to
- * this switch, so it may ask while the result is on its way. A parent that is then probed sends the
- * result a second time, and a thin link that is full of second copies delays all the others: so the
- * time grows with that of the answers, and doubles (RFC 6298, 5.5). The next blocks begin with the
- * time of the last one until an answer is timed (Karn).
+ * this switch, so it may ask while the result is on its way. A parent that is probed then sends the
+ * result again, and a slow link full of copies delays all other results. So the time grows with the
+ * time of the answers, and doubles (RFC 6298, 5.5). The next blocks begin with the last block's
+ * time until an answer is timed (Karn).
  */
 static uint64_t
 patience(const struct collective *state, const struct parent *parent, const struct block *b)
@@ -350,11 +348,9 @@ patience(const struct collective *state, const struct parent *parent, const stru
 	return RTE_MIN(answer << b->backoff, ASK_MS * state->tsc_per_ms);
 }
 
-/*
- * How often a parent that is silent is asked now. Hosts that wait ask less and less often, and a
- * burst of losses ends with packets: so a host's packet makes up for the time since the last
- * question.
- */
+/* How often to ask a silent parent now. Waiting hosts ask less and less often, and a burst of
+ * losses ends only with packets, so a host's packet makes up for the time since the last
+ * question. */
 static unsigned int
 questions_due(const struct collective *state, const struct slot *slot)
 {
@@ -428,8 +424,9 @@ parent_relay_status(struct ppe_worker *worker, struct collective *state, struct 
 		waiting ? parents_known(js, b->block_id) : NULL, waiting ? WEIR_BITMAP_BYTES : 0);
 }
 
-/* Answer a source's probe: the ranks that were sent, and those that the parent says it has. The own
- * bit says only that the contribution need not be repeated: a late one is not in the block. */
+/* Answer a source's probe: the ranks that were sent, and the ranks that the parent says it has. The
+ * source's own bit says only that it need not repeat its contribution: a late contribution is not
+ * in the block. */
 static void
 tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
 	const struct block *b)
@@ -442,7 +439,7 @@ tell_probing(struct ppe_worker *worker, struct ppe_thread *thread, const struct 
 		ranks[i] = b->in[i] | (b->parent_status == WEIR_STATUS_WAITING ? known[i] : 0);
 	if (mask_test(b->heard, h->src_id))
 		mask_set_range(ranks, h->src_id, js->covers[h->src_id]);
-	/* A contribution is told why the block will not end: let the source repeat it. */
+	/* Only replies to contributions say why the block will not end: let the source repeat. */
 	if (b->parent_status != 0 && b->parent_status != WEIR_STATUS_WAITING)
 		memset(ranks, 0, sizeof(ranks));
 	reply_status(worker, thread, h, WEIR_STATUS_WAITING, ranks, WEIR_BITMAP_BYTES);
@@ -473,7 +470,7 @@ parent_block_pending(struct ppe_worker *worker, struct ppe_thread *thread, struc
 		then = parent_silence(&js->parents->parent[p], heard_now(worker->now));
 	if (unlikely(then != NULL)) {
 		lmem(thread)->c.parent = (uint8_t)p;
-		lmem(thread)->c.serial = js->serial; /* a packet that is recognized has none */
+		lmem(thread)->c.serial = js->serial; /* not set by the flow cache */
 		return ppe_hop(worker, thread,
 			(uint16_t)ppe_residue_shard(js->job, 0, worker->workers), then);
 	}

@@ -4,8 +4,8 @@
  *
  * When all sources of a job with parents have joined, its home shard joins at each parent, as a
  * host would, with nonces that have begun no generation. When all parents have accepted, the thread
- * of the last answer announces the generation, and the parents' generations with it. One generation
- * of a parent serves at most one here.
+ * of the last answer announces the generation, and the parents' generations with it. A parent's
+ * generation serves at most one generation here.
  *
  * An attempt has a set of parents, and the parents see it in the joins. A nonce belongs to one set:
  * so an answer says with which set the parent's generation began, and a smaller set needs new
@@ -21,15 +21,14 @@
 #include "pktbuf/cursor.h"
 #include "ppe/collective/collective_fast.h"
 
-/* A parent that leaves so many questions unanswered, for so long, is dead. Time alone says nothing
- * where the sources seldom ask: one burst of losses may take all answers. A parent answers a join
- * at once. */
+/* A parent that leaves this many questions unanswered for this long is dead. Time alone is not
+ * enough where sources seldom ask: one burst of losses may take all answers. A parent answers a
+ * join at once. */
 #define SILENT_S         3
 #define SILENT_QUESTIONS 64
 #define SILENT_JOINS     8
 
-/* An attempt without all parents that has begun nothing for so long is given up for one with
- * all. */
+/* An attempt without all parents gives way to an attempt with all parents after this time. */
 #define ATTEMPT_S 10
 
 struct parents_home *
@@ -55,7 +54,7 @@ has_passed(uint32_t since, uint32_t now, unsigned int seconds)
 	return ticks_since(since, now) > (seconds * rte_get_tsc_hz()) >> HEARD_SHIFT;
 }
 
-/* Begin anew with these parents, and with other nonces. */
+/* Begin an attempt with these parents, and with new nonces. */
 static void
 attempt(struct job_home *home, uint8_t set)
 {
@@ -74,7 +73,7 @@ attempt(struct job_home *home, uint8_t set)
 	}
 }
 
-/* Go on without these parents. false: there would be none, or no fewer. */
+/* Continue without these parents. false: no parent would be left, or all would be left. */
 static bool
 shrink(struct job_home *home, uint8_t without)
 {
@@ -153,7 +152,7 @@ join_all(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard 
 			join_parent(worker, thread, js, j, p);
 }
 
-/* The sources did not ask for a while: what the parents said or left unanswered is old. */
+/* The sources did not ask for a while: forget what the parents said or left unanswered. */
 static void
 resume(struct parents_home *parents, uint32_t now)
 {
@@ -164,7 +163,7 @@ resume(struct parents_home *parents, uint32_t now)
 	parents->begun = now;
 }
 
-/* What the sources are told: a repeated join gets the parents' verdict. */
+/* The status for a repeated join of a source: the parents' verdict. */
 static enum weir_status
 verdict(const struct parents_home *parents)
 {
@@ -240,7 +239,7 @@ disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
 		(weir_get16(reply->elements) >> WEIR_JOIN_MUST_SHIFT & WEIR_JOIN_MUST_CRC32C) != 0;
 	const struct parent_refusal checks[] = {
 		{PPE_PARENT_WINDOW, j->window, weir_get16(reply->window)},
-		/* With an option that does not exist here, they are none that a job has. */
+		/* With an unknown option, this is no job's number of elements. */
 		{PPE_PARENT_ELEMENTS, j->elements,
 			weir_get16(reply->elements) &
 				~(WEIR_JOIN_MUST_CRC32C << WEIR_JOIN_MUST_SHIFT)},
@@ -262,7 +261,7 @@ disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
 	if (!j->revoke || (agreed & WEIR_JOIN_UP_REVOKE) == 0)
 		return (struct parent_refusal){
 			PPE_PARENT_REJOIN, j->revoke, (agreed & WEIR_JOIN_UP_REVOKE) != 0};
-	/* A straggler is found within 1.1 timeouts; the rest is for the way. */
+	/* A straggler is found within 1.1 timeouts; the rest is for transit. */
 	if (j->policy != PPE_POLICY_WAIT && 4 * (uint64_t)timeout < 5 * (uint64_t)j->timeout_ms + 4)
 		return (struct parent_refusal){PPE_PARENT_TIMEOUT, j->timeout_ms, timeout};
 	if (ppe_policy_sends_partial(j->policy) && dead_after != 0 &&
@@ -271,7 +270,6 @@ disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
 	return (struct parent_refusal){0};
 }
 
-/* The parent's answer, in the thread's packet. */
 struct parent_answer {
 	const struct weir_header *header;
 	const struct ppe_job *j;
@@ -281,8 +279,8 @@ struct parent_answer {
 	uint8_t payload[sizeof(struct weir_join_reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES];
 };
 
-/* Is it about the join that is under way, or that one with a key repeats in the running
- * generation? */
+/* Does it answer the attempt's join, or a join that is repeated to a parent with a key in the
+ * running generation? */
 static bool
 answers_join(const struct job_shard *js, const struct parent_answer *a)
 {
@@ -294,8 +292,7 @@ answers_join(const struct job_shard *js, const struct parent_answer *a)
 		a->header->block_id == weir_get32(a->join->nonce);
 }
 
-/* `ok`: the parent's generation has begun, with this attempt's set. true: it was the last
- * parent. */
+/* Take `ok`: the parent's generation has begun with the attempt's set. PPE_DROP_COUNT: taken. */
 static enum ppe_drop
 take_accepted(struct collective *state, struct job_shard *js, struct parent_answer *a)
 {
@@ -322,7 +319,7 @@ take_accepted(struct collective *state, struct job_shard *js, struct parent_answ
 	return PPE_DROP_COUNT;
 }
 
-/* `waiting`. *again: it can be joined with more success at once. */
+/* Take `waiting`. *again: another join can succeed at once. */
 static enum ppe_drop
 take_waiting(struct job_shard *js, struct parent_answer *a, bool *again)
 {
@@ -365,8 +362,8 @@ take_answer(struct collective *state, struct job_shard *js, struct parent_answer
 	return PPE_DROP_COUNT;
 }
 
-/* Does a parent that asks for no proofs accept, in a job whose packets have CRCs? Then this reply
- * has one. */
+/* Does the reply have a CRC? It does if a parent that asks for no proofs accepts, in a job with
+ * CRCs. */
 static bool
 has_crc(const struct parent_answer *a)
 {
@@ -390,7 +387,7 @@ at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 		return NULL;
 	}
-	/* Meanwhile other workers read it. A source's next packet brings the same answer. */
+	/* Other workers read the joins now. A source's next packet brings the answer again. */
 	if (unlikely(js->home->announcing)) {
 		js->count.held_back++;
 		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
@@ -399,7 +396,6 @@ at_home(struct ppe_worker *worker, struct ppe_thread *thread)
 	return js;
 }
 
-/* Why the parent's generation is over, by its answer. */
 static enum weir_over
 parent_why_over(const struct weir_header *h)
 {
@@ -410,7 +406,7 @@ parent_why_over(const struct weir_header *h)
 	}
 }
 
-/* The answer to the join of the running generation. */
+/* Take the answer to a join of the running generation. */
 static struct ppe_next
 parent_over(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct parent_answer *a)
@@ -562,7 +558,7 @@ parent_note_question(struct parent *parent, uint32_t now)
 	parent->asked = now;
 }
 
-/* Is the parent silent for its timeout and so many seconds? */
+/* Has the parent been silent for its timeout and `seconds`? */
 static bool
 is_overdue(const struct parent *parent, uint32_t now, unsigned int seconds)
 {

@@ -4,14 +4,14 @@
  *
  *   parent_entry      a packet to the port for parents: find the job; hop to the block's shard
  *   take_from_parent  checksums, tag or CRC, generation; the block, on the shard's owner
- *   answered          copy the result to the buffer, and send it to the own sources
+ *   answered          copy the result to the buffer, and send it to this switch's sources
  */
 #include "pktbuf/cursor.h"
 #include "ppe/collective/block/block_fast.h"
 #include "ppe/collective/tree/tree.h"
 
-/* The part of the buffer that this switch gets, in elements. The columns of its ranks are the first
- * ones in it. */
+/* The part of the buffer that this switch gets, in elements. The columns of its ranks are first in
+ * the buffer. */
 static struct weir_slice
 part_from_parent(const struct job_shard *js, const struct weir_header *h)
 {
@@ -48,8 +48,8 @@ result_fits(const struct collective *state, const struct job_shard *js, const st
 		part_from_parent(js, h).count * size + (h->degraded ? WEIR_BITMAP_BYTES : 0);
 }
 
-/* The block becomes the parent's. It is another one than here only if the parent has finished it
- * without what was collected here. false: no buffer is free. */
+/* Make the block the parent's block. They differ only if the parent has finished the block without
+ * this switch's contribution. false: no buffer is free. */
 static bool
 adopt(struct collective *state, struct job_shard *js, struct block *b, const struct weir_header *h)
 {
@@ -87,8 +87,8 @@ copy_result(const struct job_shard *js, const struct ppe_thread *thread, struct 
 		pktbuf_cursor_copy(&cursor, b->in, WEIR_BITMAP_BYTES);
 }
 
-/* The parent has answered what it was sent last of the block. Karn's rule (RFC 6298, 3): the caller
- * knows that it was sent once. A later answer is that to a block which another switch held up. */
+/* Time the parent's answer to the last packet about the block, which was sent once (Karn's rule,
+ * RFC 6298, 3). A later answer is not timed: another switch held up the block. */
 static void
 time_answer(const struct collective *state, struct parent *parent, const struct slot *slot)
 {
@@ -100,8 +100,7 @@ time_answer(const struct collective *state, struct parent *parent, const struct 
 	parent->backoff = 0;
 }
 
-/* The parent has finished the block. Its result counts, always, and what was collected here does
- * not. */
+/* The parent has finished the block: its result replaces what was collected here. */
 static struct ppe_next
 answered(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, struct block *b)
@@ -128,7 +127,7 @@ answered(
 	return block_emit(worker, thread, b, -1, NULL);
 }
 
-/* A result from a parent, of a block that is open here, or is the residue's next one. */
+/* Take a parent's result of a block that is open here, or is the residue's next block. */
 static struct ppe_next
 take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct ppe_job *j)
@@ -138,17 +137,15 @@ take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	const struct weir_header *h = &c->header;
 	struct slot *slot = slot_of(js, h->block_id);
 	struct block *b = slot->current;
+	bool busy = b != NULL && b->state != BLOCK_DONE;
 	int32_t ahead = block_ahead(js, slot, h->block_id);
 	enum ppe_drop reason;
 
 	if (!result_fits(state, js, j, c))
 		return ppe_drop(worker, thread, PPE_DROP_LENGTH);
-	if (b != NULL && b->state != BLOCK_DONE)
-		return b->block_id == h->block_id
-			? answered(worker, thread, js, b)
-			: ppe_drop(
-				  worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
-	if (ahead != 0)
+	if (busy && b->block_id == h->block_id)
+		return answered(worker, thread, js, b);
+	if (busy || ahead != 0)
 		return ppe_drop(worker, thread, ahead < 0 ? PPE_DROP_DUPLICATE : PPE_DROP_WINDOW);
 	if (slot->previous != NULL)
 		return ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
@@ -160,7 +157,7 @@ take_result(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	return answered(worker, thread, js, b);
 }
 
-/* Does the parent have nothing of what was sent of the block? */
+/* Does the parent lack all ranks that were sent for the block? */
 static bool
 lacks_own(const struct job_shard *js, const struct block *b)
 {
@@ -172,9 +169,9 @@ lacks_own(const struct job_shard *js, const struct block *b)
 	return both == 0;
 }
 
-/* What the parent says about a block that it has not finished. The source that asked last is told
- * at once: it may next repeat another block. Others are told when they repeat. A source gets no
- * more replies than it sends packets. */
+/* Take the parent's status of an unfinished block. The source that asked last is told at once,
+ * because it may repeat another block next. Other sources are told when they repeat. A source gets
+ * no more replies than it sends packets. */
 static struct ppe_next
 note_status(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, struct block *b)
@@ -203,7 +200,7 @@ note_status(
 }
 
 /* Does the answer say that the parent's generation is over for this switch? parent_ask_another()
- * may have asked for it. */
+ * may have caused it. */
 static bool
 ends_generation(uint8_t status)
 {
@@ -211,8 +208,7 @@ ends_generation(uint8_t status)
 		status == WEIR_STATUS_REFUSED;
 }
 
-/* Another answer than a result. It counts if it is about what this switch last sent for the
- * residue. */
+/* Take a reply that is not a result. It counts if it is about the residue's last packet. */
 static struct ppe_next
 take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct ppe_job *j)
@@ -220,15 +216,15 @@ take_status(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	const struct weir_header *h = &lmem(thread)->c.header;
 	const struct slot *slot = slot_of(js, h->block_id);
 	struct block *b = slot->current;
-	bool parents = b != NULL && b->state == BLOCK_UP && b->block_id == h->block_id;
+	bool is_up = b != NULL && b->state == BLOCK_UP && b->block_id == h->block_id;
 
-	if (!parents &&
+	if (!is_up &&
 		!((b == NULL || b->state == BLOCK_DONE) && block_ahead(js, slot, h->block_id) == 0))
 		return ppe_drop(worker, thread, PPE_DROP_KNOWN);
 	if (ends_generation(h->status))
 		return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers),
 			parent_revoked);
-	if (parents && (h->status == WEIR_STATUS_WAITING || h->status == WEIR_STATUS_UNSUPPORTED))
+	if (is_up && (h->status == WEIR_STATUS_WAITING || h->status == WEIR_STATUS_UNSUPPORTED))
 		return note_status(worker, thread, js, b);
 	return ppe_drop(worker, thread, PPE_DROP_KNOWN);
 }
@@ -270,7 +266,7 @@ take_from_parent(struct ppe_worker *worker, struct ppe_thread *thread)
 	return take_status(worker, thread, js, j);
 }
 
-/* The parent of the job from which the packet comes; PPE_PARENTS_MAX: from none. */
+/* The parent of the job that sent the packet; PPE_PARENTS_MAX: none. */
 static unsigned int
 sender(const struct ppe_job *j, const struct ppe_thread *thread, const struct weir_header *h)
 {
@@ -328,7 +324,7 @@ parent_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 	j = parent_find_sender(worker, thread, h, &c->parent);
 	if (unlikely(j == NULL))
 		return ppe_drop(worker, thread, PPE_DROP_NOT_FROM_PARENT);
-	/* From here on it is the job's id here. */
+	/* From here on, job_id is the id of the job on this switch. */
 	h->job_id = j->id;
 	c->serial = state->job[j->id]->serial;
 	if (h->collective == WEIR_COLLECTIVE_JOIN)

@@ -9,9 +9,9 @@
  *   parent_keys.c   tags and CRCs on the hop to a parent
  *   child.c         contributions of switches
  *
- * It owns struct parents of each shard and struct parents_home of the home shard, BLOCK_UP and what
- * struct block notes for it (parent_status, probed, asks, backoff), and slot.asked. The other rooms
- * reach it through `tree_ops` only.
+ * It owns struct parents of each shard and struct parents_home of the home shard, the state
+ * BLOCK_UP with its fields in struct block (parent_status, probed, asks, backoff), and slot.asked.
+ * The other rooms reach it only through `tree_ops`.
  *
  * Functions are for the worker that owns the block's shard, unless a comment says otherwise.
  */
@@ -31,12 +31,12 @@ struct parent {
 	struct hop hop; /* generation: of its job, in which this switch takes part; 0: none */
 	uint32_t heard; /* its last packet here; 0: none yet */
 	struct pktbuf_endpoint at;
-	struct pktbuf_header_template header; /* of what goes to it */
+	struct pktbuf_header_template header; /* of packets to it */
 	uint32_t timeout_ms; /* of its job */
 	uint32_t unanswered; /* the first repetition since its last packet here; 0: none */
 	uint32_t asked; /* the last repetition */
-	uint32_t questions; /* since `unanswered` that it should have answered */
-	uint32_t proved; /* `unanswered`, or the last join that was repeated since */
+	uint32_t questions; /* that it should have answered since `unanswered` */
+	uint32_t proved; /* `unanswered`, or the last join repeated since then */
 	uint64_t answer; /* TSC cycles from a packet to the parent to its answer, smoothed */
 	uint8_t backoff; /* doublings with which the next block begins: parent.c */
 	bool no_probes; /* it does not know probes */
@@ -45,35 +45,34 @@ struct parent {
 
 /* The parents, in one shard of a job that has parents. */
 struct parents {
-	struct pktbuf_identity self; /* with the port for parents in place of the extended one */
+	struct pktbuf_identity self; /* with the port for parents in place of the extended port */
 	uint8_t nb_parents;
-	uint8_t nb_serving; /* parents to which blocks go; 0: this switch takes part nowhere */
+	uint8_t nb_serving; /* parents to which blocks go; 0: none */
 	/* Block b goes to serving[(b mod window) mod nb_serving]. */
 	uint8_t serving[PPE_PARENTS_MAX];
 	uint8_t bound; /* bit p: the addresses of parent p are bound to its port: ppe/guard.h */
 	/* By residue: the ranks that the parent said are in the block. */
 	uint64_t (*known)[MASK_WORDS];
 	bool peer_waits; /* `peer` repeated a contribution, and waits for what the parent says */
-	struct reply_peer peer; /* the last one */
+	struct reply_peer peer; /* the last peer */
 	struct parent parent[PPE_PARENTS_MAX];
 };
 
 /* Why a switch does not take part in a parent's job. */
 struct parent_refusal {
-	uint8_t setting; /* enum ppe_parent_setting; 0: it does */
+	uint8_t setting; /* enum ppe_parent_setting; 0: it takes part */
 	uint32_t ours, theirs;
 };
 
 /* A join at a parent. Home shard: rw, control: ro; other shards read it during an announcement. */
 struct parent_join {
-	/* Its first 4 bytes alone, if joins there need no proof. */
-	uint8_t nonce[WEIR_CHALLENGE_BYTES];
+	uint8_t nonce[WEIR_CHALLENGE_BYTES]; /* only its first 4 bytes if joins need no proof */
 	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* proved: to be quoted */
 	uint32_t count; /* proved: transmissions with this nonce */
 	uint32_t asked; /* heard_now() of the first join since the last answer */
 	uint32_t heard; /* heard_now() of that answer; 0: none */
 	uint32_t unanswered; /* joins since that answer */
-	uint32_t given_up; /* how often it was taken for dead */
+	uint32_t given_up; /* how often it was considered dead */
 	struct parent_refusal refused; /* by its last answer */
 	uint64_t joined[MASK_WORDS]; /* ranks, by its last answer */
 	/* When accepted: */
@@ -84,32 +83,33 @@ struct parent_join {
 
 /* Joins at the parents. Rights as in struct parent_join. */
 struct parents_home {
-	uint8_t all; /* parents, as sets */
-	uint8_t set; /* with which the attempt is made; 0: there was none yet */
-	uint8_t accepted; /* that have accepted its joins */
-	uint8_t dead; /* without which the next attempt begins */
+	/* Sets of parents: */
+	uint8_t all;
+	uint8_t set; /* of the attempt; 0: there was no attempt yet */
+	uint8_t accepted; /* they have accepted the attempt's joins */
+	uint8_t dead; /* the next attempt begins without them */
 	bool used; /* the nonces have begun a generation */
 	uint32_t begun, last; /* heard_now() of the first attempt's and the last join; 0: none */
-	uint64_t sent; /* TSC of the last one */
+	uint64_t sent; /* TSC of the last join */
 	struct parent_join parent[PPE_PARENTS_MAX];
 };
 
-/* What the rooms below ask of a job that has parents or children. */
+/* The functions of this room for the rooms below. */
 extern const struct tree_ops tree_ops;
 
 /* ---- child.c ---- */
 
-/* May this header with a status, source count or the flag `up` be a switch's to its parent? job:
- * NULL: there is no such job. Any worker. */
+/* May a switch send its parent this header with a status, source count or the flag `up`? job: NULL:
+ * there is no job. Any worker. */
 bool child_may_send(const struct ppe_job *job, const struct weir_header *header);
 
-/* tree_ops.fits: does a child's contribution of so many bytes, tag and CRC excluded, fit its ranks,
+/* tree_ops.fits: does a child's contribution of `bytes` bytes, without tag and CRC, fit its ranks
  * and the job? */
 bool child_fits(const struct collective *state, const struct job_shard *job,
 	const struct ppe_job *table, const struct contribution *contribution, uint32_t bytes);
 
-/* tree_ops.degraded: a contribution that lacks ranks, or says that the child's block failed, has
- * been admitted. Ends the packet. */
+/* tree_ops.degraded: take an admitted contribution that lacks ranks, or says that the child's block
+ * failed. Ends the packet. */
 struct ppe_next child_degraded(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
@@ -139,40 +139,40 @@ parents_known(const struct job_shard *job, uint32_t block)
 	return job->parents->known[block & (job->window - 1u)];
 }
 
-/* tree_ops.contribute: what was collected of an open block goes to the parent, and does not change
- * any more. The buffer keeps it. */
+/* tree_ops.contribute: send the sum of an open block to the parent. The sum stays in the buffer and
+ * does not change any more. */
 void parent_contribute(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
 
-/* The contribution again. */
+/* Send the contribution again. */
 void parent_repeat(struct ppe_worker *worker, struct job_shard *job, struct block *block);
 
-#define PROBED_MS 20 /* after this silence, a parent gets contributions beside probes */
+#define PROBED_MS 20 /* after this silence, a parent also gets contributions */
 
 /*
- * tree_ops.ask: a host's packet is about a block that is not open and has no result here. Repeat
- * the contribution to the parent or, if the block is the next of its residue, the acknowledgement,
- * at most once per millisecond and residue. probe: the packet is a probe; this switch then sends a
+ * tree_ops.ask: a host's packet is about a block that is not open and has no result here. At most
+ * once per millisecond and residue, repeat the contribution to the parent or, if the block is its
+ * residue's next block, the acknowledgement. probe: the packet is a probe; this switch then sends a
  * probe instead of the contribution, less often, unless the parent is silent or does not know
  * probes.
  */
 void parent_ask(struct collective *state, struct job_shard *job, uint32_t block, bool probe);
 
-/* The block's parent waits for others. If these cannot reach it, they have left for the other
- * parents, which then answer `stale`; but nothing may be due there. So ask the others in turn, with
- * an acknowledgement of a block that no switch has. */
+/* The block's parent waits for other switches. If they cannot reach it, they have joined at the
+ * other parents, which answer `stale`; but this switch may have nothing to send there. So ask the
+ * other parents in turn, with an acknowledgement of a block that no switch has. */
 void parent_ask_another(struct ppe_worker *worker, struct job_shard *job, uint32_t block);
 
-/* Tell the source that asked last about the block what the parent says. */
+/* Relay the parent's status to the source that asked last about the block. */
 void parent_relay_status(struct ppe_worker *worker, struct collective *state, struct job_shard *job,
 	const struct block *block);
 
-/* tree_ops.pending: a contribution to a block that has been sent to the parent, or a probe of it.
- * Ends the packet. */
+/* tree_ops.pending: take a contribution to a block that has been sent to the parent, or a probe of
+ * it. Ends the packet. */
 struct ppe_next parent_block_pending(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
 
-/* Write the tag of what this reply answers: a probe, or what this switch last sent of the block. */
+/* Write the tag of what this reply answers: a probe, or the last packet about the block. */
 void parent_sent_tag(const struct job_shard *job, const struct parent *parent,
 	const struct weir_header *reply, uint8_t tag[WEIR_TAG_BYTES]);
 
@@ -182,13 +182,12 @@ void parent_sent_tag(const struct job_shard *job, const struct parent *parent,
 struct ppe_next parent_entry(struct ppe_worker *worker, struct ppe_thread *thread);
 extern const struct ppe_segment_name parent_segments[];
 
-/* The job, and its parent, from which this packet to the port for parents comes; NULL: from none.
- * Any worker. */
+/* The job and its parent that sent this packet to the parents' port; NULL: none. Any worker. */
 const struct ppe_job *parent_find_sender(const struct ppe_worker *worker,
 	const struct ppe_thread *thread, const struct weir_header *header, uint8_t *parent);
 
-/* Is the packet from a parent of the generation in which this switch takes part? `stale` is if it
- * names another one; `refused` names none. */
+/* Is the packet about the parent's generation in which this switch takes part? `stale` is if it
+ * names another generation; `refused` names no generation. */
 bool parent_is_of_generation(
 	const struct job_shard *job, const struct parent *parent, const struct weir_header *header);
 
@@ -198,33 +197,32 @@ bool parent_is_of_generation(
 struct parents_home *parents_home_create(const struct ppe_job *job, int socket);
 
 /* tree_ops.join: all sources have joined, so join at the parents, at most once per millisecond.
- * repeat: the source repeats its join. Returns what the source is told. */
+ * repeat: the source repeats its join. Returns the status for the source. */
 enum weir_status parents_join(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job, bool repeat);
 
-/* tree_ops.joined: add the ranks that have joined at all parents, as these say. */
+/* tree_ops.joined: add the ranks that have joined at all parents, as the parents say. */
 void parents_joined(const struct parents_home *home, uint64_t ranks[MASK_WORDS]);
 
-/* tree_ops.begin, .end: during an announcement, in each shard of a job with parents: the generation
- * begins with these joins at the parents; it ends. */
+/* tree_ops.begin, .end: begin the generation with these joins at the parents; end it. During an
+ * announcement, in each shard of a job with parents. */
 void parents_begin(struct job_shard *job, const struct parents_home *home);
 void parents_end(struct job_shard *job);
 
-/* The parent is asked, `questions` times. A pause resets the count: the parent need not have
- * answered the questions before it. Only questions after the parent's timeout count, because it
- * must answer only those. */
+/* Note a question to the parent; count `questions`. A pause resets the count: the parent need not
+ * have answered the questions before. Only questions after the parent's timeout count, because it
+ * must answer no others. */
 void parent_note_question(struct parent *parent, uint32_t now);
 void parent_note_questions(struct parent *parent, unsigned int questions, uint32_t now);
 
-/* What the home shard has to do with a source's packet that has found the parent so silent; NULL:
- * nothing. */
+/* The home shard's segment for a source's packet, if the parent is silent; NULL: none. */
 ppe_segment parent_silence(struct parent *parent, uint32_t now);
 
-/* Segments at the job's home shard: for a parent's answer to a join; for a packet that says that
- * the parent's generation is over; for a source's packet when the parent has left too many
- * questions unanswered, for too long; and when it has left an authenticated job's unanswered for a
- * second: after a restart it can verify nothing but a join, which is repeated. They end the packet,
- * and the second and the third the generation. */
+/* Segments at the job's home shard, which end the packet. parent_join_reply takes a parent's answer
+ * to a join. parent_revoked ends the generation when the parent's generation is over.
+ * parent_timeout ends it when the parent has left too many questions unanswered for too long.
+ * parent_prove repeats the join at an authenticated job's parent that has answered no question for
+ * a second: after a restart it can verify only a join. */
 struct ppe_next parent_join_reply(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next parent_revoked(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next parent_timeout(struct ppe_worker *worker, struct ppe_thread *thread);
@@ -248,7 +246,7 @@ bool parent_reply_holds(struct ppe_worker *worker, struct ppe_thread *thread, st
 	const uint8_t key[WEIR_KEY_BYTES], const uint8_t answered[WEIR_TAG_BYTES]);
 
 /* Verify the tag or CRC of a packet from a parent other than the answer to a join; its payload then
- * ends before that. false: the packet has been dropped. */
+ * ends before the tag or CRC. false: the packet has been dropped. */
 bool parent_packet_holds(struct ppe_worker *worker, struct ppe_thread *thread,
 	struct job_shard *job, struct parent *parent);
 
