@@ -16,7 +16,7 @@ to_extended(const struct ppe_worker *worker, const struct pktbuf_head *head)
 	return pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_ext);
 }
 
-/* The forms' own ports may be any: they come first. */
+/* The forms come first: their ports may be any. */
 static inline bool
 is_from_parent(const struct ppe_worker *worker, const struct pktbuf_head *head)
 {
@@ -52,15 +52,14 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 			     (c->header.flags & WEIR_FLAG_UP)) != 0)) {
 		if (!child_may_send(worker->jobs->by_id[c->header.job_id], &c->header))
 			return ppe_drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
-		/* The cache is for packets that are all alike. */
+		/* The flow cache is for packets that all look alike. */
 		if (c->header.status != WEIR_STATUS_OK)
 			return block_entry(worker, thread);
 	}
 	if (unlikely(c->header.extended && c->header.collective == WEIR_COLLECTIVE_JOIN))
 		return join_entry(worker, thread, worker->jobs->by_id[c->header.job_id]);
 	flow_cache_learn(worker, thread, c);
-	return block_entry(
-		worker, thread); /* the job table is in the cache: no segment ends here */
+	return block_entry(worker, thread); /* the job table is cached: no segment ends here */
 }
 
 static int
@@ -69,7 +68,7 @@ create(const struct ppe_setup *setup, void **state)
 	const struct pktbuf_identity *identity = &setup->config->identity;
 	const uint16_t here = PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP;
 	const uint16_t forms = identity->port_base ^ identity->port_ext;
-	/* Mostly the forms' ports differ in one bit: then one match takes both. */
+	/* The forms' ports usually differ in one bit: then one match takes both. */
 	const bool alike = rte_is_power_of_2(forms);
 	const struct ppe_match matches[] = {
 		{.conditions = here | PPE_MATCH_UDP_PORT,

@@ -11,17 +11,17 @@
  *   block_end        the last contribution fixes the result      block/block_fast.h
  *   block_emit       send the result to all sources              block/result.c
  *
- * Usual contributions skip the first three steps (block/flow_cache.c), or all steps as threads
+ * Usual contributions skip the first three steps (block/flow_cache.c), or take no thread at all
  * (block/batch.c). Joins go to membership/, packets of parents to tree/.
  *
  * The program is three rooms. Each has one header, which says what state the room owns:
  *
  *   tree/        parents and children; a job without them never enters this room
  *   block/       the life of a block: admission, reduction, result, timeout
- *   membership/  who takes part: joins, generations, expulsion, keys; and what ends a packet
+ *   membership/  sources of jobs: joins, generations, expulsion, keys; and what ends a packet
  *
- * A room calls the rooms below it in this list. What a lower room needs of a higher one goes
- * through struct tree_ops and collective.forget_blocks (collective_priv.h).
+ * A room calls the rooms below it in this list. A lower room calls a higher room only through
+ * struct tree_ops and collective.forget_blocks (collective_priv.h).
  *
  * This file: the hooks of struct ppe_program. ppe/program.h says which thread calls each.
  */

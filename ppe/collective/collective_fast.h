@@ -62,7 +62,7 @@ slot_number(const struct job_shard *js, uint32_t block)
 	return next + (uint64_t)(int64_t)weir_block_diff(block, (uint32_t)next);
 }
 
-/* Packets for the job were made: its rate pays for them. */
+/* Charge the job's rate for packets that were made for it. */
 static inline void
 charge(const struct ppe_worker *worker, struct job_shard *js, uint32_t packets, uint32_t bytes)
 {
@@ -77,7 +77,6 @@ in_debt(const struct ppe_worker *worker, struct job_shard *js)
 	return unlikely(js->rate_mbit != 0) && !rmw_police(&js->sent, worker->now, 0);
 }
 
-/* Is the packet from a switch to its parent? */
 static inline bool
 is_from_child(const struct weir_header *header)
 {
@@ -100,7 +99,7 @@ from_group(const struct ppe_thread *thread)
 	return (thread->head.bytes[RTE_ETHER_ADDR_LEN] & RTE_ETHER_GROUP_ADDR) != 0;
 }
 
-/* The time as struct flow has it: a tick is about a millisecond, 0 is never. */
+/* The time in struct flow: a tick is about a millisecond; 0: never. */
 #define HEARD_SHIFT 22
 
 static inline uint32_t
@@ -109,8 +108,8 @@ heard_now(uint64_t tsc)
 	return (uint32_t)(tsc >> HEARD_SHIFT) | 1;
 }
 
-/* The source is alive. Only after its endpoint and, in an authenticated job, its tag have been
- * checked. */
+/* Note that the source is alive. Call this after the checks of its endpoint and, in an
+ * authenticated job, its tag. */
 static inline void
 note_heard(const struct ppe_worker *worker, struct job_shard *js, uint8_t source)
 {
@@ -124,11 +123,9 @@ ticks_since(uint32_t tick, uint32_t now)
 	return tick - now <= 4 ? 0 : now - tick;
 }
 
-/*
- * Verify the packet's IPv4 and UDP checksums. Software reads the whole payload for it, so call this
- * just before the payload is added, which then reads it from L1, and before anything is changed or
- * answered. Inline, because mostly the device has verified them.
- */
+/* Verify the packet's IPv4 and UDP checksums. Software reads the whole payload, so call this just
+ * before the payload is added, which then reads it from L1, and before any change or reply. Inline,
+ * because the device has usually verified them. */
 static __rte_always_inline enum pktbuf_verdict
 checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thread)
 {
@@ -139,7 +136,7 @@ checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thre
 		: pktbuf_checksum_verify(port, thread->packet, &thread->head);
 }
 
-/* Verify them; a packet with wrong ones is dropped, and false returned. */
+/* Verify the checksums. false: they are wrong, and the packet has been dropped. */
 static __rte_always_inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 {

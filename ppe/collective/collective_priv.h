@@ -18,11 +18,9 @@ struct job_home;
 struct job_shard;
 struct parents_home;
 
-/*
- * A hop: from this switch to the sources of a job, with results, or to a parent, with
+/* A hop: from this switch to the sources of a job, with results, or to a parent, with
  * contributions. The packets of both have the same form. What differs is here: identity, and what
- * ends a packet.
- */
+ * ends a packet. */
 struct hop {
 	uint16_t generation; /* 0: none */
 	uint8_t job; /* the id of the job at the other end */
@@ -33,10 +31,8 @@ struct hop {
 	const struct pktbuf_tag_key *key;
 };
 
-/*
- * What the rooms below tree/ ask of it. Only jobs that have parents or children have it, so all
- * other jobs never enter that room. tree.h documents the functions.
- */
+/* The functions of tree/ for the rooms below it. Only jobs with parents or children have them, so
+ * other jobs never enter that room. tree.h documents them. */
 struct tree_ops {
 	/* Jobs with parents: */
 	void (*contribute)(struct collective *state, struct job_shard *job, struct block *block,
@@ -61,11 +57,11 @@ struct tree_ops {
 
 /* A job as one shard sees it. */
 struct job_shard {
-	/* Of what admission and destinations depend on: job table, generations, endpoints. */
+	/* Of the job table, generations and endpoints: admission and destinations depend on it. */
 	uint64_t version;
 	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
-	uint32_t block_mask; /* of the bits of a block id that count */
-	uint16_t residue_mask; /* of those that are its residue modulo the window */
+	uint32_t block_mask; /* the bits of a block id that count */
+	uint16_t residue_mask; /* the bits that are a block's residue modulo the window */
 	/* Where the number of shards is a power of two, the residues with residue & home_mask ==
 	 * home_bits are here, and others are not. Otherwise no residue satisfies this. */
 	uint16_t home_mask, home_bits;
@@ -77,12 +73,12 @@ struct job_shard {
 	bool is_revoked; /* the generation is over; its packets are stale until the next one */
 	bool children; /* the sources are switches */
 	bool special; /* block_end_special() ends a block: the job is ordered, or of a tree */
-	bool ordered; /* contributions are added in order: `order` is there */
+	bool ordered; /* contributions are added in order; `order` is not NULL */
 	bool skips_own; /* some source's own slices are left out */
 	struct hop hop; /* to the sources; generation 0: no source has joined */
 	uint8_t job;
 	uint8_t block_shift; /* of the job */
-	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
+	uint8_t policy; /* enum ppe_policy, taken together with `timeout` */
 	bool pinned; /* endpoints come from joins; otherwise from the last contribution */
 	bool no_average; /* averages would be rounded on the way to the root */
 	uint8_t over; /* is_revoked: why, enum weir_over */
@@ -95,7 +91,7 @@ struct job_shard {
 	uint32_t rate_mbit; /* of both policers; 0: no limit */
 	uint32_t records; /* of the block table, reserved for the job */
 	uint32_t serial; /* of the job's shards */
-	struct record_budget *budget; /* where they are reserved. control thread: rw */
+	struct record_budget *budget; /* where `records` are reserved. control thread: rw */
 	/* This shard's part of the job's rate, in each direction: */
 	struct rmw_policer policer; /* of contributions */
 	struct rmw_policer sent; /* of results and replies; a debt stops contributions */
@@ -103,7 +99,7 @@ struct job_shard {
 	struct job_keys *keys; /* not NULL when the job is authenticated: its packets have tags */
 	struct parents *parents; /* not NULL when the job has parents */
 	const struct tree_ops *tree; /* not NULL when the job has parents or children */
-	uint16_t nb_ranks; /* of the tree: nb_sources in a job without a tree */
+	uint16_t nb_ranks; /* of the tree; nb_sources in a job without a tree */
 	/* The sources cover the ranks [first_rank, first_rank + own_ranks). */
 	uint16_t first_rank, own_ranks;
 	uint16_t covers[WEIR_SOURCES_MAX]; /* ranks of a source: a host has one */
@@ -115,28 +111,24 @@ struct job_shard {
 	struct flow flow[WEIR_SOURCES_MAX]; /* of the packets that this worker received */
 	struct source_late late[WEIR_SOURCES_MAX];
 	uint32_t address[WEIR_SOURCES_MAX]; /* of the members in the job table; 0: none */
-	/* Of a source: its place in the order of ids, or in a tree its first rank, which is its
-	 * id. */
-	uint8_t rank[WEIR_SOURCES_MAX];
+	uint8_t rank[WEIR_SOURCES_MAX]; /* of a source: its place by id; in a tree, its id */
 	uint8_t ranked[WEIR_SOURCES_MAX]; /* the bit of a rank, [0, ranks), in a block's `in` */
 	uint16_t ranks; /* nb_sources; fewer while members of a job without joins are missing */
 	uint64_t in[MASK_WORDS]; /* sources of the running generation; pinned jobs only */
 	uint64_t expelled[MASK_WORDS]; /* sources of `in` that were expelled */
-	uint64_t bound
-		[MASK_WORDS]; /* sources whose endpoints are bound to their ports: ppe/guard.h */
-	uint64_t left[2][MASK_WORDS]; /* sources of which a batch has left a packet to a thread */
+	uint64_t bound[MASK_WORDS]; /* sources that are bound to their ports: ppe/guard.h */
+	uint64_t left[2][MASK_WORDS]; /* by step: sources with a packet left to a thread */
 	bool has_left; /* some bit of `left` is set */
 	struct destinations to; /* of results for all sources */
 	struct own_keys *own; /* not NULL when joins are proved */
-	struct rmw_pool *row_pool; /* as `pool`, for full rows of AlltoAll; NULL: there are none */
+	struct rmw_pool *row_pool; /* as `pool`, for full rows of AlltoAll; NULL: no such rows */
 	struct rmw_quota row_quota;
 };
 
 static_assert(offsetof(struct job_shard, pool) == 64, "what each packet reads is in one line");
 
-/* Where the payloads of tagged contributions lie that wait for verification, in their order: while
- * a tag is verified, the next payload is fetched. A power of two, as many as a worker has
- * threads. */
+/* The payloads of tagged contributions that wait for verification, in order: while a tag is
+ * verified, the next payload is fetched. TAGGED_MAX: a power of two, a worker's most threads. */
 #define TAGGED_MAX 64
 struct tagged {
 	const uint8_t *payload[TAGGED_MAX];
@@ -148,44 +140,43 @@ struct record_budget {
 	uint32_t capacity, reserved;
 };
 
-/* The packets of a turn that must wait for those that its batch has left to threads. */
+/* The packets of a turn that must wait for packets that its batch left to threads. */
 enum followers {
 	FOLLOWERS_NONE,
-	FOLLOWERS_OF_SOURCES, /* those of the sources in job_shard.left */
+	FOLLOWERS_OF_SOURCES, /* packets of the sources in job_shard.left */
 	FOLLOWERS_TO_SWITCH, /* all packets to the switch: a packet's source is not known */
 	FOLLOWERS_ALL, /* all packets: not even a packet's destination is known */
 };
 
 struct collective {
-	/* By form: which bits of a frame must equal those of struct flow. */
+	/* By form: which bits of a frame must equal struct flow.frame. */
 	uint64_t flow_mask[2][8] __rte_aligned(16);
 	struct ppe_worker *worker;
 	struct hash_table *blocks;
 	struct block *records;
 	struct hash_deadlines *deadlines; /* of open blocks */
 	struct job_shard *job[WEIR_JOBS_MAX];
-	/* By the parent's job id: a job here to which a packet of it belonged. */
+	/* By the parent's job id: the job here of its last packet. */
 	uint8_t job_of_parent[WEIR_JOBS_MAX];
 	const struct rmw_reduction *reduction[16][16]; /* by dtype and op; NULL: not served */
-	struct rmw_reduction wide[16][16]; /* of children's accumulators; zeros: they have none */
+	struct rmw_reduction wide[16][16]; /* of children's accumulators; zeros: not served */
 	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
-	/* some port's packets come with checksums that software or the device verifies */
-	bool verifies;
+	bool verifies; /* some port's checksums are verified, by software or the device */
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
 	uint64_t tsc_per_ms;
 	uint64_t ns_per_cycle; /* of the TSC, times 2^32 */
 	uint32_t slices; /* of the scan for stragglers */
 	uint32_t aging; /* timer threads that run now: at most half of all */
-	struct record_budget *budget; /* control thread's */
+	struct record_budget *budget; /* control thread: rw */
 	struct pktbuf_hmac *hmac;
 	/* block_forget_all(), for the membership room: a generation begins or ends in a shard. */
 	void (*forget_blocks)(struct collective *state, struct job_shard *job, bool count_on);
 	struct tagged tagged;
 	struct batch *batch; /* block/batch.c; NULL: only threads */
 	struct rte_mempool *batch_pool; /* of its packets */
-	bool batch_mixed; /* but not of all, or some are not direct */
+	bool batch_mixed; /* some packets are not direct, or not of batch_pool */
 	uint32_t batch_time; /* heard_now() */
-	struct ppe_thread *batch_thread; /* a context for calls that take one */
+	struct ppe_thread *batch_thread; /* a context for calls that take a thread */
 	enum followers followers;
 	unsigned int nb_left_jobs; /* whose job_shard.left is not 0 */
 	struct job_shard *left_job[WEIR_JOBS_MAX];
@@ -194,7 +185,7 @@ struct collective {
 struct answers {
 	struct weir_header header;
 	struct weir_join_reply reply;
-	uint16_t next, end; /* as in an emission */
+	uint16_t next, end; /* sources [next, end) are to be answered */
 };
 
 /* A contribution in progress; travels in a hop. */
@@ -205,12 +196,11 @@ struct contribution {
 	uint32_t payload; /* offset in the packet */
 	uint32_t bytes;
 	uint32_t place; /* in struct tagged */
-	uint32_t
-		serial; /* of the job on the receiving worker; the shard's owner may have another */
-	uint64_t epoch; /* whose key verified its tag, and will make that of an answer */
-	bool verified; /* its checksums are right; otherwise not verified yet */
+	uint32_t serial; /* of the job on the receiving worker; may differ at the shard's owner */
+	uint64_t epoch; /* of the key that verified its tag, and makes the tag of a reply */
+	bool verified; /* its checksums have been verified, and are right */
 	bool learned; /* its source's flow cache entry comes from this packet */
-	uint8_t parent; /* of a packet from a parent: which one */
+	uint8_t parent; /* the parent that sent the packet */
 };
 
 /* The announcement of a generation, or of a source's new endpoint, to all shards; travels in a
@@ -218,8 +208,8 @@ struct contribution {
 struct announcement {
 	const struct job_home *home;
 	struct pktbuf_endpoint endpoint; /* move_endpoint: where the source is now */
-	uint32_t serial; /* of the job, whose id another may have by now */
-	bool missed; /* some worker does not have the job, or one of the members, or not yet */
+	uint32_t serial; /* of the job; another job may have its id by now */
+	bool missed; /* some worker does not have the job, or one of its members */
 	uint16_t home_worker;
 	uint16_t generation;
 	uint8_t job;

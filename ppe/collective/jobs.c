@@ -52,11 +52,10 @@ static void
 fill_reductions(struct collective *state)
 {
 	for (unsigned int type = 0; type < WEIR_DTYPES; type++)
-		for (unsigned int op = 0; op < WEIR_OPS; op++)
+		for (unsigned int op = 0; op < WEIR_OPS; op++) {
 			state->reduction[type][op] = rmw_reduction(type, op);
-	for (unsigned int type = 0; type < WEIR_DTYPES; type++)
-		for (unsigned int op = 0; op < WEIR_OPS; op++)
 			rmw_reduction_wide(type, op, &state->wide[type][op]);
+		}
 }
 
 int
@@ -97,18 +96,13 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 		hash_records_bytes(records, sizeof(struct block)), 64, setup->socket);
 	table.records = state->records;
 	state->blocks = state->records == NULL ? NULL : hash_create(&table);
-	if (state->blocks == NULL)
-		return -ENOMEM;
 	state->deadlines = hash_deadlines_create(records, setup->socket);
-	if (state->deadlines == NULL)
-		return -ENOMEM;
 	state->budget = rte_zmalloc("weir_budget", sizeof(*state->budget), 0);
-	if (state->budget == NULL)
+	state->hmac = pktbuf_hmac_create();
+	if (state->blocks == NULL || state->deadlines == NULL || state->budget == NULL ||
+		state->hmac == NULL || block_batch_create(state, setup->socket) < 0)
 		return -ENOMEM;
 	state->budget->capacity = records;
-	state->hmac = pktbuf_hmac_create();
-	if (state->hmac == NULL || block_batch_create(state, setup->socket) < 0)
-		return -ENOMEM;
 	return ppe_timer_add(setup, &timer);
 }
 
@@ -142,11 +136,9 @@ collective_job_room(const void *arg, const struct ppe_job *job, unsigned int sha
 		RTE_MIN(room->records_free, state->budget->capacity - state->budget->reserved);
 }
 
-/*
- * A job's life in one shard: the control thread creates it with all its memory, the worker takes it
- * when a job table contains it and gives it up when none does, and the control thread destroys it
- * when its last buffer has returned.
- */
+/* A job's life in one shard: the control thread creates it with all its memory, the worker takes it
+ * when a job table contains it and gives it up when no job table does, and the control thread
+ * destroys it when its last buffer has returned. */
 
 /* The smallest huge page: contiguous for a device that uses physical addresses. */
 #define DEVICE_PAGE (UINT32_C(2) << 20)
@@ -219,7 +211,7 @@ destroy_pool(struct rmw_pool *pool, struct ppe_program_leaks *leaks)
 	leaks->buffers += rmw_pool_used(pool);
 	leaks->faults += rmw_pool_faults(pool);
 	rmw_pool_destroy(pool);
-	rte_free(pool); /* it lies at the beginning of its memory */
+	rte_free(pool); /* it is at the beginning of its memory */
 }
 
 static int

@@ -128,7 +128,7 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 	memcpy(stats->mac, endpoint->mac, sizeof(stats->mac));
 }
 
-/* Is a join at the parent under way, that is, repeated? */
+/* Is a join at the parent still being repeated? */
 static bool
 is_joining_parent(const struct job_home *home, unsigned int parent, uint64_t now)
 {
@@ -165,7 +165,7 @@ collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_
 	memcpy(stats->joined, join->joined, sizeof(stats->joined));
 }
 
-/* Copy a block. false: it is becoming another one. */
+/* Copy a block. false: its record is being reused. */
 static bool
 copy_block(const struct block *block, struct block *copy)
 {
