@@ -79,10 +79,18 @@ drop_until(const struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, uint32_t en
 	return n;
 }
 
+/* The device may give its reference back on another lcore. What that lcore did with the packet comes
+ * before the packet is free: DPDK reads the count without order. */
+static uint16_t
+references(const struct rte_mbuf *packet)
+{
+	return __atomic_load_n(&packet->refcnt, __ATOMIC_ACQUIRE);
+}
+
 static void
 unwatch(struct pktbuf_outq *outq)
 {
-	if (outq->watched != NULL)
+	if (outq->watched != NULL && references(outq->watched) > 0)
 		rte_pktmbuf_free_seg(outq->watched);
 	outq->watched = NULL;
 }
@@ -154,7 +162,7 @@ sent_packets(const struct pktbuf_outq *outq)
 static void
 look(struct pktbuf_outq *outq)
 {
-	if (rte_mbuf_refcnt_read(outq->watched) > 1)
+	if (references(outq->watched) > 1)
 		return;
 	outq->is_prompt |= sent_packets(outq) == outq->watched_at;
 	unwatch(outq);
@@ -181,7 +189,7 @@ offer(struct pktbuf_outq *outq, struct rte_mbuf **packets, uint16_t n, bool last
 	outq->watched = packet;
 	outq->watched_at = sent_packets(outq) + n;
 	outq->quiet = 0;
-	if (rte_mbuf_refcnt_read(packet) == 1) { /* it copies */
+	if (references(packet) == 1) { /* it copies */
 		outq->is_prompt = true;
 		unwatch(outq);
 	}
@@ -262,7 +270,7 @@ judge(struct pktbuf_outq *outq)
 		return;
 	}
 	outq->quiet = sent_packets(outq) == outq->watched_at ? RTE_MIN(outq->quiet + 1, QUIET) : 0;
-	if (outq->quiet == QUIET && rte_mbuf_refcnt_read(outq->watched) > 1)
+	if (outq->quiet == QUIET && references(outq->watched) > 1)
 		outq->is_prompt = false;
 	look(outq);
 }
