@@ -79,8 +79,8 @@ drop_until(const struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, uint32_t en
 	return n;
 }
 
-/* The device may give its reference back on another lcore. What that lcore did with the packet comes
- * before the packet is free: DPDK reads the count without order. */
+/* The device may give its reference back on another lcore. What that lcore did with the packet
+ * comes before the packet is free: DPDK reads the count without order. */
 static uint16_t
 references(const struct rte_mbuf *packet)
 {
