@@ -10,11 +10,6 @@
 /* Rounds of the barrel in a turn after the backlog is empty. Most packets end in them. */
 #define ROUNDS 8
 
-/* Tests that turn workers by hand have their own clock. */
-#ifndef BARREL_CLOCK
-#define BARREL_CLOCK ppe_clock_read
-#endif
-
 /* The functions of a turn are compiled without and with a trace (`traced` is constant), so that
  * they need not test for it. */
 #define TWICE static __rte_always_inline
@@ -378,7 +373,7 @@ note_time(struct ppe_worker *worker, unsigned int work)
 	if (work == 0)
 		worker->seen = worker->now;
 	else
-		worker->now = BARREL_CLOCK(worker);
+		worker->now = ppe_clock_read(worker);
 	if (unlikely(worker->away || worker->behind > 0 || worker->gave_up))
 		catch_up(worker);
 }
@@ -480,59 +475,78 @@ tend(struct ppe_worker *worker, bool draining)
 	}
 }
 
-int
-ppe_barrel(void *arg)
+void
+ppe_worker_begin(struct ppe_worker *worker)
 {
-	struct ppe_worker *worker = arg;
 	struct ppe *ppe = worker->ppe;
-	const struct ppe_job_table *table;
-	struct ppe_fault_set *faults;
-	uint32_t state;
 
 	RTE_PER_LCORE(ppe_worker_self) = worker;
-	ppe_idle_prepare(&ppe->config);
 	rte_rcu_qsbr_thread_register(ppe->qsbr, worker->id);
 	rte_rcu_qsbr_thread_online(ppe->qsbr, worker->id);
 	worker->begun = ppe_clock();
 	ppe_timer_arm(worker, worker->begun);
+}
 
-	/* Acquire: see what the control thread wrote before it changed the state. */
-	while ((state = __atomic_load_n(&ppe->state, __ATOMIC_ACQUIRE)) != PPE_STATE_STOPPED) {
-		struct ppe_trace *trace = __atomic_load_n(&ppe->trace, __ATOMIC_ACQUIRE);
-		unsigned int work;
-
-		begin_turn(worker, BARREL_CLOCK(worker));
-		/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
-		table = __atomic_load_n(&ppe->table, __ATOMIC_ACQUIRE);
-		if (unlikely(table != worker->table))
-			take_jobs(worker, table);
-		faults = __atomic_load_n(&ppe->faults, __ATOMIC_ACQUIRE);
-		if (unlikely(faults != worker->fault_set))
-			ppe_take_faults(worker, faults);
-		if (likely(trace == NULL))
-			work = turn(worker, state, false);
-		else
-			work = traced_turn(worker, state, trace);
-		if (unlikely(worker->now >= worker->tend_at))
-			tend(worker, state == PPE_STATE_DRAINING);
-		rte_rcu_qsbr_quiescent(ppe->qsbr, worker->id);
-
-		worker->count.worker.turns++;
-		if (work > 0) {
-			worker->count.worker.busy_turns++;
-			worker->empty_turns = 0;
-			__atomic_store_n(&worker->resting, 0, __ATOMIC_RELAXED);
-			continue;
-		}
-		/* Release: a control thread that sees this worker rest also sees its hand-overs. */
-		__atomic_store_n(&worker->resting,
-			state == PPE_STATE_DRAINING && ppe_worker_in_flight(worker) == 0,
-			__ATOMIC_RELEASE);
-		worker->empty_turns++;
-		ppe_idle_turn(worker);
-	}
-	rte_rcu_qsbr_thread_offline(ppe->qsbr, worker->id);
-	rte_rcu_qsbr_thread_unregister(ppe->qsbr, worker->id);
+void
+ppe_worker_end(struct ppe_worker *worker)
+{
+	rte_rcu_qsbr_thread_offline(worker->ppe->qsbr, worker->id);
+	rte_rcu_qsbr_thread_unregister(worker->ppe->qsbr, worker->id);
 	RTE_PER_LCORE(ppe_worker_self) = NULL;
+}
+
+unsigned int
+ppe_worker_turn(struct ppe_worker *worker, uint32_t state)
+{
+	struct ppe *ppe = worker->ppe;
+	struct ppe_trace *trace = __atomic_load_n(&ppe->trace, __ATOMIC_ACQUIRE);
+	const struct ppe_job_table *table;
+	struct ppe_fault_set *faults;
+	unsigned int work;
+
+	begin_turn(worker, ppe_clock_read(worker));
+	/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
+	table = __atomic_load_n(&ppe->table, __ATOMIC_ACQUIRE);
+	if (unlikely(table != worker->table))
+		take_jobs(worker, table);
+	faults = __atomic_load_n(&ppe->faults, __ATOMIC_ACQUIRE);
+	if (unlikely(faults != worker->fault_set))
+		ppe_take_faults(worker, faults);
+	if (likely(trace == NULL))
+		work = turn(worker, state, false);
+	else
+		work = traced_turn(worker, state, trace);
+	if (unlikely(worker->now >= worker->tend_at))
+		tend(worker, state == PPE_STATE_DRAINING);
+	rte_rcu_qsbr_quiescent(ppe->qsbr, worker->id);
+
+	worker->count.worker.turns++;
+	if (work > 0) {
+		worker->count.worker.busy_turns++;
+		worker->empty_turns = 0;
+		__atomic_store_n(&worker->resting, 0, __ATOMIC_RELAXED);
+		return work;
+	}
+	/* Release: a control thread that sees this worker rest also sees its hand-overs. */
+	__atomic_store_n(&worker->resting,
+		state == PPE_STATE_DRAINING && ppe_worker_in_flight(worker) == 0, __ATOMIC_RELEASE);
+	worker->empty_turns++;
+	return 0;
+}
+
+int
+ppe_barrel(void *arg)
+{
+	struct ppe_worker *worker = arg;
+	const uint32_t *state = &worker->ppe->state;
+	uint32_t now;
+
+	ppe_idle_prepare(&worker->ppe->config);
+	ppe_worker_begin(worker);
+	/* Acquire: see what the control thread wrote before it changed the state. */
+	while ((now = __atomic_load_n(state, __ATOMIC_ACQUIRE)) != PPE_STATE_STOPPED)
+		if (ppe_worker_turn(worker, now) == 0)
+			ppe_idle_turn(worker);
+	ppe_worker_end(worker);
 	return 0;
 }

@@ -84,6 +84,15 @@ RTE_DECLARE_PER_LCORE(struct ppe_worker *, ppe_worker_self);
 /* The loop of a worker, until the state is STOPPED. ppe/barrel.c */
 int ppe_barrel(void *worker);
 
+/*
+ * The parts of ppe_barrel(): begin, turn until the state is STOPPED, end. Tests call them from one
+ * thread for all workers, and set ppe_worker_self before a turn. ppe_worker_turn() returns the
+ * amount of work; 0: the worker may idle. ppe/barrel.c
+ */
+void ppe_worker_begin(struct ppe_worker *worker);
+unsigned int ppe_worker_turn(struct ppe_worker *worker, uint32_t state);
+void ppe_worker_end(struct ppe_worker *worker);
+
 /* The segment of a thread that ended before its turn. ppe/barrel.c */
 struct ppe_next ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *thread);
 

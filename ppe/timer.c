@@ -7,6 +7,12 @@
 
 uint64_t ppe_clock_step;
 
+__rte_weak uint64_t
+ppe_tsc(void)
+{
+	return rte_rdtsc();
+}
+
 uint64_t
 ppe_clock_read(const struct ppe_worker *worker)
 {

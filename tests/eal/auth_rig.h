@@ -24,7 +24,6 @@ static uint8_t job_key[32], source_key[SOURCES][32];
 static uint64_t random_state;
 static bool job_revokes, job_plain; /* before start(), as are these; plain: only joins have tags */
 static unsigned int rig_threads = 8;
-static const struct ppe_program *const *rig_programs;
 static uint32_t transmissions; /* of joins */
 static uint16_t join_generation; /* that joins repeat; 0: they ask for the next one */
 
@@ -41,7 +40,6 @@ start(unsigned int workers, uint16_t elements, enum ppe_policy policy, uint32_t 
 		.threads = rig_threads,
 		.ports = SOURCES,
 		.jobs = 2,
-		.programs = rig_programs,
 		.job = {rig_job(1, SOURCES, WINDOW, elements), rig_job(2, SOURCES, WINDOW, 8)}};
 
 	random_state = rig_seed();

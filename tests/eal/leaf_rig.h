@@ -51,7 +51,7 @@ start_job(unsigned int workers, const struct ppe_job *job)
 	struct rig_config config = {
 		.workers = workers, .threads = 8, .ports = PORTS, .jobs = 1, .job[0] = *job};
 
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 }
 
 static inline void
@@ -200,7 +200,7 @@ write_above(const struct weir_header *h, const void *bytes, unsigned int n)
 static inline void
 say(const struct weir_header *h, const void *bytes, unsigned int n)
 {
-	turned_rest(&rig); /* after what the hosts have sent */
+	rig_rest(&rig); /* after what the hosts have sent */
 	rig_send(&rig, ABOVE, sent, write_above(h, bytes, n));
 }
 
@@ -294,7 +294,7 @@ disguised(unsigned int port, unsigned int at, unsigned int bytes, uint8_t bits)
 	rig_send(&rig, port, sent, bytes);
 	sent[at] ^= bits;
 	rig_fix_checksums(sent);
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 #endif

@@ -48,7 +48,7 @@ start_job(unsigned int workers, const struct ppe_job *job)
 
 	config.job[1] = rig_job(JOB_HOST, 3, WINDOW, ELEMENTS);
 	config.job[1].fixed_generation = GEN;
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 }
 
 static inline void
@@ -189,7 +189,7 @@ contribute_failure(uint32_t block, unsigned int child, enum weir_status status, 
 		n = put_bitmap(bytes, 0, ranks);
 	else
 		memcpy(bytes, mismatch, n);
-	turned_rest(&rig); /* after what the others have sent */
+	rig_rest(&rig); /* after what the others have sent */
 	offer(child, &h, bytes, n);
 }
 

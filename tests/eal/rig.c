@@ -2,8 +2,10 @@
 #include "tests/eal/rig.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -20,10 +22,15 @@
 
 const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
 
-#define TURN_MS  2000 /* that a worker may have no CPU; one that stands takes longer */
-#define ENOUGH   10 /* turns, for what came to leave by another worker's port */
-#define SETTLE_S 20
-#define DRAIN_S  20
+#define READING      16 /* cycles */
+#define STEP_US      100 /* of virtual time, between two turns */
+#define STEPS_MAX    20000 /* a longer time passes in longer steps */
+#define SECONDS      10 /* of virtual time, until everything must be at rest */
+#define TURN_MS      2000 /* that a worker may have no CPU; one that stands takes longer */
+#define ENOUGH       10 /* turns, for what came to leave by another worker's port */
+#define ENOUGH_TURNS 1000 /* for packets, before time passes */
+#define SETTLE_S     20
+#define DRAIN_S      20
 
 #define FAIL(...)                                                                                  \
 	do {                                                                                       \
@@ -31,6 +38,120 @@ const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
 		fputc('\n', stderr);                                                               \
 		abort();                                                                           \
 	} while (0)
+
+/* ---- virtual time ---- */
+
+#ifdef __SANITIZE_THREAD__
+#define ALWAYS_LCORES true
+#else
+#define ALWAYS_LCORES false
+#endif
+
+static struct rig *rigs; /* in virtual time */
+static uint64_t virtual_now = UINT64_C(1) << 40; /* TSC */
+static bool in_turn;
+
+/* In place of the engine's, which is weak. Each reading takes some cycles, so that what happens in a turn has an order. */
+uint64_t
+ppe_tsc(void)
+{
+	return rigs != NULL ? virtual_now += READING : rte_rdtsc();
+}
+
+/* In place of DPDK's: in virtual time, whoever waits lets the workers turn. In a turn, time passes. */
+void
+rte_delay_us_sleep(unsigned int us)
+{
+	const struct timespec t = {us / 1000000, us % 1000000 * 1000L};
+
+	if (rigs == NULL)
+		nanosleep(&t, NULL);
+	else if (in_turn)
+		virtual_now += us * (rte_get_tsc_hz() / 1000000);
+	else
+		rig_pass_us(us);
+}
+
+void
+rig_turn(struct rig *rig)
+{
+	if (rigs == NULL) {
+		sched_yield();
+		return;
+	}
+	in_turn = true;
+	for (unsigned int w = 0; w < rig->config.workers; w++) {
+		struct ppe_worker *worker = rig->ppe->worker[w];
+
+		if ((rig->standing >> w & 1) != 0)
+			continue;
+		RTE_PER_LCORE(ppe_worker_self) = worker;
+		ppe_worker_turn(worker, rig->ppe->state);
+	}
+	RTE_PER_LCORE(ppe_worker_self) = NULL;
+	in_turn = false;
+}
+
+void
+rig_turn_after_us(struct rig *rig, uint64_t us)
+{
+	virtual_now += us * (rte_get_tsc_hz() / 1000000);
+	rig_turn(rig);
+}
+
+void
+rig_pass_us(uint64_t us)
+{
+	uint64_t step = RTE_MAX(us / STEPS_MAX + 1, (uint64_t)STEP_US);
+
+	if (rigs == NULL) {
+		rte_delay_us_sleep((unsigned int)us);
+		return;
+	}
+	for (uint64_t left = us; left > 0; left -= step) {
+		step = RTE_MIN(step, left);
+		virtual_now += step * (rte_get_tsc_hz() / 1000000);
+		for (struct rig *rig = rigs; rig != NULL; rig = rig->next)
+			rig_turn(rig);
+	}
+}
+
+static bool
+rests(const struct rig *rig)
+{
+	for (unsigned int p = 0; p < rig->ports; p++)
+		for (unsigned int q = 0; q < rig->queues; q++)
+			if (rte_ring_count(rig->to[p][q]) > 0)
+				return false;
+	for (unsigned int w = 0; w < rig->config.workers; w++)
+		if (ppe_worker_in_flight(rig->ppe->worker[w]) > 0 ||
+			rig->ppe->worker[w]->live_count > 0)
+			return false;
+	return true;
+}
+
+/* false: something is still under way after that time. */
+static bool
+turn_until_rest(struct rig *rig)
+{
+	for (unsigned int turns = 0; !rests(rig); turns++) {
+		if (turns > SECONDS * 1000000 / STEP_US)
+			return false;
+		rig_turn_after_us(rig, turns < ENOUGH_TURNS ? 0 : STEP_US);
+	}
+	return true;
+}
+
+void
+rig_rest(struct rig *rig)
+{
+	struct ppe_stats stats;
+
+	if (rigs == NULL)
+		rig_settle(rig, &stats);
+	else if (!turn_until_rest(rig))
+		FAIL("something stays under way");
+}
 
 uint64_t
 rig_random(uint64_t *state)
@@ -188,9 +309,9 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		.isa = RMW_ISA_AVX512,
 		.first_generation =
 			config->first_generation != 0 ? config->first_generation : 65534,
-		.packets = config->packets != 0 ? config->packets : 4096,
+		.packets = config->packets != 0 ? config->packets : 1024,
 		.packet_bytes = RIG_FRAME_MAX,
-		.headers = 4096,
+		.headers = 1024,
 	};
 	memcpy(rig->config.host, config->host, sizeof(config->host));
 	memcpy(rig->config.identity.mac, rig_switch_mac, 6);
@@ -200,7 +321,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 	rig->config.identity.port_ext = WEIR_PORT_EXT;
 	rig->pool = config->number != 0
 		? rte_mempool_lookup("rig")
-		: rte_pktmbuf_pool_create_by_ops("rig", 8191, 64, PKTBUF_PRIV_BYTES,
+		: rte_pktmbuf_pool_create_by_ops("rig", 2047, 64, PKTBUF_PRIV_BYTES,
 			  RIG_FRAME_MAX + 128, 0, "ring_mt_rts");
 	rig->ppe = ppe_create(&rig->config, ports, rig->ports, &rig->jobs);
 	if (rig->pool == NULL || rig->ppe == NULL)
@@ -213,8 +334,38 @@ void
 rig_start(struct rig *rig, const struct rig_config *config)
 {
 	rig_build(rig, config);
-	if (ppe_start(rig->ppe) < 0)
-		FAIL("the switch does not start");
+	if (config->lcores || ALWAYS_LCORES) {
+		if (ppe_start(rig->ppe) < 0)
+			FAIL("the switch does not start");
+		return;
+	}
+	for (unsigned int p = 0; p < rig->ports; p++)
+		if (pktbuf_port_start(&rig->ppe->port[p]) < 0)
+			FAIL("port %u does not start", p);
+	rig->next = rigs;
+	rigs = rig;
+	for (unsigned int w = 0; w < config->workers; w++)
+		ppe_worker_begin(rig->ppe->worker[w]);
+	RTE_PER_LCORE(ppe_worker_self) = NULL;
+	rig->ppe->state = PPE_STATE_RUNNING;
+}
+
+/* Before ppe_destroy(). Like ppe_stop(). */
+static int
+stop(struct rig *rig)
+{
+	int rc = ppe_stop(rig->ppe, 2000);
+
+	if (rigs == NULL)
+		return rc;
+	for (unsigned int w = 0; w < rig->config.workers; w++)
+		ppe_worker_end(rig->ppe->worker[w]);
+	for (struct rig **link = &rigs; *link != NULL; link = &(*link)->next)
+		if (*link == rig) {
+			*link = rig->next;
+			break;
+		}
+	return rc;
 }
 
 bool
@@ -223,6 +374,10 @@ rig_turns(struct rig *rig, unsigned int turns)
 	struct ppe_stats mark, now;
 	bool turned = false;
 
+	for (unsigned int i = 0; rigs != NULL && i < turns; i++)
+		rig_turn(rig);
+	if (rigs != NULL)
+		return true;
 	/* Workers of a switch that was stopped turn no more, and none will count anything. */
 	if (__atomic_load_n(&rig->ppe->state, __ATOMIC_ACQUIRE) == PPE_STATE_STOPPED)
 		return true;
@@ -263,6 +418,11 @@ rig_settle(struct rig *rig, struct ppe_stats *stats)
 {
 	uint64_t end = rte_rdtsc() + SETTLE_S * rte_get_tsc_hz();
 
+	if (rigs != NULL) {
+		turn_until_rest(rig);
+		ppe_stats_read(rig->ppe, stats);
+		return;
+	}
 	while (!at_rest(rig, stats) && rte_rdtsc() < end)
 		;
 }
@@ -278,7 +438,8 @@ drain(struct rig *rig, uint8_t *frame)
 		for (unsigned int p = 0; p < rig->ports; p++)
 			while (rig_receive(rig, p, frame, 0) > 0)
 				;
-	} while (!at_rest(rig, &stats) && rte_rdtsc() < end);
+	} while ((rigs != NULL ? !turn_until_rest(rig) : !at_rest(rig, &stats)) &&
+		rte_rdtsc() < end);
 }
 
 static uint64_t
@@ -313,7 +474,8 @@ rig_stop(struct rig *rig)
 	int rc;
 
 	drain(rig, frame);
-	rc = ppe_stop(rig->ppe, 2000);
+	rig->standing = 0;
+	rc = stop(rig);
 	ppe_stats_read(rig->ppe, &stats);
 	for (unsigned int p = 0; p < rig->ports; p++)
 		while (rig_receive(rig, p, frame, 0) > 0)
@@ -335,6 +497,70 @@ rig_stop(struct rig *rig)
 	else
 		return NULL;
 	return text;
+}
+
+static void
+publish(struct rig *rig)
+{
+	int rc = ppe_publish_jobs(rig->ppe, &rig->jobs);
+
+	if (rc < 0)
+		FAIL("jobs can't be published: %d", rc);
+	/* The buffers that others have freed come home in a turn. */
+	rig_turn(rig);
+	if (ppe_jobs_leaving(rig->ppe) > 0)
+		FAIL("a job does not leave");
+}
+
+void
+rig_renew_jobs(struct rig *rig)
+{
+	for (unsigned int j = 0; j < RTE_DIM(rig->job); j++)
+		rig->job[j].instance++;
+	publish(rig);
+}
+
+void
+rig_change_jobs(struct rig *rig)
+{
+	publish(rig);
+}
+
+/* An output queue may watch one. */
+static void
+check_pool(const struct ppe *ppe, const struct rte_mempool *pool)
+{
+	unsigned int there = rte_mempool_avail_count(pool);
+
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		for (unsigned int i = 0; i < ppe->worker[w]->nb_outq; i++) {
+			const struct rte_mbuf *watched = ppe->worker[w]->outq[i]->watched;
+
+			there += watched != NULL && watched->pool == pool;
+		}
+	if (there != pool->size)
+		FAIL("%s: %u of %u mbufs", pool->name, there, pool->size);
+}
+
+void
+rig_check(struct rig *rig)
+{
+	const struct ppe *ppe = rig->ppe;
+	struct ppe_stats s;
+
+	ppe_stats_read(ppe, &s);
+	if (s.in_flight != 0)
+		FAIL("%" PRIu64 " in flight", s.in_flight);
+	if (imbalance(&s) != 0)
+		FAIL("packet accounting is off by %" PRId64, (int64_t)imbalance(&s));
+	check_pool(ppe, ppe->pools.packets);
+	check_pool(ppe, ppe->pools.headers);
+	check_pool(ppe, ppe->pools.attaches);
+	check_pool(ppe, rig->pool);
+	if (ppe->lost.buffers != 0 || ppe->lost.records != 0 || ppe->lost.faults != 0)
+		FAIL("a job that left took %" PRIu64 " buffers and %" PRIu64 " records, %" PRIu64
+		     " faults",
+			ppe->lost.buffers, ppe->lost.records, ppe->lost.faults);
 }
 
 void
@@ -398,8 +624,19 @@ rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], un
 	uint64_t end = rte_rdtsc() + ms * (rte_get_tsc_hz() / 1000);
 	struct rte_mbuf *m;
 	unsigned int bytes, at = 0;
+	uint64_t passed = 0; /* us, virtual */
 
-	while (!take(rig, port, &m)) {
+	for (unsigned int turns = 0; rigs != NULL && !take(rig, port, &m); turns++) {
+		/* Time passes when nothing else is left to do. */
+		bool idle = turns > ENOUGH_TURNS || rests(rig);
+
+		if (passed >= ms * UINT64_C(1000))
+			return 0;
+		if (idle)
+			passed += STEP_US;
+		rig_turn_after_us(rig, idle ? STEP_US : 0);
+	}
+	while (rigs == NULL && !take(rig, port, &m)) {
 		if (rte_rdtsc() < end) {
 			rte_delay_us_sleep(20);
 			continue;

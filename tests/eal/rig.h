@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A whole switch on a bench: real engines on EAL lcores that share the machine's CPUs, ports made
- * of rings, and hosts played by the test. Main thread only; EAL starts once per process.
+ * A switch under test: real engines and programs, ports made of rings, and frames from and to whoever
+ * is behind them. Main thread only; EAL starts once per process.
+ *
+ * Time is virtual: no lcore runs the workers. The test calls their turns one after the other, and the
+ * clock goes on only when the test lets time pass (rig_pass_us, rte_delay_us_sleep, or while
+ * rig_receive waits), so the same packets always do the same. With rig_config.lcores, and always
+ * under ThreadSanitizer, workers run on EAL lcores that share the machine's CPUs, in real time.
  */
 #ifndef TESTS_EAL_RIG_H
 #define TESTS_EAL_RIG_H
@@ -11,6 +16,7 @@
 
 #include "ppe/ppe.h"
 #include "ppe/program.h"
+#include "ppe/worker_priv.h" /* ppe_tsc() */
 #include "rmw/rmw.h"
 
 #define RIG_PORTS_MAX  8
@@ -35,6 +41,7 @@
 
 struct rig_config {
 	unsigned int workers, threads, ports;
+	bool lcores; /* workers run on lcores, in real time */
 	unsigned int queues; /* of each port, each way; 0: 1 */
 	unsigned int packets; /* mbufs; 0: 4096 */
 	unsigned int jobs; /* entries of `job` in use */
@@ -43,7 +50,7 @@ struct rig_config {
 	unsigned int joins_s; /* 0: as a switch keeps joins */
 	uint16_t first_generation; /* 0: 65534, so that it wraps in the tests */
 	const struct ppe_program *const *programs; /* NULL: the built-in ones */
-	bool spin; /* how workers idle; else they sleep */
+	bool spin; /* how workers on lcores idle; else they sleep */
 	bool exception; /* the last port leads to the kernel */
 	uint64_t unforwarded; /* ppe_config's */
 	struct ppe_policers policers;
@@ -70,6 +77,9 @@ struct rig {
 	unsigned int udp_ports; /* of each form, as the reply to the last join says */
 	uint64_t skips_own[WEIR_SOURCES_MAX / 64]; /* bit: a source whose joins ask for that */
 	uint64_t seed; /* splits frames over segments when not 0 */
+	uint64_t
+		standing; /* bit: a worker that makes no turns, as if its CPU were taken away; virtual time only */
+	struct rig *next; /* of several switches */
 };
 
 extern const uint8_t rig_switch_mac[6];
@@ -92,16 +102,48 @@ void rig_stop_eal(void);
 /* Start EAL (once) and a switch. Aborts the test with a message on failure. */
 void rig_start(struct rig *rig, const struct rig_config *config);
 
-/* The same, but ppe_start() is still to be called. */
+/* The same, but ppe_start() is still to be called: with lcores only. */
 void rig_build(struct rig *rig, const struct rig_config *config);
 
 /* Stop; checks packet accounting and that everything was returned. Returns a text on failure, else NULL. */
 const char *rig_stop(struct rig *rig);
 
+/* ---- time ---- */
+
+/* A turn of each worker, in virtual time, which stands still. With lcores: this thread yields its CPU. */
+void rig_turn(struct rig *rig);
+
+/* So much time passes, and then each worker makes one turn: the workers were away. */
+void rig_turn_after_us(struct rig *rig, uint64_t us);
+
+/* So much time passes while the workers of all switches turn, often enough for every timer. */
+void rig_pass_us(uint64_t us);
+
+/*
+ * Turn until nothing is under way. If something is held for some time (a fault that delays), time passes. Aborts
+ * after 10 s of virtual time.
+ */
+void rig_rest(struct rig *rig);
+
+/* ---- jobs ---- */
+
+/* Jobs as they were at the start, with the attributes in rig->job: all that packets have done to them is gone. */
+void rig_renew_jobs(struct rig *rig);
+
+/* The same jobs with other attributes: what is in rig->job. */
+void rig_change_jobs(struct rig *rig);
+
+/*
+ * At rest, with all that left taken from the ports: every packet has one end, every mbuf is back in its pool, no
+ * release made no sense. Aborts with what is wrong.
+ */
+void rig_check(struct rig *rig);
+
 /* Offer a frame to a port, over random segments when rig->seed is set. */
 void rig_send(struct rig *rig, unsigned int port, const uint8_t *frame, unsigned int bytes);
 
-/* The next frame that left by a port: its bytes, or 0 when none came within `ms` and some turns of all workers. */
+/* The next frame that left by a port: its bytes, or 0 when none came within `ms` and some turns of all workers. ms 0: without
+ * a turn. */
 unsigned int rig_receive(
 	struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], unsigned int ms);
 

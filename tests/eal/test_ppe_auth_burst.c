@@ -3,22 +3,15 @@
  * Contributions of an authenticated job that a worker receives at once: the wrong tag of one of them ends that one,
  * whatever its place among right ones, and changes nothing else.
  */
-#include "ppe/programs/programs.h"
 #include "tests/eal/auth_rig.h"
-#include "tests/eal/stand.h"
 
 #define BURST    (SOURCES * WINDOW)
-#define PAUSE_US 400000 /* half of it is longer than a machine is busy */
+#define PAUSE_US 400000
 
 static void
 begin(unsigned int threads, uint16_t elements, bool segmented)
 {
-	static const struct ppe_program *const programs[] = {
-		&collective_program, &stand_program, NULL};
-
-	rig_programs = programs;
 	rig_threads = threads;
-	stand_choose(0);
 	start(1, elements, PPE_POLICY_WAIT, 60000);
 	rig.seed = segmented ? random_state : 0;
 	enter();
@@ -28,7 +21,6 @@ begin(unsigned int threads, uint16_t elements, bool segmented)
 static void
 send_burst(uint32_t first, unsigned int count, uint32_t wrong)
 {
-	stand(true);
 	for (unsigned int i = 0; i < BURST; i++) {
 		unsigned int source = i / WINDOW;
 		struct weir_header h = header(&now, source, first + i % WINDOW, count);
@@ -40,7 +32,6 @@ send_burst(uint32_t first, unsigned int count, uint32_t wrong)
 		}
 		rig_send(&rig, source, frame, n);
 	}
-	stand(false);
 }
 
 static void

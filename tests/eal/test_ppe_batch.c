@@ -15,7 +15,7 @@
 #include "ppe/collective/collective_fast.h"
 #include "ppe/ppe_priv.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/turned.h"
+#include "tests/eal/rig.h"
 
 #define ELEMENTS 64
 #define SOURCES  3
@@ -50,7 +50,7 @@ turn(void)
 	const struct ppe_worker_stats *count = &rig.ppe->worker[0]->count.worker;
 	uint64_t before = count->batched;
 
-	turned_turn(&rig);
+	rig_turn(&rig);
 	return count->batched - before;
 }
 
@@ -75,7 +75,7 @@ expect_result(unsigned int port, uint32_t block)
 static void
 expect_results(uint32_t from, uint32_t to)
 {
-	turned_rest(&rig);
+	rig_rest(&rig);
 	for (unsigned int port = 0; port < SOURCES; port++)
 		for (uint32_t block = from; block < to; block++)
 			expect_result(port, block);
@@ -90,14 +90,14 @@ start_with(uint16_t sources, uint16_t threads)
 	config.job[0] = rig_job(1, sources, WINDOW, ELEMENTS);
 	config.job[0].fixed_generation = GEN;
 	setenv("WEIR_BATCH", "256", 1);
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 	/* The first packet tells the source's endpoint, the second one its headers. */
 	for (uint32_t block = 0; block < FIRST; block++) {
 		for (unsigned int s = 0; s < sources; s++)
 			contribute(s, block);
 		cr_assert_eq(turn(), 0);
 	}
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 static void
@@ -110,13 +110,12 @@ start(uint16_t threads)
 static void
 stop(void)
 {
-	turned_rest(&rig);
+	rig_rest(&rig);
 	for (unsigned int port = 0; port < SOURCES; port++)
 		while (rig_receive(&rig, port, frame, 0) > 0)
 			;
-	turned_check_packets(&rig);
-	ppe_destroy(rig.ppe, NULL);
-	rig_stop_eal();
+	rig_check(&rig);
+	cr_assert_null(rig_stop(&rig));
 }
 
 Test(ppe_batch, a_window_in_one_turn, .timeout = 90)
@@ -250,7 +249,7 @@ Test(ppe_batch, forwarded_frames_do_not_follow, .timeout = 90)
 	contribute(0, FIRST); /* a duplicate, which has a lane */
 	forwarded(6, 1); /* whose it would be, cannot be told */
 	forwarded(17, 99);
-	turned_rest(&rig);
+	rig_rest(&rig);
 	cr_assert_gt(rig_receive(&rig, 2, frame, 0), 0);
 	cr_assert_eq(frame[42], 1);
 	cr_assert_gt(rig_receive(&rig, 2, frame, 0), 0);
@@ -338,7 +337,7 @@ end_round(bool strict)
 {
 	static char line[LINES][LINE_BYTES];
 
-	turned_rest(&rig);
+	rig_rest(&rig);
 	same.round++;
 	for (unsigned int port = 0; port < SOURCES; port++) {
 		unsigned int n = 0, of[256][256] = {{0}}, bytes;
@@ -524,7 +523,7 @@ play(const char *batch, unsigned int workers, uint64_t seed, FILE *said)
 	same = (struct same){.random = seed, .strict = workers == 1, .said = said};
 	same.generation[PLAIN] = same.generation[VARIED] = GEN;
 	setenv("WEIR_BATCH", batch, 1);
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 	join_all();
 	for (unsigned int pass = 0; pass < PASSES; pass++) {
 		for (unsigned int n = 0; n < 6; n++) {
@@ -537,7 +536,7 @@ play(const char *batch, unsigned int workers, uint64_t seed, FILE *said)
 			end_round(true);
 			if (below(8) != 0)
 				continue;
-			turned_wait_us(&rig, 150000);
+			rig_pass_us(150000);
 			end_round(false);
 		}
 		finish_window();
@@ -545,14 +544,13 @@ play(const char *batch, unsigned int workers, uint64_t seed, FILE *said)
 			join_all();
 	}
 	say_counters();
-	turned_check_packets(&rig);
+	rig_check(&rig);
 	for (unsigned int w = 0; w < workers; w++)
 		batched += rig.ppe->worker[w]->count.worker.batched;
 	printf("batches of %s took %" PRIu64 " packets\n", batch, batched);
 	FUZZ_CHECK((batched > PASSES) == (batch[1] != 0), "%" PRIu64 " in batches of %s", batched,
 		batch);
-	ppe_destroy(rig.ppe, NULL);
-	rig_stop_eal();
+	FUZZ_CHECK(rig_stop(&rig) == NULL, "it does not stop");
 }
 
 /* EAL starts once in a process. */

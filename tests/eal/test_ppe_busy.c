@@ -8,7 +8,7 @@
 #include <rte_cycles.h>
 
 #include "ppe/ppe_priv.h"
-#include "tests/fuzz/turned.h"
+#include "tests/eal/rig.h"
 
 #define WINDOW  256
 #define TIMEOUT 20 /* ms */
@@ -61,25 +61,25 @@ straggles_under_a_flood(unsigned int threads)
 	}
 	config.job[0].policy = PPE_POLICY_PARTIAL;
 	config.job[0].timeout_ms = TIMEOUT;
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 	contribute(0, 1, 0);
 	contribute(0, 2, 1);
-	turned_rest(&rig);
+	rig_rest(&rig);
 	cr_assert_eq(job_stats(1).blocks_opened, 1);
 	cr_assert_gt(rig.ppe->worker[1]->count.worker.hops_in, 1);
 	while (job_stats(1).blocks_partial == 0 && ms < 10 * TIMEOUT) {
 		for (unsigned int i = 0; i < FLOOD; i++)
 			contribute(0, 2, 1);
-		turned_turn_after_us(&rig, TURN_US);
+		rig_turn_after_us(&rig, TURN_US);
 		ms += TURN_US / 1000.;
 		empty_ports();
 	}
 	cr_expect(ms >= TIMEOUT && ms <= 1.1 * TIMEOUT, "after %.2f ms", ms);
 	cr_expect_gt(job_stats(2).duplicates, (uint64_t)(ms * 1000 / TURN_US / 3),
 		"the flood is not served");
-	turned_rest(&rig);
+	rig_rest(&rig);
 	empty_ports();
-	ppe_destroy(rig.ppe, NULL);
+	cr_assert_null(rig_stop(&rig));
 }
 
 CASE(ppe_busy, one_thread, straggles_under_a_flood(1))
@@ -96,15 +96,15 @@ comes_back(unsigned int workers)
 	config.job[0].fixed_generation = 7;
 	config.job[0].policy = PPE_POLICY_PARTIAL;
 	config.job[0].timeout_ms = TIMEOUT;
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 	for (uint32_t b = 0; b < WINDOW; b++)
 		contribute(1, 1, b);
-	turned_rest(&rig);
+	rig_rest(&rig);
 	for (uint32_t b = 0; b < WINDOW; b++)
 		contribute(0, 1, b);
-	turned_turn_after_us(&rig, 3 * TIMEOUT * 1000);
+	rig_turn_after_us(&rig, 3 * TIMEOUT * 1000);
 	for (unsigned int i = 0; i < 200; i++)
-		turned_turn_after_us(&rig, 5);
+		rig_turn_after_us(&rig, 5);
 	cr_expect_eq(job_stats(1).blocks_partial, 0, "%u blocks",
 		(unsigned int)job_stats(1).blocks_partial);
 	cr_expect_eq(job_stats(1).blocks_complete, WINDOW);
@@ -112,14 +112,14 @@ comes_back(unsigned int workers)
 	/* Who has not sent then is one. */
 	empty_ports();
 	contribute(0, 1, WINDOW);
-	turned_rest(&rig);
-	turned_turn_after_us(&rig, 3 * TIMEOUT * 1000);
-	turned_turn_after_us(&rig, 50);
-	turned_turn_after_us(&rig, 50);
+	rig_rest(&rig);
+	rig_turn_after_us(&rig, 3 * TIMEOUT * 1000);
+	rig_turn_after_us(&rig, 50);
+	rig_turn_after_us(&rig, 50);
 	cr_expect_eq(job_stats(1).blocks_partial, 1);
-	turned_rest(&rig);
+	rig_rest(&rig);
 	empty_ports();
-	ppe_destroy(rig.ppe, NULL);
+	cr_assert_null(rig_stop(&rig));
 }
 
 CASE(ppe_busy, away_alone, comes_back(1))

@@ -8,6 +8,8 @@
  */
 #include <criterion/criterion.h>
 
+#include <errno.h>
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -98,7 +100,8 @@ fixed_job(uint8_t id, uint16_t sources, uint16_t window, uint32_t instance)
 static void
 start(const struct ppe_job *job)
 {
-	struct rig_config config = {.workers = 2, .threads = 4, .ports = 2, .jobs = 1};
+	struct rig_config config = {
+		.lcores = true, .workers = 2, .threads = 4, .ports = 2, .jobs = 1};
 
 	config.job[0] = *job;
 	rig_start(&rig, &config);
@@ -400,4 +403,17 @@ Test(ppe_changeover, a_walk_behind_the_table, .timeout = 90)
 	for (uint32_t block = 0; block < 8; block++)
 		reduce(&job, generation, block);
 	finish(&job, 8);
+}
+
+/* A switch stops without a worker that stands still, says so, and frees nothing that the worker has. */
+Test(ppe_changeover, a_stop_does_not_wait_for_a_standing_worker, .timeout = 90)
+{
+	const struct ppe_job job = fixed_job(1, 2, 4, 1);
+
+	start(&job);
+	close_gate(GATE_BEFORE);
+	cr_expect_eq(ppe_stop(rig.ppe, 100), -EBUSY);
+	ppe_destroy(rig.ppe, NULL);
+	open_gate();
+	cr_expect_null(rig_stop(&rig));
 }

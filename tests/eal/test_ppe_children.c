@@ -269,7 +269,7 @@ BOTH(deterministic)
 			if (h.degraded)
 				n = put_bitmap(bytes, n, ranks);
 			offer(child, &h, bytes, n);
-			turned_rest(&rig);
+			rig_rest(&rig);
 		}
 		for (unsigned int child = 0; child < CHILDREN; child++) {
 			expect(child, block, i % 4 < 2 ? WEIR_STATUS_OK : WEIR_STATUS_PARTIAL);
@@ -356,10 +356,10 @@ BOTH(in_the_middle)
 	/* A late one, and a repetition: nobody is answered, the same goes up again. */
 	plan = plan_of(WEIR_COLLECTIVE_ALLREDUCE, 1);
 	plan.absent = 0x40;
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	contribute(&plan, 2);
 	expect_above(1, WEIR_STATUS_ERROR, 0x8);
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	contribute_failure(1, 1, WEIR_STATUS_ERROR, 0x8, NULL);
 	expect_above(1, WEIR_STATUS_ERROR, 0x8);
 	expect_silence();
@@ -375,11 +375,11 @@ BOTH(overdue_in_the_middle)
 	for (unsigned int child = 0; child < CHILDREN; child++)
 		contribute(&plan, child);
 	expect_above(0, WEIR_STATUS_OK, ALL);
-	turned_turn_after_us(&rig, 1000 * rig.job[0].timeout_ms / 2);
+	rig_turn_after_us(&rig, 1000 * rig.job[0].timeout_ms / 2);
 	contribute(&plan, 1);
 	expect_above(0, WEIR_STATUS_OK, ALL);
 	expect_silence();
-	turned_turn_after_us(&rig, 1000 * rig.job[0].timeout_ms);
+	rig_turn_after_us(&rig, 1000 * rig.job[0].timeout_ms);
 	contribute(&plan, 1);
 	expect_above(0, WEIR_STATUS_OK, ALL);
 	expect(1, 0, WEIR_STATUS_WAITING);

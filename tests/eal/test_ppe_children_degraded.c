@@ -26,7 +26,7 @@ BOTH(a_missing_child)
 	contribute(&plan, 0);
 	contribute(&plan, 2);
 	expect_silence();
-	turned_wait_us(&rig, 1200 * TIMEOUT);
+	rig_pass_us(1200 * TIMEOUT);
 	plan.absent = 0x1a;
 	expect_results(&plan);
 	/* It gets the result, and is not in it. */
@@ -69,7 +69,7 @@ BOTH(waiting)
 	contribute(&plan, 2);
 	contribute(&plan, 2);
 	expect_silence();
-	turned_wait_us(&rig, 1200 * TIMEOUT);
+	rig_pass_us(1200 * TIMEOUT);
 	contribute(&plan, 2);
 	expect(2, 0, WEIR_STATUS_WAITING);
 	expect_ranks(0, 0xd0);
@@ -174,7 +174,7 @@ BOTH(a_mismatch_between_children)
 	start(workers);
 	plan.block = run_first_blocks();
 	contribute(&plan, 1);
-	turned_rest(&rig);
+	rig_rest(&rig);
 	plan.op = WEIR_OP_MAX;
 	plan.absent = 0x20; /* a partial one, too */
 	contribute(&plan, 2);
@@ -347,18 +347,18 @@ BOTH(acknowledgements)
 		plan.absent = 0;
 		contribute(&plan, 1);
 		contribute(&plan, 2);
-		turned_wait_us(&rig, 1200 * TIMEOUT);
+		rig_pass_us(1200 * TIMEOUT);
 		plan.absent = 7;
 		expect_results(&plan);
 		h.block_id = plan.block + WINDOW;
 		offer(0, &h, NULL, 0);
-		turned_rest(&rig);
+		rig_rest(&rig);
 	}
 	cr_assert_eq(stats().acknowledged, 5);
 	cr_assert_eq(stats().held_back, 0);
 	/* And it asks. */
 	contribute(&plan, 1);
-	turned_rest(&rig);
+	rig_rest(&rig);
 	h.collective = WEIR_COLLECTIVE_PROBE;
 	offer(0, &h, NULL, 0);
 	cr_assert(receive(0));
@@ -382,7 +382,7 @@ BOTH(held_back)
 	plan.block = WINDOW;
 	contribute(&plan, 1);
 	contribute(&plan, 2);
-	turned_wait_us(&rig, 1200 * TIMEOUT);
+	rig_pass_us(1200 * TIMEOUT);
 	plan.absent = 7;
 	expect_results(&plan);
 	plan.block = 2 * WINDOW;

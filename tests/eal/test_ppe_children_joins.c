@@ -50,7 +50,7 @@ start(unsigned int workers, bool above)
 		job->parent[0] = parent;
 	}
 	config.job[1] = rig_job(HOST_JOB, 1, WINDOW, 8);
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 }
 
 #define BOTH(suite, name) ONE_WORKER_AND_TWO(suite, name)
@@ -62,7 +62,7 @@ offer(unsigned int child, struct weir_header h)
 	h.extended = true;
 	h.collective = WEIR_COLLECTIVE_JOIN;
 	rig_offer(&rig, child, &h, NULL, 0);
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 static void
@@ -207,8 +207,8 @@ BOTH(SUITE, what_is_held_back_is_answered)
 	h.src_id = 0;
 	h.block_id += WINDOW;
 	rig_offer(&rig, 0, &h, &one, sizeof(one));
-	turned_rest(&rig);
-	turned_wait_us(&rig, 600000);
+	rig_rest(&rig);
+	rig_pass_us(600000);
 	expect(0, WEIR_STATUS_PARTIAL);
 	expect(1, WEIR_STATUS_PARTIAL);
 	h.block_id += WINDOW;
@@ -252,7 +252,7 @@ say(struct weir_header h, const void *bytes, unsigned int n)
 	weir_put16(sent + L3 + 2, WEIR_PORT_UP);
 	rig_fix_checksums(sent);
 	rig_send(&rig, ABOVE, sent, size);
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 static void
@@ -286,13 +286,13 @@ BOTH(SUITE, a_switch_between_begins_last)
 	nonce = expect_join_above();
 	say((struct weir_header){.block_id = nonce, .status = WEIR_STATUS_WAITING, .root = 1},
 		bitmap, sizeof(bitmap));
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	join(0, 60, 1);
 	expect_waiting(0, 0xfff, 1);
 	cr_assert_eq(expect_join_above(), nonce);
 	/* Its own parent must wait for longer than it does. */
 	accept_above(nonce, 100, 625);
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	join(1, 51, 1);
 	expect(1, WEIR_STATUS_UNSUPPORTED);
 	cr_assert_eq(got.src_cnt, RANKS, "the child's ranks are right");

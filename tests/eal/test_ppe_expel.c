@@ -74,13 +74,13 @@ drain(unsigned int ms)
 static unsigned int
 two_go_on(uint32_t block, unsigned int most)
 {
-	uint64_t begin = rte_get_tsc_cycles(), ms;
+	uint64_t begin = ppe_tsc(), ms;
 
 	do {
 		contribute(0, block);
 		contribute(1, block);
 		drain(5);
-		ms = (rte_get_tsc_cycles() - begin) * 1000 / rte_get_tsc_hz();
+		ms = (ppe_tsc() - begin) * 1000 / rte_get_tsc_hz();
 		if (count[0] > 0 && got[0].block_id == block &&
 			(got[0].status == WEIR_STATUS_PARTIAL || got[0].status == WEIR_STATUS_OK))
 			return (unsigned int)ms;

@@ -6,7 +6,7 @@
 
 #include "ppe/guard.h"
 #include "ppe/ppe_priv.h"
-#include "tests/fuzz/turned.h"
+#include "tests/eal/rig.h"
 
 #define SECOND_US 1010000 /* with a margin, because turns round it down */
 #define EXCEPTION 3
@@ -31,19 +31,18 @@ start(unsigned int workers, const struct rig_config *more)
 	if (config.job[0].id == 0)
 		config.job[0] = rig_job(1, 2, 4, 8);
 	config.job[1] = rig_job(2, 2, 4, 8);
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 }
 
 static void
 stop(void)
 {
-	turned_rest(&rig);
+	rig_rest(&rig);
 	for (unsigned int p = 0; p < rig.ports; p++)
 		while (rig_receive(&rig, p, frame, 0) > 0)
 			;
-	turned_check_packets(&rig);
-	ppe_destroy(rig.ppe, NULL);
-	rig_stop_eal();
+	rig_check(&rig);
+	cr_assert_null(rig_stop(&rig));
 }
 
 static struct ppe_stats
@@ -51,7 +50,7 @@ stats(void)
 {
 	struct ppe_stats now;
 
-	turned_rest(&rig);
+	rig_rest(&rig);
 	ppe_stats_read(rig.ppe, &now);
 	return now;
 }
@@ -62,7 +61,7 @@ left(void)
 {
 	unsigned int n = 0;
 
-	turned_rest(&rig);
+	rig_rest(&rig);
 	for (unsigned int p = 0; p < rig.ports; p++)
 		while (rig_receive(&rig, p, frame, 0) > 0)
 			n++;
@@ -138,7 +137,7 @@ join_at(unsigned int port, uint8_t job, unsigned int source, uint32_t nonce)
 		.extended = true};
 
 	rig_offer(&rig, port, &h, NULL, 0);
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 /* Returns the generation. */
@@ -240,7 +239,7 @@ pretends_to_be_a_source(unsigned int workers)
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, n + 7, n + 7);
 	/* A job that is gone has no sources. */
 	rig.jobs.by_id[1] = NULL;
-	turned_change_jobs(&rig);
+	rig_change_jobs(&rig);
 	send_as(2, 0, 0);
 	cr_expect_geq(left(), 5);
 	cr_expect_eq(rig.ppe->worker[0]->guard->active, 0);
@@ -263,7 +262,7 @@ join_with_mac_of(unsigned int port, unsigned int source, unsigned int host, uint
 
 	rig_source_mac(host, frame + 6);
 	rig_send(&rig, port, frame, bytes);
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 /* A host's broadcasts pass. */
@@ -303,13 +302,13 @@ joins_as_a_host_in_no_job(bool lies_first, bool again, unsigned int workers)
 		expect_broadcasts(2, host);
 		send_ip(0, all, mac, 0, rig_source_ip(0));
 		cr_expect_eq(left(), PORTS - 1, "the member's own");
-		turned_wait_us(&rig, SECOND_US);
+		rig_pass_us(SECOND_US);
 	}
 	/* Its IPv4 address is its own. */
 	send_ip(2, all, mac, 0, rig_source_ip(0));
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
 	rig.jobs.by_id[1] = NULL;
-	turned_change_jobs(&rig);
+	rig_change_jobs(&rig);
 	for (unsigned int w = 0; w < workers; w++)
 		cr_expect_eq(rig.ppe->worker[w]->guard->active, 0);
 	stop();
@@ -334,7 +333,7 @@ is_bound_later(unsigned int workers)
 	expect_broadcasts(2, 0);
 	for (unsigned int i = 0; i < 3; i++) {
 		send_ip(0, all, mac, 0, rig_source_ip(0));
-		turned_wait_us(&rig, i < 2 ? SECOND_US : 0); /* it is still known */
+		rig_pass_us(i < 2 ? SECOND_US : 0); /* it is still known */
 	}
 	join_all(1);
 	send_ip(2, all, mac, 0, rig_source_ip(OF_NOBODY));
@@ -374,7 +373,7 @@ Test(ppe_guard, a_shared_mac_address_stays_shared, .timeout = 90)
 	for (unsigned int source = 0; source < 2; source++)
 		join_with_mac_of(source, source, shared, 100 + source);
 	for (unsigned int i = 0; i < 3; i++) {
-		turned_wait_us(&rig, SECOND_US);
+		rig_pass_us(SECOND_US);
 		send_ip(1, all, mac, 0, rig_source_ip(1));
 	}
 	left();
@@ -437,11 +436,11 @@ Test(ppe_guard, a_host_in_two_jobs_stays_bound, .timeout = 90)
 	join_at(2, 1, 0, 100); /* one job alone can't move it */
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
 	rig.jobs.by_id[1] = NULL;
-	turned_change_jobs(&rig);
+	rig_change_jobs(&rig);
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1 + send_as(2, 0, 0), 6);
 	/* Source 0 leaves the other job. */
 	rig.job[1].members[0] = 2;
-	turned_change_jobs(&rig);
+	rig_change_jobs(&rig);
 	send_as(2, 0, 0);
 	cr_expect_geq(left(), 5);
 	send_as(2, 1, 0);
@@ -472,7 +471,7 @@ join_jobs(unsigned int jobs)
 {
 	for (uint8_t job = 1; job <= jobs; job++)
 		join_all(job);
-	turned_wait_us(&rig, SECOND_US); /* a join is a sign of life, too */
+	rig_pass_us(SECOND_US); /* a join is a sign of life, too */
 }
 
 /* Source 0 of so many jobs is at port 2 from now on. Port 0 is silent, and the switch asks there. */
@@ -487,7 +486,7 @@ moves(unsigned int jobs, enum first first, unsigned int workers)
 		/* For the MAC address and for the IPv4 address. */
 		cr_expect_eq(rig.asked[0], 2 * i, "asked %u times, not %u", rig.asked[0], 2 * i);
 		send_first(2, first, 1);
-		turned_wait_us(&rig, SECOND_US);
+		rig_pass_us(SECOND_US);
 	}
 	cr_expect_eq(rig.asked[1] + rig.asked[2], 0);
 	spoofed = stats().port[2].spoofed;
@@ -533,7 +532,7 @@ Test(ppe_guard, moves_after_it_left_the_other_job, .timeout = 90)
 	join_all(1);
 	join_all(2);
 	rig.jobs.by_id[2] = NULL;
-	turned_change_jobs(&rig);
+	rig_change_jobs(&rig);
 	for (unsigned int source = 0; source < 2; source++)
 		join_at(source, 1, source, 200 + source);
 	join_at(2, 1, 0, 200);
@@ -560,14 +559,14 @@ is_spoofed(unsigned int jobs, enum first first, bool answers_first, unsigned int
 		/* An answer to one question of three is enough. */
 		if (!answers_first && n % GUARD_ASKS == 0)
 			send_first(0, ARP, 1);
-		turned_wait_us(&rig, SECOND_US);
+		rig_pass_us(SECOND_US);
 	}
 	cr_expect_eq(rig.asked[0], 2 * n, "asked %u times", rig.asked[0]);
 	cr_expect_eq(stats().port[0].spoofed, 0);
 	send_first(0, ARP, 1);
-	turned_wait_us(&rig, SECOND_US);
+	rig_pass_us(SECOND_US);
 	/* It falls silent, and its addresses are free, until it comes back. */
-	for (unsigned int i = 0; i <= GUARD_ASKS; i++, turned_wait_us(&rig, SECOND_US))
+	for (unsigned int i = 0; i <= GUARD_ASKS; i++, rig_pass_us(SECOND_US))
 		send_first(2, IP, 1);
 	cr_expect_eq(stats().port[2].spoofed, n + GUARD_ASKS);
 	send_first(0, IP, 1);
@@ -595,7 +594,7 @@ Test(ppe_guard, a_flood_of_spoofed_frames_causes_few_questions, .timeout = 90)
 			send_first(0, ARP, 1);
 		}
 		cr_expect_eq(rig.asked[0], 2 * (second + 1), "asked %u times", rig.asked[0]);
-		turned_wait_us(&rig, SECOND_US);
+		rig_pass_us(SECOND_US);
 	}
 	cr_expect_eq(stats().port[2].spoofed, 40);
 	cr_expect_eq(stats().port[0].spoofed, 0);
@@ -628,10 +627,10 @@ Test(ppe_guard, unjoined_source_has_no_endpoint, .timeout = 90)
 	/* Source 0 leaves, and returns without a join. */
 	rig.job[0].members[0] = 2;
 	rig.job[0].address[0] = 0;
-	turned_change_jobs(&rig);
+	rig_change_jobs(&rig);
 	rig.job[0].members[0] = 3;
 	rig.job[0].address[0] = rig_source_ip(0);
-	turned_change_jobs(&rig);
+	rig_change_jobs(&rig);
 	offer_from_zeros(generation, 0);
 	offer_from_zeros((uint16_t)(generation + 1), 0);
 	cr_expect_eq(left(), 0, "an answer reveals the generation");
@@ -654,7 +653,7 @@ contributes_to_one_of_two_jobs(bool deleted)
 	join_all(2);
 	if (deleted) {
 		rig.jobs.by_id[2] = NULL;
-		turned_change_jobs(&rig);
+		rig_change_jobs(&rig);
 	}
 	for (uint32_t block = 0; block < 4 * GUARD_ASKS; block++) {
 		const struct weir_header h = rig_contribution(1, generation, 0, block % 2, 0);
@@ -663,7 +662,7 @@ contributes_to_one_of_two_jobs(bool deleted)
 		left();
 		send_ip(2, all, nowhere, 0, rig_source_ip(0));
 		expect_ends(2, PPE_DROP_SPOOFED_MEMBER, block + 1, block + 1);
-		turned_wait_us(&rig, SECOND_US);
+		rig_pass_us(SECOND_US);
 	}
 	stop();
 }
@@ -756,7 +755,7 @@ Test(ppe_guard, policers, .timeout = 90)
 	cr_expect_eq(now.port[0].policed, 36 + 36 + 25);
 	send_ip(1, all, from, 0, rig_source_ip(1)); /* another port has its own */
 	cr_expect_eq(left(), PORTS - 1);
-	turned_wait_us(&rig, 105000);
+	rig_pass_us(105000);
 	for (unsigned int i = 0; i < 20; i++)
 		send_ip(0, all, from, 0, rig_source_ip(0));
 	cr_expect_eq(left(), 10 * (PORTS - 1));

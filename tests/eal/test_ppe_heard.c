@@ -51,7 +51,7 @@ source_0(void)
 static uint64_t
 us_since(uint64_t tsc)
 {
-	return (rte_rdtsc() - tsc) * 1000000 / rte_get_tsc_hz() + 1;
+	return (ppe_tsc() - tsc) * 1000000 / rte_get_tsc_hz() + 1;
 }
 
 /* Is the source heard when it contributes? A worker's clock is that of its turn, which may have begun long before on a
@@ -60,7 +60,7 @@ static bool
 heard_when_it_contributes(uint16_t generation)
 {
 	for (unsigned int i = 0; i < 50; i++) {
-		uint64_t since = rte_rdtsc();
+		uint64_t since = ppe_tsc();
 
 		contribute(generation, 0, false);
 		if (source_0().silent_us <= us_since(since))

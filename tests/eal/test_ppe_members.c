@@ -7,7 +7,6 @@
 
 #include "ppe/programs/programs.h"
 #include "tests/eal/one_rig.h"
-#include "tests/eal/stand.h"
 
 #define WINDOW  4
 #define PORTS   4
@@ -170,28 +169,19 @@ Test(ppe_members, a_higher_id_comes_to_a_fixed_generation, .timeout = 90)
 static void
 walk(void)
 {
-	static const struct ppe_program *const programs[] = {
-		&collective_program, &stand_program, NULL};
-	struct rig_config config = {
-		.workers = 2, .threads = 4, .ports = PORTS, .jobs = 1, .programs = programs};
+	struct rig_config config = {.workers = 2, .threads = 4, .ports = PORTS, .jobs = 1};
+	struct ppe_source_stats source;
 
 	config.job[0] = rig_job(2, 3, WINDOW, 16); /* worker 0 has its joins, and ports 0 and 2 */
-	stand_choose(1);
 	rig_start(&rig, &config);
 	join(0, 100);
 	join(1, 101);
 	cr_assert_eq(drain(), 0);
-	stand(true);
+	rig.standing = 1u << 1;
 	join(2, 102);
-	for (unsigned int ms = 0; ms < 1000; ms++) {
-		struct ppe_source_stats source;
-
-		ppe_source_stats_read(rig.ppe, 2, 1, &source);
-		if (source.located)
-			return;
-		rte_delay_us_sleep(1000);
-	}
-	cr_assert_fail("no walk began");
+	rig_turns(&rig, 10);
+	ppe_source_stats_read(rig.ppe, 2, 1, &source);
+	cr_assert(source.located, "no walk began");
 }
 
 Test(ppe_members, one_leaves_while_a_generation_begins, .timeout = 90)
@@ -204,7 +194,7 @@ Test(ppe_members, one_leaves_while_a_generation_begins, .timeout = 90)
 	changed = rig.job[0];
 	place(&changed, 1, false);
 	publish(&changed);
-	stand(false);
+	rig.standing = 0;
 	cr_expect_eq(drain(), 0, "a generation began without source 1");
 	ppe_source_stats_read(rig.ppe, 2, 1, &source);
 	cr_expect_not(source.located, "source 1 left");
@@ -231,7 +221,7 @@ Test(ppe_members, one_moves_while_a_generation_begins, .timeout = 90)
 	changed = rig.job[0];
 	changed.address[1] = rig_source_ip(9);
 	publish(&changed);
-	stand(false);
+	rig.standing = 0;
 	cr_expect_eq(drain(), 0, "a generation began with the former source 1");
 	ppe_source_stats_read(rig.ppe, 2, 1, &source);
 	cr_expect_not(source.located, "source 1 is elsewhere");

@@ -157,7 +157,7 @@ start(struct play *p, const struct shape *shape, uint8_t policy, uint32_t dead_a
 {
 	uint8_t ids[SOURCES];
 	struct rig_config config = {
-		.workers = shape->workers, .threads = 8, .ports = PORTS, .jobs = 1};
+		.lcores = true, .workers = shape->workers, .threads = 8, .ports = PORTS, .jobs = 1};
 
 	p->shape = shape;
 	for (unsigned int rank = 0; rank < shape->sources; rank++)

@@ -68,7 +68,7 @@ send_blocks(uint8_t job, uint32_t from, unsigned int blocks, unsigned int *dropp
 			}
 			cr_assert(n > 0 || stats.drops[PPE_DROP_POLICED] > before,
 				"block %u: neither answered nor policed", block);
-			now = rte_rdtsc();
+			now = ppe_tsc();
 			if (*dropped > 0 && now - last < LATE_MS * rte_get_tsc_hz() / 1000)
 				less->tsc += now - last;
 			if (*dropped > 0 && n > 0)
@@ -90,9 +90,9 @@ holds_the_rate(unsigned int workers)
 	struct short_of less, none;
 
 	start(workers, WINDOW, MBIT);
-	began = rte_rdtsc();
+	began = ppe_tsc();
 	bytes = send_blocks(1, 0, BLOCKS, &dropped, &less);
-	us = (rte_rdtsc() - began) * 1000000 / rte_get_tsc_hz();
+	us = (ppe_tsc() - began) * 1000000 / rte_get_tsc_hz();
 	cr_expect_gt(dropped, 0, "nothing was policed in %lu us", us);
 	cr_expect_leq(bytes, burst + us * MBIT / 8, "%lu bytes in %lu us", bytes, us);
 	us = less.tsc * 1000000 / rte_get_tsc_hz();
@@ -146,7 +146,7 @@ Test(ppe_rate, a_change_of_the_rate_fills_no_bucket, .timeout = 90)
 	changed = rig.job[0];
 	table.by_id[1] = &changed;
 	table.by_id[2] = &rig.job[1];
-	began = rte_rdtsc();
+	began = ppe_tsc();
 	bytes = send_blocks(1, 0, 64, &dropped, &less);
 	cr_assert_gt(dropped, 0, "the bucket is not empty");
 	for (uint32_t i = 0; i < 20; i++) {
@@ -154,7 +154,7 @@ Test(ppe_rate, a_change_of_the_rate_fills_no_bucket, .timeout = 90)
 		cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
 		bytes += send_blocks(1, 64 + 8 * i, 8, &dropped, &less);
 	}
-	us = (rte_rdtsc() - began) * 1000000 / rte_get_tsc_hz();
+	us = (ppe_tsc() - began) * 1000000 / rte_get_tsc_hz();
 	cr_expect_leq(bytes, burst + us * 2 * MBIT / 8, "%lu bytes in %lu us", bytes, us);
 	stop();
 }
@@ -169,11 +169,11 @@ Test(ppe_rate, a_burst_is_a_window_of_a_slow_job, .timeout = 90)
 
 	elements = 256;
 	start(1, 256, MBIT);
-	began = rte_rdtsc();
+	began = ppe_tsc();
 	bytes = send_blocks(1, 0, 256, &dropped, &less);
 	cr_expect_eq(dropped, 0, "of its first window it lost %u", dropped);
 	bytes += send_blocks(1, 256, 244, &dropped, &less);
-	us = (rte_rdtsc() - began) * 1000000 / rte_get_tsc_hz();
+	us = (ppe_tsc() - began) * 1000000 / rte_get_tsc_hz();
 	cr_expect_leq(bytes, burst + us * MBIT / 8, "%lu bytes in %lu us", bytes, us);
 	stop();
 }
@@ -188,7 +188,7 @@ Test(ppe_rate, a_burst_is_a_window_of_a_slow_job, .timeout = 90)
 static void
 expect_within(uint64_t bytes, uint64_t burst, uint64_t most, uint64_t began)
 {
-	uint64_t us = (rte_rdtsc() - began) * 1000000 / rte_get_tsc_hz();
+	uint64_t us = (ppe_tsc() - began) * 1000000 / rte_get_tsc_hz();
 
 	cr_expect_leq(bytes, burst + us * MBIT / 8 + most,
 		"%" PRIu64 " bytes in %" PRIu64 " us, after a burst of %" PRIu64, bytes, us, burst);
@@ -215,7 +215,7 @@ Test(ppe_rate, late_answers_are_paid_for, .timeout = 90)
 {
 	const uint64_t burst = 2 * (HEADERS + 4 * ELEMENTS_MAX) * WINDOW;
 	struct weir_header again = rig_contribution(1, 7, 0, 0, 0);
-	uint64_t began = rte_rdtsc(), bytes;
+	uint64_t began = ppe_tsc(), bytes;
 	struct short_of less;
 	unsigned int dropped;
 
@@ -238,7 +238,7 @@ Test(ppe_rate, replies_are_paid_for, .timeout = 90)
 {
 	const uint64_t burst = 2 * (HEADERS + 4 * 64) * WINDOW;
 	struct weir_header stale = rig_contribution(1, 8, 0, 0, 0);
-	uint64_t began = rte_rdtsc(), bytes;
+	uint64_t began = ppe_tsc(), bytes;
 	struct short_of less;
 	unsigned int dropped;
 
@@ -283,7 +283,7 @@ results_are_paid_for(uint32_t group)
 {
 	struct rig_config config = {.workers = 1, .threads = 4, .ports = 2, .jobs = 1};
 	const uint64_t rate_s = MBIT * 1000000 / 8, most = HEADERS + 4 * ELEMENTS_MAX;
-	uint64_t began = rte_rdtsc(), bytes = 0;
+	uint64_t began = ppe_tsc(), bytes = 0;
 
 	config.job[0] = rig_job(1, SOURCES, WINDOW, ELEMENTS_MAX);
 	config.job[0].fixed_generation = 7;

@@ -154,8 +154,12 @@ count(void)
 static struct found
 reduce(unsigned int workers, bool rules_taken, bool extended, bool old)
 {
-	struct rig_config config = {
-		.workers = workers, .threads = 8, .ports = PORTS, .queues = workers, .jobs = 1};
+	struct rig_config config = {.lcores = true,
+		.workers = workers,
+		.threads = 8,
+		.ports = PORTS,
+		.queues = workers,
+		.jobs = 1};
 	struct found before, after;
 	const char *wrong;
 

@@ -453,7 +453,8 @@ check_gone(struct play *p)
 static void
 start(struct play *p, const struct shape *shape)
 {
-	struct rig_config config = {.workers = shape->workers != 0 ? shape->workers : 4,
+	struct rig_config config = {.lcores = true,
+		.workers = shape->workers != 0 ? shape->workers : 4,
 		.threads = shape->threads,
 		.ports = PORTS,
 		.jobs = JOBS,

@@ -50,7 +50,7 @@ build(const uint32_t *timeouts_ms, unsigned int jobs, unsigned int threads)
 	worker = rig.ppe->worker[0];
 	state = (struct collective *)(uintptr_t)ppe_program_state(rig.ppe, &collective_program, 0);
 	hz = rte_get_tsc_hz();
-	worker->now = worker->seen = rte_rdtsc();
+	worker->now = worker->seen = ppe_tsc();
 	ppe_timer_arm(worker, worker->now);
 	for (unsigned int j = 0; j < jobs; j++)
 		stages[j] = (struct stage){.js = state->job[j + 1],

@@ -14,7 +14,7 @@
 #include <rte_ring.h>
 
 #include "tests/eal/blocks.h"
-#include "tests/fuzz/turned.h"
+#include "tests/eal/rig.h"
 
 #define SWITCHES  4
 #define PORTS     4
@@ -175,7 +175,7 @@ start(const struct tree *of, enum ppe_policy policy, unsigned int workers)
 			.number = s};
 
 		building = s;
-		turned_start(&rig[s], &config);
+		rig_start(&rig[s], &config);
 	}
 }
 
@@ -414,9 +414,9 @@ turn(void)
 	}
 	nb_flying = kept;
 	now_us += STEP_US;
-	turned_turn_after_us(&rig[0], STEP_US);
+	rig_turn_after_us(&rig[0], STEP_US);
 	for (unsigned int s = 1; s < tree->n; s++)
-		turned_turn(&rig[s]);
+		rig_turn(&rig[s]);
 	for (unsigned int s = 0; s < tree->n; s++)
 		for (unsigned int port = 0; port < PORTS; port++)
 			while ((bytes = rig_receive(&rig[s], port, frame, 0)) > 0)
@@ -446,12 +446,11 @@ stop(void)
 		turn();
 	cr_assert_eq(nb_flying, 0);
 	for (unsigned int s = 0; s < tree->n; s++)
-		turned_rest(&rig[s]);
+		rig_rest(&rig[s]);
 	for (unsigned int s = 0; s < tree->n; s++)
-		turned_check_packets(&rig[s]);
+		rig_check(&rig[s]);
 	for (unsigned int s = tree->n; s-- > 0;)
-		ppe_destroy(rig[s].ppe, NULL);
-	rig_stop_eal();
+		cr_assert_null(rig_stop(&rig[s]));
 }
 
 /* Bad wires for a while, then perfect ones. */

@@ -35,13 +35,13 @@ BOTH(a_repetition_goes_up_once_per_millisecond)
 	memcpy(first, frame, L4 + WEIR_EXT_BYTES + payload_bytes);
 	contribute_all(0);
 	expect_silence(); /* within the same millisecond */
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	contribute_all(0);
 	acknowledge(FIRST, 0);
 	expect_sum_above(0, 0x70);
 	cr_assert_arr_eq(frame, first, L4 + WEIR_EXT_BYTES + payload_bytes);
 	expect_silence();
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	acknowledge(FIRST + 1, 0); /* of the block before: it asks for this one's result, too */
 	expect_sum_above(0, 0x70);
 	cr_assert_eq(stats().upward, 3);
@@ -50,7 +50,7 @@ BOTH(a_repetition_goes_up_once_per_millisecond)
 	cr_assert_eq(drops(PPE_DROP_DUPLICATE), 6);
 	answer(0, WEIR_STATUS_OK);
 	expect_results(0, WEIR_STATUS_OK);
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	contribute(FIRST + 1, 0); /* it is done: this host alone is answered */
 	expect_result(FIRST + 1, 0, WEIR_STATUS_OK);
 	answer(0, WEIR_STATUS_OK); /* the answer to a repetition */
@@ -65,7 +65,7 @@ BOTH(no_timer_repeats)
 	start(workers);
 	contribute_all(0);
 	expect_sum_above(0, 0x70);
-	turned_wait_us(&rig, 10 * 1000 * TIMEOUT);
+	rig_pass_us(10 * 1000 * TIMEOUT);
 	expect_silence();
 	answer(0, WEIR_STATUS_OK);
 	expect_results(0, WEIR_STATUS_OK);
@@ -85,14 +85,14 @@ BOTH(acknowledgements)
 	expect_silence();
 	acknowledge(FIRST, WINDOW);
 	expect_silence();
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	acknowledge(FIRST, WINDOW);
 	expect_above(WINDOW, WEIR_COLLECTIVE_ACKNOWLEDGE, WEIR_STATUS_OK);
 	cr_assert_eq(stats().acknowledged, OWN);
 	cr_assert_eq(stats().upward, 3);
 	/* A block that some contribute to is not acknowledged: they will complete it. */
 	contribute(FIRST, WINDOW);
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	acknowledge(FIRST, WINDOW);
 	acknowledge(FIRST, 2 * WINDOW);
 	expect_silence();
@@ -113,7 +113,7 @@ BOTH(held_back)
 	/* The parent ends the next block without this rack. */
 	answer(WINDOW, WEIR_STATUS_PARTIAL);
 	expect_results(WINDOW, WEIR_STATUS_PARTIAL);
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	contribute(FIRST, 2 * WINDOW);
 	contribute(FIRST + 1, 2 * WINDOW);
 	expect_above(2 * WINDOW, WEIR_COLLECTIVE_ACKNOWLEDGE, WEIR_STATUS_OK);
@@ -124,7 +124,7 @@ BOTH(held_back)
 	expect_silence();
 	cr_assert_eq(drops(PPE_DROP_HELD_BACK), 3);
 	contribute(FIRST + 2, 2 * WINDOW); /* now all have the old one */
-	turned_rest(&rig);
+	rig_rest(&rig);
 	contribute(FIRST, 2 * WINDOW);
 	contribute(FIRST + 1, 2 * WINDOW);
 	expect_sum_above(2 * WINDOW, 0x70);
@@ -221,10 +221,10 @@ BOTH(partial)
 		contribute(FIRST, block);
 		contribute(FIRST + 2, block);
 		expect_silence();
-		turned_wait_us(&rig, 1200 * TIMEOUT);
+		rig_pass_us(1200 * TIMEOUT);
 		expect_sum_above(block, 0x50);
 		expect_silence();
-		turned_turn_after_us(&rig, 1001);
+		rig_turn_after_us(&rig, 1001);
 		contribute(FIRST + 1, block);
 		expect_sum_above(block, 0x50);
 		expect_silence();
@@ -245,7 +245,7 @@ BOTH(error)
 	start_with_policy(workers, PPE_POLICY_ERROR);
 	run_block(0);
 	contribute(FIRST + 1, WINDOW);
-	turned_wait_us(&rig, 1200 * TIMEOUT);
+	rig_pass_us(1200 * TIMEOUT);
 	for (unsigned int times = 0; times < 2; times++) {
 		expect_above(WINDOW, WEIR_COLLECTIVE_ALLREDUCE, WEIR_STATUS_ERROR);
 		cr_assert_eq(got.grad_cnt, 0);
@@ -253,7 +253,7 @@ BOTH(error)
 		cr_assert_eq(payload_bytes, WEIR_BITMAP_BYTES);
 		cr_assert_eq(payload[0], 0x20);
 		expect_silence();
-		turned_turn_after_us(&rig, 1001);
+		rig_turn_after_us(&rig, 1001);
 		if (times == 0)
 			contribute(FIRST + 1, WINDOW);
 	}
@@ -277,7 +277,7 @@ BOTH(wait)
 	start(workers);
 	contribute(FIRST, 0);
 	contribute(FIRST + 1, 0);
-	turned_wait_us(&rig, 3000 * TIMEOUT);
+	rig_pass_us(3000 * TIMEOUT);
 	expect_silence();
 	contribute(FIRST, 0);
 	expect_below(FIRST, 0, WEIR_STATUS_WAITING); /* the leaf's own answer */
@@ -310,7 +310,7 @@ BOTH(mismatch)
 		cr_assert_eq(payload[4], FIRST + 1);
 		cr_assert_eq(weir_get16(payload + 6), 0);
 		expect_silence();
-		turned_turn_after_us(&rig, 1001);
+		rig_turn_after_us(&rig, 1001);
 		if (times == 0)
 			contribute(FIRST + 2, WINDOW);
 	}
@@ -353,7 +353,7 @@ BOTH(waiting_above)
 	}
 	h = header_to_parent(0, WEIR_STATUS_UNSUPPORTED);
 	say(&h, NULL, 0);
-	turned_rest(&rig);
+	rig_rest(&rig);
 	contribute(FIRST + 1, 0);
 	expect_below(FIRST + 1, 0, WEIR_STATUS_UNSUPPORTED);
 	cr_assert_eq(payload_bytes, 0);
@@ -403,7 +403,7 @@ BOTH(probes)
 	expect_sum_above(0, 0x70);
 	probe(FIRST, 0, 0x70);
 	expect_silence(); /* within the same millisecond */
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	probe(FIRST + 1, 0, 0x70);
 	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
 	cr_assert_eq(payload_bytes, 0);
@@ -413,10 +413,10 @@ BOTH(probes)
 	expect_sum_above(0, 0x70);
 	tell_leaf(0, WEIR_STATUS_WAITING, 0x0e);
 	expect_silence();
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	probe(FIRST, 0, 0x7e);
 	expect_silence(); /* twice as long each time */
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	probe(FIRST, 0, 0x7e);
 	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
 	/* It has it: nothing. */
@@ -439,15 +439,15 @@ BOTH(probes_without_an_answer)
 	start(workers);
 	contribute_all(0);
 	expect_sum_above(0, 0x70);
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	probe(FIRST, 0, 0x70);
 	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
-	turned_turn_after_us(&rig, 50000);
+	rig_turn_after_us(&rig, 50000);
 	probe(FIRST, 0, 0x70);
 	expect_sum_above(0, 0x70);
 	tell_leaf(0, WEIR_STATUS_UNSUPPORTED, 0);
 	expect_silence(); /* no host is told */
-	turned_turn_after_us(&rig, 4001);
+	rig_turn_after_us(&rig, 4001);
 	probe(FIRST, 0, 0x70);
 	expect_sum_above(0, 0x70);
 	answer(0, WEIR_STATUS_OK);
@@ -461,15 +461,15 @@ BOTH(probes_of_a_slow_parent)
 	start(workers);
 	contribute_all(0);
 	expect_sum_above(0, 0x70);
-	turned_turn_after_us(&rig, 16000);
+	rig_turn_after_us(&rig, 16000);
 	answer(0, WEIR_STATUS_OK);
 	expect_results(0, WEIR_STATUS_OK);
 	contribute_all(2); /* of the same worker */
 	expect_sum_above(2, 0x70);
-	turned_turn_after_us(&rig, 2000);
+	rig_turn_after_us(&rig, 2000);
 	probe(FIRST, 2, 0x70);
 	expect_silence();
-	turned_turn_after_us(&rig, 2001); /* in all, twice an eighth of 16 ms */
+	rig_turn_after_us(&rig, 2001); /* in all, twice an eighth of 16 ms */
 	probe(FIRST, 2, 0x70);
 	expect_above(2, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
 	answer(2, WEIR_STATUS_OK);
@@ -481,10 +481,10 @@ BOTH(probes_of_a_slow_parent)
 static void
 expect_probe_after_us(uint32_t block, unsigned int us)
 {
-	turned_turn_after_us(&rig, us - 100);
+	rig_turn_after_us(&rig, us - 100);
 	probe(FIRST, block, 0x70);
 	expect_silence();
-	turned_turn_after_us(&rig, 101);
+	rig_turn_after_us(&rig, 101);
 	probe(FIRST, block, 0x70);
 	expect_above(block, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
 }
@@ -496,7 +496,7 @@ BOTH(repeated_blocks_are_not_timed)
 	contribute_all(0);
 	expect_sum_above(0, 0x70);
 	expect_probe_after_us(0, 1000);
-	turned_turn_after_us(&rig, 15000);
+	rig_turn_after_us(&rig, 15000);
 	answer(0, WEIR_STATUS_OK);
 	expect_results(0, WEIR_STATUS_OK);
 	contribute_all(2);
@@ -521,15 +521,15 @@ BOTH(held_up_blocks_are_not_timed)
 	start(workers);
 	contribute_all(0);
 	expect_sum_above(0, 0x70);
-	turned_turn_after_us(&rig, 100000);
+	rig_turn_after_us(&rig, 100000);
 	answer(0, WEIR_STATUS_OK);
 	expect_results(0, WEIR_STATUS_OK);
 	contribute_all(2);
 	expect_sum_above(2, 0x70);
 	expect_probe_after_us(2, 1000);
-	turned_turn_after_us(&rig, 8000);
+	rig_turn_after_us(&rig, 8000);
 	tell_leaf(2, WEIR_STATUS_WAITING, 0x70);
-	turned_turn_after_us(&rig, 100000);
+	rig_turn_after_us(&rig, 100000);
 	answer(2, WEIR_STATUS_OK);
 	expect_results(2, WEIR_STATUS_OK);
 	contribute_all(4);
@@ -545,14 +545,14 @@ BOTH(questions_are_never_rare)
 	for (uint32_t block = 0; block < 16; block += 2) {
 		contribute_all(block);
 		expect_sum_above(block, 0x70);
-		turned_turn_after_us(&rig, 16000);
+		rig_turn_after_us(&rig, 16000);
 		answer(block, WEIR_STATUS_OK);
 		expect_results(block, WEIR_STATUS_OK);
 	}
 	contribute_all(16);
 	expect_sum_above(16, 0x70);
 	for (unsigned int i = 0; i < 8; i++) {
-		turned_turn_after_us(&rig, 40001);
+		rig_turn_after_us(&rig, 40001);
 		probe(FIRST, 16, 0x70);
 		expect_above(16, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
 		tell_leaf(16, WEIR_STATUS_WAITING, 0x70);
@@ -568,11 +568,11 @@ BOTH(a_silent_parent)
 	start(workers);
 	contribute_all(0);
 	expect_sum_above(0, 0x70);
-	turned_turn_after_us(&rig, 1001);
+	rig_turn_after_us(&rig, 1001);
 	probe(FIRST, 0, 0x70);
 	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
 	for (unsigned int i = 0; i < RTE_DIM(ms); i++) {
-		turned_turn_after_us(&rig, 1000 * ms[i]);
+		rig_turn_after_us(&rig, 1000 * ms[i]);
 		probe(FIRST, 0, 0x70);
 		if (ms[i] < 3000)
 			expect_sum_above(0, 0x70);
@@ -596,7 +596,7 @@ BOTH(probes_of_a_late_host)
 	start_with_policy(workers, PPE_POLICY_PARTIAL);
 	contribute(FIRST, 0);
 	contribute(FIRST + 1, 0);
-	turned_wait_us(&rig, 1200 * TIMEOUT);
+	rig_pass_us(1200 * TIMEOUT);
 	expect_sum_above(0, 0x30);
 	probe(FIRST + 2, 0, 0x30);
 	expect_above(0, WEIR_COLLECTIVE_PROBE, WEIR_STATUS_OK);
@@ -642,7 +642,7 @@ BOTH(not_from_parent)
 	cr_assert_eq(drops(PPE_DROP_LENGTH), 3);
 	sent[n - 1] ^= 1;
 	rig_send(&rig, ABOVE, sent, n);
-	turned_rest(&rig);
+	rig_rest(&rig);
 	cr_assert_eq(drops(PPE_DROP_UDP_CHECKSUM), 1);
 	rig_send(&rig, ABOVE, sent, L4 + 4);
 	rig_send(&rig, ABOVE, sent, L4 - 1);
@@ -668,7 +668,7 @@ BOTH(rubbish_from_above)
 	start(workers);
 	for (uint32_t block = 0; block < 200; block++) {
 		contribute_all(block);
-		turned_rest(&rig);
+		rig_rest(&rig);
 		for (unsigned int times = 0; times < 5; times++) {
 			struct weir_header h = header_to_parent(block, WEIR_STATUS_OK);
 			uint64_t r = rig_random(&seed);
@@ -684,9 +684,9 @@ BOTH(rubbish_from_above)
 			h.block_id += (r >> 48 & 3) == 0 ? (r >> 50 & 7) : 0;
 			say(&h, bytes, (unsigned int)(rig_random(&seed) % sizeof(bytes)));
 		}
-		turned_rest(&rig);
+		rig_rest(&rig);
 		answer(block, WEIR_STATUS_OK);
-		turned_rest(&rig);
+		rig_rest(&rig);
 		for (unsigned int port = 0; port < PORTS; port++)
 			while (rig_receive(&rig, port, frame, 0) > 0)
 				;
@@ -710,8 +710,7 @@ BOTH(guarded)
 	rig_source_mac(0, sent + 6);
 	weir_put32(sent + 26, IP_ABOVE);
 	rig_send(&rig, 0, sent, L4 + WEIR_EXT_BYTES);
-	turned_wait_us(&rig,
-		100 * 1000 * 1000); /* a silent host's addresses may be taken, a parent's not */
+	rig_pass_us(100 * 1000 * 1000); /* a silent host's addresses may be taken, a parent's not */
 	rig_send(&rig, 0, sent, L4 + WEIR_EXT_BYTES);
 	expect_silence();
 	cr_assert_eq(drops(PPE_DROP_SPOOFED_MEMBER), 3);

@@ -60,7 +60,7 @@ BOTH(SUITE, hosts_repeat)
 	join(FIRST, 50);
 	expect_waiting(FIRST, 0x30);
 	expect_silence();
-	turned_wait_us(&rig, SECOND);
+	rig_pass_us(SECOND);
 	expect_silence(); /* no timer repeats */
 	join(FIRST, 50);
 	expect_waiting(FIRST, 0x30);
@@ -82,7 +82,7 @@ BOTH(SUITE, a_host_is_missing_again)
 	for (unsigned int i = 0; i < 2; i++) {
 		pass_us(2 * SECOND);
 		join(FIRST, 50);
-		turned_rest(&rig);
+		rig_rest(&rig);
 		if (i == 0)
 			expect_joins_above(BOTH_SETS);
 	}
@@ -465,7 +465,7 @@ BOTH(SUITE, nonces_are_new_after_a_restart)
 	start(workers);
 	begin(50, BOTH_SETS);
 	memcpy(former, above, sizeof(former));
-	turned_renew_jobs(&rig);
+	rig_renew_jobs(&rig);
 	hosts_join(60);
 	expect_joins_above(BOTH_SETS);
 	for (unsigned int p = 0; p < PARENTS; p++)

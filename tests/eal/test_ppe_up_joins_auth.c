@@ -66,7 +66,7 @@ send_proved(unsigned int rank, const uint8_t quoted[16], const uint8_t nonce[16]
 		sent + n - TAG);
 	rig_fix_checksums(sent);
 	rig_send(&rig, rank - FIRST, sent, n);
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 static uint8_t host_nonce[HOSTS][16];
@@ -120,7 +120,7 @@ contribute_tagged(unsigned int rank, uint32_t block)
 	tags_gmac(below.contributions[rank - FIRST], 0, block, bare, values, 4 * ELEMENTS,
 		(uint8_t *)(values + ELEMENTS));
 	rig_offer(&rig, rank - FIRST, &h, values, sizeof(values));
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 /* ---- the parent ---- */

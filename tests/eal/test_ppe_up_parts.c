@@ -64,9 +64,9 @@ BOTH(in_order)
 		h.dtype = WEIR_DTYPE_FP32;
 		for (h.src_id = FIRST + 2; h.src_id > FIRST; h.src_id--)
 			offer(h.src_id, &h, values, sizeof(values));
-		turned_rest(&rig);
+		rig_rest(&rig);
 		if (times == 1)
-			turned_wait_us(&rig, 1200 * TIMEOUT);
+			rig_pass_us(1200 * TIMEOUT);
 		if (times == 2)
 			offer(FIRST, &h, values, sizeof(values));
 		if (times != 0) {
@@ -169,7 +169,7 @@ run_plan(struct block_plan *plan, unsigned int absent)
 	}
 	if (absent != 0) {
 		expect_silence();
-		turned_wait_us(&rig, 1200 * TIMEOUT);
+		rig_pass_us(1200 * TIMEOUT);
 	}
 	n = whole_contribution(plan);
 	expect_above(plan->block, plan->collective,

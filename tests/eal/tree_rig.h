@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "tests/fuzz/turned.h"
+#include "tests/eal/rig.h"
 
 #define L3 34
 #define L4 42
@@ -27,24 +27,18 @@ static unsigned int payload_bytes;
 static inline void
 stop(void)
 {
-	struct ppe_leaks leaks;
-
-	turned_rest(&rig);
+	rig_rest(&rig);
 	for (unsigned int port = 0; port < rig.ports; port++)
 		cr_assert_eq(rig_receive(&rig, port, frame, 0), 0, "port %u has a packet", port);
-	turned_check_packets(&rig);
-	ppe_destroy(rig.ppe, &leaks);
-#define X(name, help) cr_expect_eq(leaks.name, 0, #name ": " help);
-	PPE_LEAKS(X)
-#undef X
-	rig_stop_eal();
+	rig_check(&rig);
+	cr_assert_null(rig_stop(&rig));
 }
 
 /* stop(), whatever there is to take. */
 static inline void
 stop_unread(void)
 {
-	turned_rest(&rig);
+	rig_rest(&rig);
 	for (unsigned int port = 0; port < rig.ports; port++)
 		while (rig_receive(&rig, port, frame, 0) > 0)
 			;
@@ -89,7 +83,7 @@ receive(unsigned int port)
 {
 	unsigned int n, udp;
 
-	turned_rest(&rig);
+	rig_rest(&rig);
 	n = rig_receive(&rig, port, frame, 0);
 	if (n == 0)
 		return false;

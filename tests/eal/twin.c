@@ -2,7 +2,6 @@
 #include "tests/eal/twin.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +9,10 @@
 #include <rte_cycles.h>
 #include <rte_ring.h>
 
+#define LIMIT_MS 10000 /* for what was sent to leave */
 #define L2       14
 #define L3       (L2 + 20)
 #define L4       (L3 + 8)
-#define LIMIT_S  10
 #define COMPARED 24 /* bytes of a sight before the UDP payload */
 
 /* ---- lists of frames ---- */
@@ -224,34 +223,11 @@ different(struct twin *twin, const struct ppe_stats *stats)
 
 /* ---- settling ---- */
 
-/*
- * Nothing is under way: all that was sent is received, nothing is in flight, and every worker has
- * turned idly since the last change. The turns matter: a result may be on its way to some of its
- * receivers only, while the packet that completed it has ended.
- */
-static bool
-at_rest(const struct twin *twin, struct ppe_stats *mark, struct ppe_stats *s)
-{
-	bool turned = true, changed;
-
-	ppe_stats_read(twin->rig.ppe, s);
-	changed = s->received != mark->received || s->sent != mark->sent ||
-		s->consumed != mark->consumed || s->in_flight != 0;
-	for (unsigned int w = 0; w < s->nb_workers; w++) {
-		changed = changed || s->worker[w].busy_turns != mark->worker[w].busy_turns;
-		turned = turned && s->worker[w].turns >= mark->worker[w].turns + 2;
-	}
-	if (changed)
-		*mark = *s;
-	return !changed && turned && s->received == twin->received;
-}
-
 const char *
 twin_settle(struct twin *twin)
 {
-	uint64_t end = rte_rdtsc() + LIMIT_S * rte_get_tsc_hz();
-	static struct ppe_stats mark, stats;
-	const char *wrong;
+	static struct ppe_stats stats;
+	const char *wrong = "";
 
 	for (unsigned int i = 0; i < twin->in.count; i++) {
 		const struct twin_frame *f = &twin->in.frame[i];
@@ -260,16 +236,16 @@ twin_settle(struct twin *twin)
 	}
 	twin->received += twin->in.count;
 	list_clear(&twin->in);
-	ppe_stats_read(twin->rig.ppe, &mark);
-	do {
-		sched_yield();
+	/* Blocks that are due are found within a tenth of their timeout. */
+	for (unsigned int ms = 0; wrong != NULL && ms < LIMIT_MS; ms++) {
+		rig_settle(&twin->rig, &stats);
 		take_what_left(twin);
-		wrong = "it does not come to rest";
-		if (!at_rest(twin, &mark, &stats))
-			continue;
-		take_what_left(twin);
-		wrong = different(twin, &stats);
-	} while (wrong != NULL && rte_rdtsc() < end);
+		wrong = stats.in_flight != 0 || stats.received != twin->received
+			? "it does not come to rest"
+			: different(twin, &stats);
+		if (wrong != NULL)
+			rig_pass_us(1000);
+	}
 	list_clear(&twin->expected);
 	list_clear(&twin->got);
 	return wrong;

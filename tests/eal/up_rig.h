@@ -73,7 +73,7 @@ start_job(unsigned int workers, const struct ppe_job *job)
 		.workers = workers, .threads = 8, .ports = PORTS, .jobs = 1, .job[0] = *job};
 
 	agree(job);
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 }
 
 static inline void
@@ -98,7 +98,7 @@ parent_stats(unsigned int p)
 static inline void
 pass_us(uint64_t us)
 {
-	turned_turn_after_us(&rig, us);
+	rig_turn_after_us(&rig, us);
 }
 
 /* ---- hosts ---- */
@@ -113,7 +113,7 @@ join(unsigned int rank, uint32_t nonce)
 		.extended = true};
 
 	rig_offer(&rig, rank - FIRST, &h, NULL, 0);
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 static inline void
@@ -123,7 +123,7 @@ contribute(unsigned int rank, uint16_t generation, uint32_t block)
 	const uint32_t ones[ELEMENTS] = {1, 1, 1, 1, 1, 1, 1, 1};
 
 	rig_offer(&rig, rank - FIRST, &h, ones, sizeof(ones));
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 /* The next packet to a host. */
@@ -200,7 +200,7 @@ say(unsigned int p, const struct weir_header *h, const void *bytes, unsigned int
 	weir_put16(sent + L3 + 2, WEIR_PORT_UP);
 	rig_fix_checksums(sent);
 	rig_send(&rig, HOSTS + p, sent, size);
-	turned_rest(&rig);
+	rig_rest(&rig);
 }
 
 /* The answer to the last join that came to the parent. */

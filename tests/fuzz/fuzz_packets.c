@@ -18,7 +18,7 @@
 #include "tests/eal/rig.h"
 #include "tests/fuzz/calls.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/turned.h"
+#include "tests/eal/rig.h"
 #include "tests/model/tags.h"
 
 #define JOBS       6
@@ -482,7 +482,7 @@ step_join_all(struct fuzz_input *in)
 	for (unsigned int round = 0; round < 2; round++) {
 		for (unsigned int s = 0; s < rig.job[j].nb_sources; s++)
 			inject(s % PORTS, join(j, s, who >> 3, (who & 4) != 0));
-		turned_rest(&rig);
+		rig_rest(&rig);
 		drain();
 	}
 }
@@ -506,7 +506,7 @@ step_attributes(struct fuzz_input *in)
 	uint8_t what = fuzz_8(in);
 	struct ppe_job *job = &rig.job[what & 3];
 
-	turned_rest(&rig);
+	rig_rest(&rig);
 	drain();
 	job->policy = (uint8_t)((what >> 2 & 3) % 3);
 	job->timeout_ms = (what & 0x10) != 0 ? 10 : 100;
@@ -517,7 +517,7 @@ step_attributes(struct fuzz_input *in)
 			heard[FIXED].sources = 0;
 	}
 	job->rate_mbit = (what & 0x40) != 0 ? 1 : 0;
-	turned_change_jobs(&rig);
+	rig_change_jobs(&rig);
 }
 
 /* A job of a tree: a packet of a host or a child, right or spoiled; an answer of a parent; another policy. */
@@ -532,10 +532,10 @@ step_tree(struct fuzz_input *in)
 	struct call call = {.count = ELEMENTS};
 
 	if ((what & 7) == 7) {
-		turned_rest(&rig);
+		rig_rest(&rig);
 		drain();
 		rig.job[(who & 1) != 0 ? LEAF : PARENT].policy = (uint8_t)(block % 3);
-		turned_change_jobs(&rig);
+		rig_change_jobs(&rig);
 		return;
 	}
 	if ((what & 0x20) != 0)
@@ -579,7 +579,7 @@ step(struct fuzz_input *in)
 	switch (kind & 7) {
 	case 4: step_join(in, kind); break;
 	case 5: step_raw(in, kind >> 3); break;
-	case 6: turned_wait_us(&rig, fuzz_8(in) * ((kind & 8) != 0 ? 100000u : 1000u)); break;
+	case 6: rig_pass_us(fuzz_8(in) * ((kind & 8) != 0 ? 100000u : 1000u)); break;
 	case 7:
 		if ((kind & 0xc8) == TREE)
 			step_tree(in);
@@ -592,11 +592,11 @@ step(struct fuzz_input *in)
 	}
 	/* Packets come together, or one after the other; turned to the end, or left in the middle. */
 	if ((kind & 0x10) == 0) {
-		turned_turn(&rig);
+		rig_turn(&rig);
 		drain();
 	}
 	if ((kind & 0x20) == 0) {
-		turned_rest(&rig);
+		rig_rest(&rig);
 		drain();
 	}
 }
@@ -691,7 +691,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	config.threads = 4;
 	config.ports = PORTS;
 	config.jobs = JOBS;
-	turned_start(&rig, &config);
+	rig_start(&rig, &config);
 	atexit(at_the_end);
 	return 0;
 }
@@ -709,18 +709,18 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	changed = false;
 	cuts = 0;
 	make_jobs();
-	turned_renew_jobs(&rig);
+	rig_renew_jobs(&rig);
 	for (unsigned int i = 0; i < STEPS_MAX && in.left > 0; i++)
 		step(&in);
-	turned_rest(&rig);
+	rig_rest(&rig);
 	drain();
 	/* Blocks that are still open meet their end, and the table of stations its timers. */
-	turned_wait_us(&rig, 200000);
-	turned_rest(&rig);
+	rig_pass_us(200000);
+	rig_rest(&rig);
 	drain();
-	turned_renew_jobs(&rig);
-	turned_rest(&rig);
+	rig_renew_jobs(&rig);
+	rig_rest(&rig);
 	drain();
-	turned_check_packets(&rig);
+	rig_check(&rig);
 	return 0;
 }

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/eal/bench.h"
+
+#include <inttypes.h>
+
+#define PATIENCE_MS 1000 /* of virtual time, for a packet */
+#define SILENCE_MS  30
+
+struct rig rig;
+uint16_t generation;
+uint8_t frame[RIG_FRAME_MAX];
+struct weir_header got;
+const uint8_t *payload;
+unsigned int payload_bytes;
+
+static const struct ppe_job *const job = &rig.job[0];
+
+void
+bench_start(const struct bench_setup *setup)
+{
+	static uint8_t consecutive[WEIR_SOURCES_MAX];
+	unsigned int sources = setup->sources != 0 ? setup->sources : 2;
+	struct rig_config config = {.workers = setup->workers != 0 ? setup->workers : 2,
+		.threads = setup->threads != 0 ? setup->threads : 8,
+		.ports = setup->ports != 0 ? setup->ports : sources,
+		.jobs = 1};
+
+	for (unsigned int i = 0; i < sources; i++)
+		consecutive[i] = (uint8_t)i;
+	config.job[0] = rig_job_of(1, setup->ids != NULL ? setup->ids : consecutive,
+		(uint16_t)sources, setup->window != 0 ? setup->window : 4,
+		setup->elements != 0 ? setup->elements : 8);
+	config.job[0].policy = (uint8_t)setup->policy;
+	config.job[0].timeout_ms = setup->timeout_ms != 0 ? setup->timeout_ms : 100;
+	config.job[0].fixed_generation = setup->generation;
+	if (setup->change != NULL)
+		setup->change(&config);
+	rig_start(&rig, &config);
+	generation = setup->generation;
+	if (generation == 0 && !setup->late)
+		generation = rig_join(&rig, 0, false);
+}
+
+void
+stop_unread(void)
+{
+	const char *error = rig_stop(&rig);
+
+	cr_assert_null(error, "%s", error);
+}
+
+void
+stop(void)
+{
+	rig_rest(&rig);
+	for (unsigned int port = 0; port < rig.ports; port++)
+		cr_expect_eq(rig_receive(&rig, port, frame, 0), 0, "port %u has a packet", port);
+	stop_unread();
+}
+
+/* ---- what hosts send ---- */
+
+uint32_t
+bench_value(unsigned int source, uint32_t block, unsigned int element)
+{
+	return (source + 1) * 100000 + block * 1000 + element;
+}
+
+struct weir_header
+contribution(unsigned int source, uint32_t block)
+{
+	return rig_contribution(job->id, generation, source, block, job->elements);
+}
+
+void
+offer(const struct weir_header *header)
+{
+	uint32_t values[RIG_FRAME_MAX / 4];
+
+	for (unsigned int e = 0; e < header->grad_cnt; e++)
+		values[e] = bench_value(header->src_id, header->block_id, e);
+	rig_offer(&rig, header->src_id % rig.ports, header, values, 4u * header->grad_cnt);
+}
+
+void
+offer_as(unsigned int source, const struct weir_header *header, unsigned int n)
+{
+	static const uint8_t zeros[RIG_FRAME_MAX];
+	uint8_t sent[RIG_FRAME_MAX];
+
+	rig_send(&rig, source % rig.ports, sent, rig_frame(sent, source, header, zeros, n));
+}
+
+void
+offer_bytes(const struct weir_header *header, unsigned int n)
+{
+	offer_as(header->src_id, header, n);
+}
+
+void
+contribute(unsigned int source, uint32_t block)
+{
+	const struct weir_header h = contribution(source, block);
+
+	offer(&h);
+}
+
+/* For each source of the job, by its id. */
+#define EACH_SOURCE(s)                                                                             \
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)                                        \
+		if (ppe_job_has(job, (uint8_t)s))
+
+void
+contribute_all(uint32_t block)
+{
+	EACH_SOURCE(s)
+	contribute(s, block);
+}
+
+struct weir_header
+note(unsigned int source, uint32_t block, enum weir_collective collective)
+{
+	return (struct weir_header){.job_id = job->id,
+		.block_id = block,
+		.src_id = (uint8_t)source,
+		.gen_id = collective == WEIR_COLLECTIVE_JOIN ? 0 : generation,
+		.collective = (uint8_t)collective,
+		.extended = true};
+}
+
+static void
+offer_note(unsigned int source, uint32_t block, enum weir_collective collective)
+{
+	const struct weir_header h = note(source, block, collective);
+
+	offer_bytes(&h, 0);
+}
+
+void
+acknowledge(unsigned int source, uint32_t block)
+{
+	offer_note(source, block, WEIR_COLLECTIVE_ACKNOWLEDGE);
+}
+
+void
+probe(unsigned int source, uint32_t block)
+{
+	offer_note(source, block, WEIR_COLLECTIVE_PROBE);
+}
+
+void
+join(unsigned int source, uint32_t nonce)
+{
+	offer_note(source, nonce, WEIR_COLLECTIVE_JOIN);
+}
+
+/* ---- what hosts receive ---- */
+
+static bool
+receive_within(unsigned int source, unsigned int ms)
+{
+	unsigned int n = rig_receive(&rig, source % rig.ports, frame, ms);
+
+	if (n == 0)
+		return false;
+	cr_assert(rig_parse(frame, n, &got, &payload, &payload_bytes),
+		"source %u gets a frame that is no answer", source);
+	cr_assert(rig_checksums_hold(frame), "source %u: checksums", source);
+	return true;
+}
+
+bool
+receive(unsigned int source)
+{
+	return receive_within(source, PATIENCE_MS);
+}
+
+static uint64_t
+all_sources(void)
+{
+	uint64_t all = 0;
+
+	EACH_SOURCE(s)
+	all |= UINT64_C(1) << s % 64;
+	return all;
+}
+
+static void
+expect_sum(uint32_t block, uint64_t sources)
+{
+	for (unsigned int e = 0; e < got.grad_cnt; e++) {
+		uint32_t sum = 0, is;
+
+		EACH_SOURCE(s)
+		sum += (sources >> s % 64 & 1) != 0 ? bench_value(s, block, e) : 0;
+		memcpy(&is, payload + 4 * e, 4);
+		cr_assert_eq(is, sum, "element %u of block %u: %u, not %u", e, block, is, sum);
+	}
+}
+
+void
+expect(unsigned int source, uint32_t block, enum weir_status status, uint64_t sources)
+{
+	bool whole = status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL;
+	bool degraded = status == WEIR_STATUS_PARTIAL || status == WEIR_STATUS_ERROR ||
+		status == WEIR_STATUS_WAITING;
+	unsigned int elements;
+
+	cr_assert(receive(source), "source %u gets nothing of block %u", source, block);
+	cr_assert_eq(got.block_id, block, "block %u, not %u", got.block_id, block);
+	cr_assert_eq(got.status, status, "block %u: %s, not %s", block,
+		weir_status_text(got.status), weir_status_text(status));
+	cr_assert_eq(got.degraded, degraded);
+	elements = whole ? 4u * got.grad_cnt : 0;
+	if (!degraded && !whole)
+		return;
+	cr_assert_eq(payload_bytes, elements + (degraded ? WEIR_BITMAP_BYTES : 0), "%u bytes",
+		payload_bytes);
+	if (whole)
+		expect_sum(block, sources != 0 ? sources : all_sources());
+	for (unsigned int s = 0; degraded && s < 64; s++)
+		cr_assert_eq(payload[elements + s / 8] >> s % 8 & 1, sources >> s & 1,
+			"source %u in the bitmap of block %u", s, block);
+}
+
+void
+expect_all(uint32_t block, enum weir_status status, uint64_t sources)
+{
+	EACH_SOURCE(s)
+	expect(s, block, status, sources);
+	for (unsigned int port = 0; port < rig.ports; port++)
+		cr_assert_not(receive_within(port, 0), "port %u gets a second packet", port);
+}
+
+void
+expect_silence(void)
+{
+	for (unsigned int port = 0; port < rig.ports; port++)
+		cr_assert_not(receive_within(port, SILENCE_MS),
+			"port %u gets a packet: block %u, %s", port, got.block_id,
+			weir_status_text(got.status));
+}
+
+/* ---- what the switch says ---- */
+
+uint64_t
+drops(enum ppe_drop reason)
+{
+	struct ppe_stats stats;
+
+	rig_settle(&rig, &stats);
+	return stats.drops[reason];
+}
+
+void
+expect_drop(enum ppe_drop reason, uint64_t count)
+{
+	uint64_t is = drops(reason);
+
+	cr_expect_eq(is, count, "%s: %" PRIu64 ", not %" PRIu64, ppe_drop_key(reason), is, count);
+}
+
+struct ppe_job_stats
+job_stats(uint8_t id)
+{
+	struct ppe_job_stats stats;
+
+	rig_rest(&rig);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, id, &stats), 0);
+	return stats;
+}
+
+void
+pass_ms(uint64_t ms)
+{
+	rig_pass_us(1000 * ms);
+}

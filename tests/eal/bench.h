@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A bench for tests of the engine's rules: a switch in virtual time (tests/eal/rig.h), and hosts of its first job, played
+ * by the test.
+ *
+ *	Test(ppe_life, late_source_gets_the_partial_result, .timeout = 90)
+ *	{
+ *		start(.sources = 3, .policy = PPE_POLICY_PARTIAL);
+ *		contribute(0, 0);
+ *		contribute(1, 0);
+ *		expect_all(0, WEIR_STATUS_PARTIAL, 0x3);	// while this waits, the block times out
+ *		contribute(2, 0);
+ *		expect(2, 0, WEIR_STATUS_PARTIAL, 0x3);
+ *		expect_drop(PPE_DROP_LATE, 1);
+ *		stop();
+ *	}
+ *
+ * A host is named by its source id; it is behind port id % ports. Element e of its contribution to block b is
+ * bench_value(id, b, e), and a result is compared with the sum, element by element. Functions end the test with a message
+ * when something is not as they expect. Main thread, once per process.
+ */
+#ifndef TESTS_EAL_BENCH_H
+#define TESTS_EAL_BENCH_H
+
+#include <criterion/criterion.h>
+
+#include <string.h>
+
+#include "tests/eal/rig.h"
+
+/* The switch and the first job of a test. Zero is the value in brackets. */
+struct bench_setup {
+	unsigned int workers; /* [2] */
+	unsigned int threads; /* [8] */
+	unsigned int ports; /* [sources] */
+	unsigned int sources; /* [2] */
+	const uint8_t *ids; /* their ids, ascending [0, 1, ...] */
+	uint16_t window, elements; /* [4, 8] */
+	enum ppe_policy policy; /* [wait] */
+	uint32_t timeout_ms; /* [100] */
+	uint16_t generation; /* [hosts join] fixed: nobody joins */
+	/* What else differs, before the switch starts. The first job is config->job[0]. */
+	void (*change)(struct rig_config *config);
+	bool late; /* hosts have not joined yet */
+};
+
+extern struct rig rig;
+extern uint16_t generation; /* of the first job, in packets */
+
+/* The packet that a host received last. */
+extern uint8_t frame[RIG_FRAME_MAX];
+extern struct weir_header got;
+extern const uint8_t *payload;
+extern unsigned int payload_bytes;
+
+/* Build and start the switch, and have all hosts join. start(.sources = 3, ...): fields of bench_setup. */
+void bench_start(const struct bench_setup *setup);
+#define start(...) bench_start(&(struct bench_setup){__VA_ARGS__})
+
+/* Every packet has one end, and everything was returned. Packets that nobody has taken are an error: stop_unread(). */
+void stop(void);
+void stop_unread(void);
+
+/* A test with one worker and with two. */
+#define ONE_WORKER_AND_TWO(suite, name)                                                            \
+	static void name(unsigned int workers);                                                    \
+	Test(suite, name, .timeout = 90)                                                           \
+	{                                                                                          \
+		name(1);                                                                           \
+	}                                                                                          \
+	Test(suite, name##_two_workers, .timeout = 90)                                             \
+	{                                                                                          \
+		name(2);                                                                           \
+	}                                                                                          \
+	static void name(unsigned int workers)
+
+/* ---- what hosts send ---- */
+
+uint32_t bench_value(unsigned int source, uint32_t block, unsigned int element);
+
+/* The header of a source's contribution to a block: all elements, of the present generation. */
+struct weir_header contribution(unsigned int source, uint32_t block);
+
+/* Send the packet from the header's source, with the payload that belongs to it, or with n bytes of zeros. */
+void offer(const struct weir_header *header);
+void offer_bytes(const struct weir_header *header, unsigned int n);
+/* The same, from another host's addresses and port. */
+void offer_as(unsigned int source, const struct weir_header *header, unsigned int n);
+
+void contribute(unsigned int source, uint32_t block);
+void contribute_all(uint32_t block);
+/* Packets without elements. */
+struct weir_header note(unsigned int source, uint32_t block, enum weir_collective collective);
+void acknowledge(unsigned int source, uint32_t block);
+void probe(unsigned int source, uint32_t block);
+void join(unsigned int source, uint32_t nonce);
+
+/* ---- what hosts receive ---- */
+
+/* Take the next packet of a host, within a second of virtual time. false: there is none. */
+bool receive(unsigned int source);
+
+/*
+ * The next packet to the host is the answer to a block with this status. sources: bit: who is in it; 0: all. A result
+ * (ok or partial) has the sum of these; a partial, error or waiting one has their bitmap.
+ */
+void expect(unsigned int source, uint32_t block, enum weir_status status, uint64_t sources);
+/* The same for every host; then silence. */
+void expect_all(uint32_t block, enum weir_status status, uint64_t sources);
+/* Nobody gets a packet within 30 ms of virtual time. */
+void expect_silence(void);
+
+/* ---- what the switch says ---- */
+
+/* So many packets have ended so by now. */
+void expect_drop(enum ppe_drop reason, uint64_t count);
+uint64_t drops(enum ppe_drop reason);
+struct ppe_job_stats job_stats(uint8_t id);
+
+/* So much time passes. */
+void pass_ms(uint64_t ms);
+
+#endif
