@@ -542,22 +542,28 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 
 /* ---- collectives ---- */
 
-/* The arguments of a collective. root is 0 if it has no root; op is a sum if it has none. */
-struct call {
-	struct weir *weir;
-	const void *send;
-	void *recv;
-	enum weir_collective collective;
-	size_t count;
-	enum weir_dtype dtype;
-	enum weir_op op;
-	unsigned int root;
-};
+/* The call without what its collective does not use, which peers and switch would compare. */
+static struct weir_call
+used_of(const struct weir_call *call)
+{
+	const struct collective_row *row = weir_collective_row(call->collective);
+
+	if (call->collective == WEIR_COLLECTIVE_BARRIER)
+		return (struct weir_call){.collective = call->collective};
+	return (struct weir_call){
+		.collective = call->collective,
+		.send = call->send,
+		.recv = call->recv,
+		.count = call->count,
+		.dtype = call->dtype,
+		.op = row->contribution == CONTRIBUTION_REDUCE ? call->op : WEIR_OP_SUM,
+		.root = row->rooted ? call->root : 0,
+	};
+}
 
 static int
-check_types(const struct call *c)
+check_call(const struct weir_handle *h, const struct weir_call *c)
 {
-	const struct weir_handle *h = &c->weir->h;
 	unsigned int dtype = (unsigned int)c->dtype, op = (unsigned int)c->op;
 
 	if (weir_dtype_bytes(dtype) == 0 || op >= WEIR_OPS)
@@ -654,14 +660,13 @@ cut(const struct weir *weir, struct weir_request *o)
 }
 
 static int
-prepare(struct weir_request *o, const struct call *c)
+prepare(struct weir *weir, struct weir_request *o, const struct weir_call *c)
 {
-	const struct weir *weir = c->weir;
 	bool typed = c->collective != WEIR_COLLECTIVE_BARRIER;
 	int code;
 
 	*o = (struct weir_request){
-		.weir = c->weir,
+		.weir = weir,
 		.send = c->send,
 		.recv = c->recv,
 		.op = (uint8_t)c->op,
@@ -688,18 +693,12 @@ prepare(struct weir_request *o, const struct call *c)
 
 /* waits: the caller is about to wait for it. */
 static int
-start(const struct call *c, bool waits, struct weir_request **request)
+start(struct weir *weir, const struct weir_call *call, bool waits, struct weir_request **request)
 {
-	struct weir *weir = c->weir;
 	struct weir_request *o;
+	struct weir_call used;
 	int code;
 
-	if (request == NULL)
-		return weir == NULL
-			? -EINVAL
-			: weir_error_return(&weir->h, -EINVAL,
-				  "request is NULL: what is begun has to be waited for");
-	*request = NULL;
 	if (weir == NULL)
 		return -EINVAL;
 	code = weir_check_process(weir);
@@ -710,14 +709,19 @@ start(const struct call *c, bool waits, struct weir_request **request)
 		code = check_state(weir);
 		pthread_mutex_unlock(&weir->lock);
 	}
-	if (code == 0)
-		code = check_types(c);
+	if (code == 0 && !weir_collective_row(call->collective)->served)
+		code = weir_error_return(&weir->h, -EINVAL, "collective %u does not exist",
+			(unsigned int)call->collective);
+	if (code == 0) {
+		used = used_of(call);
+		code = check_call(&weir->h, &used);
+	}
 	if (code < 0)
 		return code;
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
 		return weir_error_return(&weir->h, -ENOMEM, "no memory for an operation");
-	code = prepare(o, c);
+	code = prepare(weir, o, &used);
 	if (code < 0) {
 		weir_request_free(o);
 		return code;
@@ -728,13 +732,26 @@ start(const struct call *c, bool waits, struct weir_request **request)
 	return code;
 }
 
-static int
-run(const struct call *c)
+int
+weir_collective(struct weir *weir, const struct weir_call *call, struct weir_request **request)
 {
-	struct weir_request *request;
-	int code = start(c, true, &request);
+	struct weir_request *started = NULL;
+	int code = start(weir, call, request == NULL, &started);
 
-	return code < 0 ? code : wait_for(&request, 0);
+	if (request != NULL)
+		*request = started;
+	else if (code == 0)
+		code = wait_for(&started, 0);
+	return code;
+}
+
+static int
+begin_collective(struct weir *weir, const struct weir_call *call, struct weir_request **request)
+{
+	if (request != NULL || weir == NULL)
+		return weir_collective(weir, call, request);
+	return weir_error_return(
+		&weir->h, -EINVAL, "request is NULL: what is begun has to be waited for");
 }
 
 /* Both forms of a collective: its name, its code, operation and root, and its parameters after
@@ -743,16 +760,19 @@ run(const struct call *c)
 	int weir_##name(                                                                           \
 		struct weir *weir, const void *send, void *recv, size_t count, __VA_ARGS__)        \
 	{                                                                                          \
-		return run(&(struct call){                                                         \
-			weir, send, recv, WEIR_COLLECTIVE_##NAME, count, dtype, op, root});        \
+		return weir_collective(weir,                                                       \
+			&(struct weir_call){                                                       \
+				WEIR_COLLECTIVE_##NAME, send, recv, count, dtype, op, root},       \
+			NULL);                                                                     \
 	}                                                                                          \
                                                                                                    \
 	int weir_i##name(struct weir *weir, const void *send, void *recv, size_t count,            \
 		__VA_ARGS__, struct weir_request **request)                                        \
 	{                                                                                          \
-		return start(&(struct call){weir, send, recv, WEIR_COLLECTIVE_##NAME, count,       \
-				     dtype, op, root},                                             \
-			false, request);                                                           \
+		return begin_collective(weir,                                                      \
+			&(struct weir_call){                                                       \
+				WEIR_COLLECTIVE_##NAME, send, recv, count, dtype, op, root},       \
+			request);                                                                  \
 	}
 
 COLLECTIVE(allreduce, ALLREDUCE, op, 0, enum weir_dtype dtype, enum weir_op op)
@@ -767,12 +787,13 @@ COLLECTIVE(alltoall, ALLTOALL, 0, 0, enum weir_dtype dtype)
 int
 weir_barrier(struct weir *weir)
 {
-	return run(&(struct call){.weir = weir, .collective = WEIR_COLLECTIVE_BARRIER});
+	return weir_collective(
+		weir, &(struct weir_call){.collective = WEIR_COLLECTIVE_BARRIER}, NULL);
 }
 
 int
 weir_ibarrier(struct weir *weir, struct weir_request **request)
 {
-	return start(&(struct call){.weir = weir, .collective = WEIR_COLLECTIVE_BARRIER}, false,
-		request);
+	return begin_collective(
+		weir, &(struct weir_call){.collective = WEIR_COLLECTIVE_BARRIER}, request);
 }

@@ -77,7 +77,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pktbuf/wire/types.h" /* enum weir_dtype, enum weir_op, weir_dtype_bytes() */
+#include "pktbuf/wire/types.h" /* enum weir_dtype, _op, _collective; weir_dtype_bytes() */
 
 #ifdef __cplusplus
 extern "C" {
@@ -323,8 +323,8 @@ WEIR_API int weir_open_test(struct weir *weir, bool *done);
  * The blocking functions return when this rank's result is complete and its peers no longer need
  * it. 0: recv holds the whole result; WEIR_PARTIAL: see there; or
  *
- *   -EINVAL      unknown type or operation, or an operation that the type does
- *                not have; no such root; base form and not an allreduce of the
+ *   -EINVAL      unknown collective, type or operation, or an operation that the
+ *                type does not have; no such root; base form and not an allreduce of the
  *                job's type and operation; NULL instead of a buffer; buffers that
  *                overlap other than in place; more than 2^31 - 1 blocks. Nothing
  *                was sent.
@@ -404,6 +404,25 @@ WEIR_API int weir_iallgather(struct weir *weir, const void *send, void *recv, si
 WEIR_API int weir_ialltoall(struct weir *weir, const void *send, void *recv, size_t count,
 	enum weir_dtype dtype, struct weir_request **request);
 WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
+
+/* The arguments of any collective, as above. A field that the collective does not use is ignored: a
+ * barrier uses only the first. */
+struct weir_call {
+	enum weir_collective collective;
+	const void *send;
+	void *recv;
+	size_t count;
+	enum weir_dtype dtype;
+	enum weir_op op;
+	unsigned int root;
+};
+
+/*
+ * Run a collective that is a value: every function above is one of these calls. request NULL: as
+ * the blocking function. Otherwise as the nonblocking one. call is only read during the call.
+ */
+WEIR_API int weir_collective(
+	struct weir *weir, const struct weir_call *call, struct weir_request **request);
 
 /*
  * Wait for requests of one handle or of several. These functions return the operation's code, as

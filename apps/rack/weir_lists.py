@@ -22,4 +22,4 @@ def entries(header, name):
 
 DTYPES = entries('types.h', 'DTYPE')
 OPS = entries('types.h', 'OP')
-COLLECTIVES = [entry for entry in entries('collectives.h', 'COLLECTIVE') if entry[5] != 'NONE']
+COLLECTIVES = [entry for entry in entries('types.h', 'COLLECTIVE') if entry[5] != 'NONE']

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives, one row each: docs/protocol.md, "Collectives". The switch and the hosts' library
- * include this file; it needs no DPDK.
+ * What the collectives of WEIR_COLLECTIVE_LIST (pktbuf/wire/types.h) do, one row each:
+ * docs/protocol.md, "Collectives". The switch and the hosts' library include this file; it needs no
+ * DPDK.
  *
  * A block counts contributions; when the count meets its target, the result goes out. Windows,
  * losses, timeouts and tags are the same for all collectives. A row says only which data a
@@ -16,6 +17,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "pktbuf/wire/types.h"
 
 /* What a contribution to a block of G elements carries, and how the switch uses it. */
 enum contribution_kind {
@@ -36,31 +39,6 @@ enum result_kind {
 
 /* The receivers of a payload; the others get a header. */
 enum result_to { TO_NONE, TO_ALL, TO_ROOT, TO_EACH };
-
-/*
- * Name, code in ext.collective, text, contribution, result, receivers. The base form means
- * ALLREDUCE, and BARRIER when grad_cnt is 0. The last three are no collectives: they have no
- * receivers.
- */
-#define WEIR_COLLECTIVE_LIST(X)                                                                    \
-	X(ALLREDUCE, 0, "allreduce", REDUCE, WHOLE, ALL)                                           \
-	X(REDUCE, 1, "reduce", REDUCE, WHOLE, ROOT)                                                \
-	X(REDUCESCATTER, 2, "reducescatter", REDUCE, SLICE, EACH)                                  \
-	X(BROADCAST, 3, "broadcast", ROOT, WHOLE, ALL)                                             \
-	X(SCATTER, 4, "scatter", ROOT, SLICE, EACH)                                                \
-	X(GATHER, 5, "gather", SLICE, WHOLE, ROOT)                                                 \
-	X(ALLGATHER, 6, "allgather", SLICE, WHOLE, ALL)                                            \
-	X(ALLTOALL, 7, "alltoall", ROW, COLUMN, EACH)                                              \
-	X(BARRIER, 8, "barrier", NOTHING, NOTHING, ALL)                                            \
-	X(PROBE, 13, "probe", NOTHING, NOTHING, NONE)                                              \
-	X(ACKNOWLEDGE, 14, "acknowledge", NOTHING, NOTHING, NONE)                                  \
-	X(JOIN, 15, "join", NOTHING, NOTHING, NONE)
-
-enum weir_collective {
-#define X(name, code, ...) WEIR_COLLECTIVE_##name = code,
-	WEIR_COLLECTIVE_LIST(X)
-#undef X
-};
 
 /* Is it an acknowledgement or a probe? They contribute nothing, and may come at any time. */
 static inline bool

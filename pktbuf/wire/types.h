@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Types of elements, and operations, for the switch, the hosts' library and its users. Part of
- * libweir's installed header; pktbuf/wire/wire.h has the layout of packets.
+ * Types of elements, operations and collectives, for the switch, the hosts' library and its users.
+ * Part of libweir's installed header; pktbuf/wire/wire.h has the layout of packets.
  */
 #ifndef PKTBUF_TYPES_H
 #define PKTBUF_TYPES_H
@@ -55,6 +55,32 @@ enum weir_dtype {
 enum weir_op {
 #define WEIR_X(name, code, ...) WEIR_OP_##name = code,
 	WEIR_OP_LIST(WEIR_X)
+#undef WEIR_X
+};
+
+/*
+ * The collectives: name, code on the wire (ext.collective), text, and what makes a row of the table
+ * in pktbuf/wire/collectives.h: contribution, result, receivers. The base form means ALLREDUCE, and
+ * BARRIER when grad_cnt is 0. The last three are headers of the protocol and no collectives: they
+ * have no receivers.
+ */
+#define WEIR_COLLECTIVE_LIST(X)                                                                    \
+	X(ALLREDUCE, 0, "allreduce", REDUCE, WHOLE, ALL)                                           \
+	X(REDUCE, 1, "reduce", REDUCE, WHOLE, ROOT)                                                \
+	X(REDUCESCATTER, 2, "reducescatter", REDUCE, SLICE, EACH)                                  \
+	X(BROADCAST, 3, "broadcast", ROOT, WHOLE, ALL)                                             \
+	X(SCATTER, 4, "scatter", ROOT, SLICE, EACH)                                                \
+	X(GATHER, 5, "gather", SLICE, WHOLE, ROOT)                                                 \
+	X(ALLGATHER, 6, "allgather", SLICE, WHOLE, ALL)                                            \
+	X(ALLTOALL, 7, "alltoall", ROW, COLUMN, EACH)                                              \
+	X(BARRIER, 8, "barrier", NOTHING, NOTHING, ALL)                                            \
+	X(PROBE, 13, "probe", NOTHING, NOTHING, NONE)                                              \
+	X(ACKNOWLEDGE, 14, "acknowledge", NOTHING, NOTHING, NONE)                                  \
+	X(JOIN, 15, "join", NOTHING, NOTHING, NONE)
+
+enum weir_collective {
+#define WEIR_X(name, code, ...) WEIR_COLLECTIVE_##name = code,
+	WEIR_COLLECTIVE_LIST(WEIR_X)
 #undef WEIR_X
 };
 

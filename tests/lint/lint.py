@@ -86,8 +86,8 @@ FORBIDDEN_INCLUDES = [
 # names it has a copy of the list; take what it needs from the list.
 LISTS = [
     (r'bf16', r'^(pktbuf/wire/types\.h|apps/python/weir/(_abi|torch)\.py|rmw/kernels\w*\.[ch]|apps/bench/kernels_loops\.c)$', 'types: pktbuf/wire/types.h'),
-    (r'allgather', r'^(pktbuf/wire/collectives\.h|apps/libweir/(geometry\.h|request\.c|weir\.h)|'
-     r'apps/perf/(data\.h|operate\.c)|apps/python/.*|apps/(compare|mpi)/.*)$', 'collectives: pktbuf/wire/collectives.h'),
+    (r'allgather', r'^(pktbuf/wire/types\.h|apps/libweir/(geometry\.h|request\.c|weir\.h)|'
+     r'apps/perf/(data\.h|operate\.c)|apps/python/.*|apps/(compare|mpi)/.*)$', 'collectives: pktbuf/wire/types.h'),
     (r'dead_after_ms', r'^(ctrl/config/job_settings\.h|ppe/(jobs|ppe)\.h|ppe/collective/(membership/announce|block/timeout|tree/parent_join)\.c|ctrl/api/blocks\.c|'
      r'apps/(ctl/tree_plan\.c|rack/tree\.py)|apps/libweir/(control_json\.c|weir\.h)|apps/stragglers/stragglers\.py)$',
      'settings of a job: ctrl/config/job_settings.h'),

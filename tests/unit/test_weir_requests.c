@@ -480,9 +480,50 @@ Test(weir_requests, close_ends_wait_for_all, .timeout = 90)
 		cr_expect_null(several[k], "request %u was not waited for", k);
 }
 
+/* Rank 0 calls functions by their names; the others have calls with garbage where a collective has nothing. */
+static void *
+call_collectives(void *argument)
+{
+	struct host *h = argument;
+	struct weir_request *request = NULL;
+	struct weir_call barrier = {
+		WEIR_COLLECTIVE_BARRIER, h, h, 7, WEIR_DTYPE_FP64, WEIR_OP_BAND, 9};
+	int32_t own = (int32_t)(100 + h->id), all[HOSTS] = {0};
+	struct weir_call gather = {
+		WEIR_COLLECTIVE_ALLGATHER, &own, all, 1, WEIR_DTYPE_INT32, (enum weir_op)77, 99};
+
+	h->what = "waiting";
+	h->code = h->id == 0 ? weir_barrier(h->weir) : weir_collective(h->weir, &barrier, NULL);
+	if (h->code == 0 && h->id == 0)
+		h->code = weir_allgather(h->weir, &own, all, 1, WEIR_DTYPE_INT32);
+	else if (h->code == 0)
+		h->code = weir_collective(h->weir, &gather, NULL);
+	for (unsigned int k = 0; k < HOSTS; k++)
+		h->wrong += all[k] != (int32_t)(100 + k);
+	if (h->code == 0 && h->id == 0)
+		h->code = weir_ibarrier(h->weir, &request);
+	else if (h->code == 0)
+		h->code = weir_collective(h->weir, &barrier, &request);
+	if (h->code == 0 && request == NULL)
+		h->code = -EFAULT;
+	if (h->code == 0)
+		h->code = weir_wait(&request);
+	return NULL;
+}
+
+Test(weir_requests, a_collective_is_a_value, .timeout = 90)
+{
+	start(0);
+	each_host(call_collectives);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		cr_expect_eq(hosts[h].wrong, 0u, "host %u: %zu wrong", h, hosts[h].wrong);
+	stop();
+}
+
 Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 90)
 {
 	struct weir_request *request;
+	struct weir_call call = {0};
 	struct weir *weir;
 	float data[4 * HOSTS];
 
@@ -498,6 +539,18 @@ Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 90)
 	cr_expect_eq(weir_reduce(weir, data, NULL, 1, WEIR_DTYPE_FP32, WEIR_OP_MAX, 1), -EINVAL);
 	cr_expect_eq(weir_allgather(weir, data, data, 1, (enum weir_dtype)14), -EINVAL);
 	cr_expect_eq(weir_rank(weir), 1u);
+	for (unsigned int collective = WEIR_COLLECTIVE_BARRIER + 1; collective < 18; collective++) {
+		call.collective = (enum weir_collective)collective;
+		cr_expect_eq(weir_collective(weir, &call, &request), -EINVAL);
+		cr_expect_null(request);
+		cr_expect_eq(weir_collective(weir, &call, NULL), -EINVAL);
+		cr_expect_str_neq(weir_last_error(weir), "");
+	}
+	cr_expect_str_eq(weir_last_error(weir), "collective 17 does not exist");
+	call = (struct weir_call){
+		.collective = WEIR_COLLECTIVE_ALLGATHER, .dtype = (enum weir_dtype)14};
+	cr_expect_eq(weir_collective(weir, &call, NULL), -EINVAL);
+	cr_expect_str_eq(weir_last_error(weir), "type 14 or operation 0 does not exist");
 	/* Nothing was sent, and all is well. */
 	cr_expect_eq(weir_iallgather(weir, NULL, NULL, 0, WEIR_DTYPE_FP32, &request), 0);
 	cr_expect_not_null(request);

@@ -45,6 +45,22 @@ class Op(enum.IntEnum):
     LXOR = 10
 
 
+class Collective(enum.IntEnum):
+    """enum weir_collective."""
+    ALLREDUCE = 0
+    REDUCE = 1
+    REDUCESCATTER = 2
+    BROADCAST = 3
+    SCATTER = 4
+    GATHER = 5
+    ALLGATHER = 6
+    ALLTOALL = 7
+    BARRIER = 8
+    PROBE = 13
+    ACKNOWLEDGE = 14
+    JOIN = 15
+
+
 class Partial(enum.IntEnum):
     """enum weir_partial."""
     AS_IS = 0
@@ -118,6 +134,19 @@ class Config(Structure):
         ('ca_file', c_char_p),
         ('warn', CFUNCTYPE(None, c_void_p, c_char_p)),
         ('warn_context', c_void_p),
+    ]
+
+
+class Call(Structure):
+    """struct weir_call."""
+    _fields_ = [
+        ('collective', c_int),
+        ('send', c_void_p),
+        ('recv', c_void_p),
+        ('count', c_size_t),
+        ('dtype', c_int),
+        ('op', c_int),
+        ('root', c_uint),
     ]
 
 
@@ -201,6 +230,7 @@ FUNCTIONS = {
     'weir_iallgather': (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, POINTER(c_void_p)]),
     'weir_ialltoall': (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, POINTER(c_void_p)]),
     'weir_ibarrier': (c_int, [c_void_p, POINTER(c_void_p)]),
+    'weir_collective': (c_int, [c_void_p, POINTER(Call), POINTER(c_void_p)]),
     'weir_test': (c_int, [POINTER(c_void_p), POINTER(c_bool)]),
     'weir_wait_for': (c_int, [POINTER(c_void_p), c_uint, POINTER(c_bool)]),
     'weir_wait': (c_int, [POINTER(c_void_p)]),
