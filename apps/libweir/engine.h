@@ -17,33 +17,15 @@
 #include <sys/socket.h>
 
 #include "apps/libweir/handle.h"
-#include "apps/libweir/timing.h"
+#include "apps/libweir/recovery.h"
 #include "apps/libweir/work.h"
 
 TAILQ_HEAD(weir_requests, weir_request);
 
-/*
- * A place in the window: it takes the blocks of one residue modulo the window, one after the other.
- * It is in exactly one state; `block` is its block unless it is idle.
- */
-enum weir_slot_state {
-	WEIR_SLOT_IDLE, /* in no list */
-	WEIR_SLOT_READY, /* in `ready`: to be sent, for the first time or again, or to be probed */
-	WEIR_SLOT_FLYING, /* in `flying`: sent, no result yet */
-};
-
+/* A place in the window: it takes the blocks of one residue modulo the window, in order. */
 struct weir_slot {
-	TAILQ_ENTRY(weir_slot) link;
-	uint64_t sent_at; /* ns, of the last contribution */
-	uint64_t asked_at; /* ns, of the last transmission, or of the answer to a probe */
-	uint64_t transmission; /* number of its last transmission, counted per handle */
-	uint32_t block;
-	uint32_t tries; /* contributions so far */
-	uint32_t probes; /* since the last contribution and the last answer */
-	enum weir_slot_state state;
-	bool is_probe; /* the next packet to send is a probe */
-	bool found_by_gap; /* gap detection caused the last probe or repetition */
-	bool is_at_switch; /* the switch has said that it has the contribution */
+	struct weir_flight flight; /* first: see weir_slot_of() */
+	uint32_t block; /* unless it is idle */
 	uint8_t header_bytes;
 	uint8_t header[WEIR_EXT_BYTES];
 	struct weir_request *request; /* the block's operation */
@@ -54,55 +36,23 @@ struct weir_slot {
 	uint8_t tag_bytes; /* 0: the job has neither tags nor CRCs */
 	uint8_t tag[WEIR_TAG_BYTES]; /* or CRC; computed once: repetitions have the same bytes */
 };
-TAILQ_HEAD(weir_slots, weir_slot);
+
+static inline struct weir_slot *
+weir_slot_of(struct weir_flight *flight)
+{
+	return (struct weir_slot *)flight;
+}
 
 /*
- * The window. A slot goes through the states idle -> ready -> flying -> (ready -> flying ->)* idle.
- * The result of block b moves the slot on to block b + window, if the operations have that block.
- * So the ring itself enforces the protocol's window, and a gap in one residue delays no other.
- * `flying` is in the order of transmission: its head is the next to time out (one timeout for all,
- * RFC 6298 with a common back-off), and the first of a gap.
- *
- * Probes: a block may lack a result because it waits for another source, or because its
- * contribution or its result was lost. A probe asks the switch (docs/protocol.md): the contribution
- * is repeated only if the switch answers that it lacks it. The probe follows the contribution
- * through the same queues, so this is right even if the switch gets no CPU for a long time. If the
- * switch has the contribution, the block is probed again later, as if it had been sent now, because
- * its result may be lost. As the last resort, the contribution is repeated: after two probes of the
- * block and its retransmission timeout without an answer, or if the switch does not know probes.
- *
- * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source. So
- * silence is answered with WEIR_PROBE packets, each for another block (a single block is probed
- * once per timeout), then with as many after twice the timeout, up to the retransmission timeout,
- * which itself backs off while no result comes. An answer allows one more probe until the switch is
- * known to have all blocks, and two if the contribution was lost for the first time. So a lost
- * window is repaired as fast as in a slow start, and a straggler costs each host WEIR_PROBE packets
- * per timeout.
- *
- * Gaps: a block counts as lost when a block transmitted `gap` or more transmissions later has its
- * result (only results of blocks sent once, and not probed, prove that). The switch spreads blocks
- * over lcores, so results may be reordered: a probe or repetition that is answered far too soon was
- * not needed, and doubles `gap`.
+ * The window. The result of block b moves its slot on to block b + window, if the operations have
+ * that block. So the ring itself enforces the protocol's window, and a gap in one residue delays no
+ * other.
  */
-#define WEIR_PROBE     4
-#define WEIR_GAP_FIRST 3
-
 struct weir_ring {
 	struct weir_slot *slots;
 	uint32_t window; /* slots, a power of two */
-	struct weir_slots ready, flying;
-	struct weir_rtt rtt;
-	struct weir_path path;
-	bool may_probe; /* false: the switch does not know probes */
-	unsigned int silence; /* doublings of the probe timeout */
-	uint64_t result_at; /* ns: the last result of a block in flight */
-	uint64_t transmissions; /* number of the last one */
-	uint64_t answered; /* the highest one with a result, of blocks that were sent once */
-	uint64_t gap; /* [WEIR_GAP_FIRST, window] */
-	uint64_t allowance; /* probes, or else repetitions, that timeouts may still make */
-	uint64_t probe_at; /* ns: the next probes during silence */
-	uint64_t retry_at; /* ns: when to retry a refused send; 0: not refused */
 	bool wants_write; /* the socket was full: wait for POLLOUT */
+	struct weir_recovery recovery;
 };
 
 /*
@@ -115,46 +65,35 @@ struct weir_ring {
  *
  * An acknowledgement names the expected block, and covers all blocks of the residue before it. The
  * switch answers with the result of the expected block if there is one, so acknowledging also asks.
- * So a residue keeps results only in order; after a loss it has to ask. `waiting` holds all
- * residues that wait for a result, in the order of their last acknowledgements. Losses are found as
- * in the window: by a gap, when later residues are answered first, and during silence by WEIR_PROBE
- * acknowledgements at a time, with back-off. Blocks that time out together do so in any order,
- * within a tenth of the timeout. So a gap counts only when nothing has come for an eighth of the
- * timeout (`scatter`). While results are kept, the other sources are known to go on, and asking
- * does not end.
+ * So a residue keeps results only in order; after a loss it has to ask: while it is flying, it
+ * waits for its next result. Blocks that time out together do so in any order, within a tenth of
+ * the timeout. So a gap counts only when nothing has come for an eighth of the timeout. While
+ * results are kept, the other sources are known to go on, and asking does not end.
  *
  * The first missed block could be acknowledged only when the others' contributions to the next
  * block are already on their way, and the switch would hold these back. So after the first partial
  * result (`has_seen_partial`), a source that was idle for half a block's timeout acknowledges in
  * advance what it has (`has_acknowledged_early`).
  */
-enum weir_residue_state {
-	WEIR_RESIDUE_QUIET, /* in no list */
-	WEIR_RESIDUE_READY, /* in `ready`: to be acknowledged */
-	WEIR_RESIDUE_WAITING, /* in `waiting`: acknowledged, the next result has not come */
-};
-
 TAILQ_HEAD(weir_results, weir_kept);
 
 struct weir_residue {
-	TAILQ_ENTRY(weir_residue) link;
+	struct weir_flight flight; /* first: see weir_residue_of() */
 	struct weir_results kept; /* a window apart; the first is called next */
-	uint64_t sent_at, transmission; /* as a slot's */
-	uint32_t tries;
-	enum weir_residue_state state;
 };
-TAILQ_HEAD(weir_residues, weir_residue);
+
+static inline struct weir_residue *
+weir_residue_of(struct weir_flight *flight)
+{
+	return (struct weir_residue *)flight;
+}
 
 struct weir_unexpected {
 	/* By block modulo the job's window, which may be larger than this handle's. */
 	struct weir_residue *residues;
-	struct weir_residues ready, waiting;
+	struct weir_recovery recovery; /* of the acknowledgements */
 	uint64_t limit, bytes; /* memory: the most, and in use */
 	uint64_t kept; /* results */
-	uint64_t transmissions, answered; /* as the ring's */
-	uint64_t answered_at; /* ns: the last result that was kept */
-	uint64_t scatter, least, most, rto; /* ns */
-	uint64_t allowance, probe_at, retry_at; /* as the ring's */
 	uint64_t idle_since; /* ns: since when no operation is under way */
 	bool has_seen_partial, has_acknowledged_early;
 	bool is_closed; /* an operation has failed: no more results are kept */
@@ -339,7 +278,6 @@ void weir_ring_destroy(struct weir_ring *ring);
 /* Make the request's first blocks ready, where slots are idle. False: all requests have failed. */
 bool weir_window_begin(struct weir *weir, struct weir_request *request);
 void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
-uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
 /* Receive what has come, up to a bound. group: from the group. True: there may be more. */
 bool weir_receive(struct weir *weir, bool group, uint64_t now);
 /* Take the errors that the network has reported. */

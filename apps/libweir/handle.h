@@ -17,7 +17,8 @@
  *	  weir.c          the public calls about a handle
  *	  request.c       operations: checked, submitted, waited for, ended
  *	  generation.c    a generation of the job: joined, begun, ended
- *	  window.c        blocks in flight: repeated, answered; outbox.c sends them
+ *	  recovery.c      what has no answer: lost or not, asked for, sent again
+ *	  window.c        blocks in flight, and their results; outbox.c sends them
  *	  unexpected.c    results of operations that the application has not called yet
  *	  progress.c      driving: receives what has come, sends what is due
  *	  loop.c          the progress thread, which drives the handles that no caller drives

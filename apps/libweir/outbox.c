@@ -37,11 +37,11 @@ datagram_bytes(const struct weir_slot *slot)
 static void
 send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_t now)
 {
-	struct weir_ring *r = &weir->ring;
+	struct weir_recovery *r = &weir->ring.recovery;
 
 	WEIR_COUNT(&weir->h, send_errors, 1);
 	if (error == EAGAIN) {
-		r->wants_write = true;
+		weir->ring.wants_write = true;
 	} else if (error == EINTR || error == ENOBUFS || error == ENOMEM) {
 		r->retry_at = now + RETRY_NS;
 	} else if (weir_soft_error(error)) {
@@ -62,22 +62,14 @@ send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_
 static void
 sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
 {
-	struct weir_ring *r = &weir->ring;
+	bool is_probe = slot->flight.is_probe;
 
-	TAILQ_REMOVE(&r->ready, slot, link);
-	slot->state = WEIR_SLOT_FLYING;
-	slot->asked_at = now;
-	slot->transmission = ++r->transmissions;
-	TAILQ_INSERT_TAIL(&r->flying, slot, link);
-	if (slot->is_probe) {
-		slot->is_probe = false;
-		slot->probes++;
+	weir_flight_sent(&weir->ring.recovery, &slot->flight, now);
+	if (is_probe) {
 		WEIR_COUNT(&weir->h, probes, 1);
 		return;
 	}
-	slot->sent_at = now;
-	slot->probes = 0;
-	if (slot->tries++ != 0)
+	if (slot->flight.tries != 1)
 		WEIR_COUNT(&weir->h, retransmissions, 1);
 	WEIR_COUNT(&weir->h, packets_sent, 1);
 	WEIR_COUNT(&weir->h, payload_sent, slot->payload_bytes);
@@ -133,12 +125,13 @@ static unsigned int
 pack(struct weir *weir, in_port_t port, unsigned int n, unsigned int *used)
 {
 	struct weir_outbox *out = weir->outbox;
-	struct weir_slot *slot;
+	struct weir_flight *f;
 
-	TAILQ_FOREACH (slot, &weir->ring.ready, link) {
+	TAILQ_FOREACH (f, &weir->ring.recovery.ready, link) {
+		struct weir_slot *slot = weir_slot_of(f);
 		/* A probe goes to the port of the last contribution. */
-		in_port_t to = weir_port(weir, slot->is_probe || !weir->h.base_form, slot->block,
-			slot->tries > slot->is_probe);
+		in_port_t to = weir_port(weir, f->is_probe || !weir->h.base_form, slot->block,
+			f->tries > f->is_probe);
 		struct iovec *pieces = &out->vectors[*used];
 
 		if (n == WEIR_SENDS || *used + slot->shape.send.pieces + 2 > WEIR_VECTORS)
@@ -146,7 +139,7 @@ pack(struct weir *weir, in_port_t port, unsigned int n, unsigned int *used)
 		if (port != 0 && to != port)
 			continue;
 		out->tx[n] = (struct weir_tx){.pieces = pieces, .port = to};
-		if (slot->is_probe) {
+		if (f->is_probe) {
 			out->tx[n].count = 1;
 			out->tx[n].bytes = (uint32_t)weir_note_write(weir, WEIR_COLLECTIVE_PROBE,
 				slot->block, WEIR_IV_PROBE, slot->number, out->notes[n]);
@@ -190,9 +183,9 @@ void
 weir_window_flush(struct weir *weir, uint64_t now)
 {
 	struct weir_transport *t = weir->h.transport;
-	struct weir_ring *r = &weir->ring;
+	struct weir_recovery *r = &weir->ring.recovery;
 
-	if (r->wants_write || (r->retry_at != 0 && now < r->retry_at))
+	if (weir->ring.wants_write || now < r->retry_at)
 		return;
 	r->retry_at = 0;
 	while (!TAILQ_EMPTY(&r->ready)) {

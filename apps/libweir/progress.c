@@ -130,7 +130,7 @@ next_due(struct weir *weir)
 		due = at < due ? at : due;
 		at = weir_warn_due(&weir->h, weir->progressed);
 		due = at < due ? at : due;
-		at = weir_window_due(weir);
+		at = weir_recovery_due(&weir->ring.recovery);
 		due = at < due ? at : due;
 		at = query_due(weir);
 		due = at < due ? at : due;

@@ -162,20 +162,9 @@ weir_fail_all(struct weir *weir, int code)
 void
 weir_fail(struct weir *weir, int code)
 {
-	struct weir_ring *r = &weir->ring;
-	struct weir_slot *slot;
-
 	/* Callers may soon free their buffers: drop all references. */
-	while ((slot = TAILQ_FIRST(&r->ready)) != NULL) {
-		TAILQ_REMOVE(&r->ready, slot, link);
-		slot->state = WEIR_SLOT_IDLE;
-	}
-	while ((slot = TAILQ_FIRST(&r->flying)) != NULL) {
-		TAILQ_REMOVE(&r->flying, slot, link);
-		slot->state = WEIR_SLOT_IDLE;
-	}
-	r->retry_at = 0;
-	r->wants_write = false;
+	weir_recovery_clear(&weir->ring.recovery);
+	weir->ring.wants_write = false;
 	weir->failed = code;
 	/* For calls that fail before weir_fail_all(). */
 	snprintf(weir->failure, sizeof(weir->failure), "%s", weir->h.error);
@@ -193,7 +182,7 @@ weir_fail(struct weir *weir, int code)
 static int
 begin(struct weir *weir, struct weir_request *o)
 {
-	struct weir_ring *r = &weir->ring;
+	struct weir_recovery *r = &weir->ring.recovery;
 	bool first = TAILQ_EMPTY(&weir->requests);
 	int code;
 
@@ -210,7 +199,7 @@ begin(struct weir *weir, struct weir_request *o)
 		r->allowance = 0;
 		r->probe_at = 0;
 		r->retry_at = 0;
-		r->wants_write = false;
+		weir->ring.wants_write = false;
 	}
 	code = weir_error_feedback_wanted(&weir->h, o) ? weir_error_feedback_begin(&weir->h, o) : 0;
 	TAILQ_INSERT_TAIL(&weir->requests, o, link);

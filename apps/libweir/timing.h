@@ -15,7 +15,7 @@
  * once give samples. A back-off ends when anything is answered, even a repeated block, as in Linux'
  * TCP and unlike RFC 6298 (5.7): if half of all packets are lost, blocks that succeed at the first
  * attempt are too rare to wait for. The timeout may then be too short for a slow source; that costs
- * little, because unanswered repetitions are rationed (engine.h).
+ * little, because unanswered repetitions are rationed (recovery.h).
  *
  * The least timeout is far above a round trip, as TCP's is: results come in bursts, and a host that
  * shares its CPU handles them milliseconds late. With 4 hosts and the switch on 2 CPUs, 20 to 45 %
@@ -42,7 +42,8 @@ struct weir_rtt {
 	uint64_t srtt; /* ns; 0: no sample yet */
 	uint64_t rttvar; /* ns */
 	uint64_t base; /* ns, [WEIR_RTO_LEAST, WEIR_RTO_BASE]: the timeout without back-off */
-	uint64_t rto; /* ns, [base, WEIR_RTO_MOST]: the timeout */
+	uint64_t most; /* ns */
+	uint64_t rto; /* ns, [base, most]: the timeout */
 };
 
 /* Smooth a mean (0: none yet) and a deviation, as RFC 6298 does. */
@@ -63,7 +64,8 @@ weir_smooth(uint64_t *mean, uint64_t *deviation, uint64_t ns)
 static inline void
 weir_rtt_init(struct weir_rtt *rtt)
 {
-	*rtt = (struct weir_rtt){.base = WEIR_RTO_FIRST, .rto = WEIR_RTO_FIRST};
+	*rtt = (struct weir_rtt){
+		.base = WEIR_RTO_FIRST, .rto = WEIR_RTO_FIRST, .most = WEIR_RTO_MOST};
 }
 
 static inline void
@@ -89,7 +91,7 @@ weir_rtt_answered(struct weir_rtt *rtt)
 static inline void
 weir_rtt_back_off(struct weir_rtt *rtt)
 {
-	rtt->rto = rtt->rto > WEIR_RTO_MOST / 2 ? WEIR_RTO_MOST : rtt->rto * 2;
+	rtt->rto = rtt->rto > rtt->most / 2 ? rtt->most : rtt->rto * 2;
 }
 
 /*

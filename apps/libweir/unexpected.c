@@ -20,6 +20,7 @@ int
 weir_unexpected_create(struct weir *weir)
 {
 	struct weir_unexpected *a = &weir->unexpected;
+	struct weir_rtt *rtt = &a->recovery.rtt;
 	uint64_t half = weir->h.timeout_ms * WEIR_NS_PER_MS / 2;
 
 	a->residues = calloc(weir->h.window_job, sizeof(*a->residues));
@@ -27,14 +28,13 @@ weir_unexpected_create(struct weir *weir)
 		return -ENOMEM;
 	for (uint32_t r = 0; r < weir->h.window_job; r++)
 		TAILQ_INIT(&a->residues[r].kept);
-	TAILQ_INIT(&a->ready);
-	TAILQ_INIT(&a->waiting);
+	weir_recovery_init(&a->recovery, weir->h.window_job);
+	a->recovery.adapts = a->recovery.may_probe = false;
+	a->recovery.scatter = half / 4;
 	/* While the others continue, a result arrives each timeout, and the next acknowledgement
 	 * repairs a lost one. */
-	a->least = 3 * half > WEIR_RTO_LEAST ? 3 * half : WEIR_RTO_LEAST;
-	a->most = a->least > WEIR_RTO_MOST ? a->least : WEIR_RTO_MOST;
-	a->rto = a->least;
-	a->scatter = half / 4;
+	rtt->base = rtt->rto = 3 * half > WEIR_RTO_LEAST ? 3 * half : WEIR_RTO_LEAST;
+	rtt->most = rtt->base > WEIR_RTO_MOST ? rtt->base : WEIR_RTO_MOST;
 	return 0;
 }
 
@@ -88,42 +88,11 @@ all_called_are_done(const struct weir *weir, uint32_t block)
 {
 	const struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.window - 1)];
 
-	return slot->state == WEIR_SLOT_IDLE ||
+	return slot->flight.state == WEIR_IDLE ||
 		weir_block_diff(slot->block, block - weir->h.window_job) > 0;
 }
 
 /* ---- acknowledging ---- */
-
-static void
-leave_list(struct weir_unexpected *a, struct weir_residue *r)
-{
-	if (r->state == WEIR_RESIDUE_READY)
-		TAILQ_REMOVE(&a->ready, r, link);
-	else if (r->state == WEIR_RESIDUE_WAITING)
-		TAILQ_REMOVE(&a->waiting, r, link);
-	r->state = WEIR_RESIDUE_QUIET;
-}
-
-static void
-make_ready(struct weir_unexpected *a, struct weir_residue *r)
-{
-	if (r->state == WEIR_RESIDUE_READY)
-		return;
-	leave_list(a, r);
-	r->state = WEIR_RESIDUE_READY;
-	TAILQ_INSERT_TAIL(&a->ready, r, link);
-}
-
-static void
-wait_for(struct weir_unexpected *a, struct weir_residue *r, uint64_t now)
-{
-	leave_list(a, r);
-	r->state = WEIR_RESIDUE_WAITING;
-	r->sent_at = now;
-	r->transmission = ++a->transmissions;
-	r->tries++;
-	TAILQ_INSERT_TAIL(&a->waiting, r, link);
-}
 
 /*
  * No operation is under way, and the other sources go on without this one. In each residue, its
@@ -139,13 +108,13 @@ watch_all(struct weir *weir, uint64_t now, bool acknowledge)
 	for (uint32_t i = 0; i < weir->h.window_job; i++) {
 		struct weir_residue *r = residue_of(weir, begin + i);
 
-		if (r->state != WEIR_RESIDUE_QUIET)
+		if (r->flight.state != WEIR_IDLE)
 			continue;
-		r->tries = 0;
+		r->flight.tries = 0;
 		if (acknowledge)
-			make_ready(a, r);
+			weir_flight_ready(&a->recovery, &r->flight);
 		else
-			wait_for(a, r, now);
+			weir_flight_sent(&a->recovery, &r->flight, now);
 	}
 }
 
@@ -160,70 +129,31 @@ early_acknowledge_at(const struct weir *weir)
 	return a->idle_since + weir->h.timeout_ms * WEIR_NS_PER_MS / 2;
 }
 
-/* When the result of the first waiting residue counts as lost, because later residues were
- * answered; UINT64_MAX: not now. */
-static uint64_t
-gap_at(const struct weir_unexpected *a)
-{
-	const struct weir_residue *r = TAILQ_FIRST(&a->waiting);
-
-	if (r == NULL || r->transmission + WEIR_GAP_FIRST > a->answered)
-		return UINT64_MAX;
-	return a->answered_at + a->scatter;
-}
-
 void
 weir_unexpected_repeat(struct weir *weir, uint64_t now)
 {
 	struct weir_unexpected *a = &weir->unexpected;
-	struct weir_residue *r;
+	struct weir_recovery *r = &a->recovery;
 
 	if (now >= early_acknowledge_at(weir)) {
 		a->has_acknowledged_early = true;
-		a->rto = a->least;
-		a->allowance = 0;
-		a->probe_at = now + a->rto;
+		weir_rtt_answered(&r->rtt);
+		r->allowance = 0;
+		r->probe_at = now + r->rtt.rto;
 		watch_all(weir, now, true);
 	}
-	while (now >= gap_at(a))
-		make_ready(a, TAILQ_FIRST(&a->waiting));
-	while ((r = TAILQ_FIRST(&a->waiting)) != NULL && r->sent_at + a->rto <= now) {
-		if (a->allowance == 0) {
-			if (now < a->probe_at)
-				break;
-			/* No other source is known to go on, and enough repetitions were sent. */
-			if (a->kept == 0 && a->rto == a->most) {
-				leave_list(a, r);
-				continue;
-			}
-			a->rto = a->rto > a->most / 2 ? a->most : a->rto * 2;
-			a->allowance = WEIR_PROBE;
-			a->probe_at = now + a->rto;
-		}
-		a->allowance--;
-		make_ready(a, r);
-	}
+	/* While no result is kept, no other source is known to go on. */
+	while (weir_recovery_lost(r, now, a->kept == 0) != NULL)
+		;
 }
 
 uint64_t
 weir_unexpected_due(const struct weir *weir)
 {
-	const struct weir_unexpected *a = &weir->unexpected;
-	const struct weir_residue *r = TAILQ_FIRST(&a->waiting);
-	uint64_t due = early_acknowledge_at(weir);
+	uint64_t due = weir_recovery_due(&weir->unexpected.recovery);
+	uint64_t early = early_acknowledge_at(weir);
 
-	if (!TAILQ_EMPTY(&a->ready) && a->retry_at < due)
-		due = a->retry_at;
-	if (r != NULL) {
-		uint64_t at = r->sent_at + a->rto;
-
-		if (a->allowance == 0 && at < a->probe_at)
-			at = a->probe_at;
-		due = at < due ? at : due;
-		at = gap_at(a);
-		due = at < due ? at : due;
-	}
-	return due;
+	return early < due ? early : due;
 }
 
 void
@@ -231,19 +161,19 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 {
 	struct weir_transport *t = weir->h.transport;
 	struct weir_outbox *out = weir->outbox;
-	struct weir_unexpected *a = &weir->unexpected;
+	struct weir_recovery *r = &weir->unexpected.recovery;
 
-	if (now < a->retry_at)
+	if (now < r->retry_at)
 		return;
-	a->retry_at = 0;
-	while (!TAILQ_EMPTY(&a->ready)) {
-		struct weir_residue *r;
+	r->retry_at = 0;
+	while (!TAILQ_EMPTY(&r->ready)) {
+		struct weir_flight *f;
 		unsigned int n = 0;
 		uint64_t number;
 		int sent;
 
-		TAILQ_FOREACH (r, &a->ready, link) {
-			uint32_t block = expected(weir, r, &number);
+		TAILQ_FOREACH (f, &r->ready, link) {
+			uint32_t block = expected(weir, weir_residue_of(f), &number);
 
 			if (n == WEIR_BATCH)
 				break;
@@ -254,7 +184,7 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 				.pieces = &out->vectors[n],
 				.count = 1,
 				.bytes = (uint32_t)out->vectors[n].iov_len,
-				.port = weir_port(weir, true, block, r->tries != 0),
+				.port = weir_port(weir, true, block, f->tries != 0),
 			};
 			n++;
 		}
@@ -262,13 +192,13 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 		if (sent < 0) { /* ignore the error: acknowledgements only help the other sources */
 			WEIR_COUNT(&weir->h, send_errors, 1);
 			weir_address_refused(weir, -sent);
-			a->retry_at = now + RETRY_NS;
+			r->retry_at = now + RETRY_NS;
 			return;
 		}
 		weir->h.spoke_at = now;
 		WEIR_COUNT(&weir->h, acknowledged, (uint64_t)sent);
 		while (sent-- > 0)
-			wait_for(a, TAILQ_FIRST(&a->ready), now);
+			weir_flight_sent(r, TAILQ_FIRST(&r->ready), now);
 	}
 }
 
@@ -305,22 +235,6 @@ makes_sense(
 		!weir_bitmap_has(payload + bytes - WEIR_BITMAP_BYTES, weir->h.source);
 }
 
-/* Note that the residue's result came. */
-static void
-answered(struct weir *weir, struct weir_residue *r, uint64_t now)
-{
-	struct weir_unexpected *a = &weir->unexpected;
-
-	if (r->tries == 1 && r->transmission > a->answered)
-		a->answered = r->transmission;
-	a->answered_at = now;
-	r->tries = 0;
-	a->allowance =
-		a->allowance + 2 < weir->h.window_job ? a->allowance + 2 : weir->h.window_job;
-	a->rto = a->least;
-	make_ready(a, r);
-}
-
 static bool
 keep(struct weir *weir, struct weir_residue *r, const struct weir_header *h, const uint8_t *payload,
 	size_t bytes)
@@ -345,6 +259,7 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 	size_t bytes, uint64_t now)
 {
 	struct weir_unexpected *a = &weir->unexpected;
+	struct weir_recovery *ring = &weir->ring.recovery;
 	struct weir_stats *stats = &weir->h.stats;
 	struct weir_residue *r = residue_of(weir, header->block_id);
 	unsigned int before = weir_header_bytes(header->extended);
@@ -361,9 +276,9 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 		/* The switch does not know that this result has arrived: acknowledge it again. */
 		if (!a->is_closed && !TAILQ_EMPTY(&r->kept) &&
 			h.block_id == block - weir->h.window_job)
-			make_ready(a, r);
+			weir_flight_ready(&a->recovery, &r->flight);
 		if (h.status == WEIR_STATUS_OK || h.status == WEIR_STATUS_PARTIAL)
-			weir_path_needless(&weir->ring.path, weir->ring.rtt.srtt);
+			weir_path_needless(&ring->path, ring->rtt.srtt);
 		return &stats->duplicates;
 	}
 	if (weir->h.is_tagged &&
@@ -384,7 +299,9 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 	a->has_seen_partial = true;
 	if (TAILQ_EMPTY(&weir->requests))
 		watch_all(weir, now, false);
-	answered(weir, r, now);
+	weir_recovery_answered(&a->recovery, &r->flight, now);
+	r->flight.tries = 0;
+	weir_flight_ready(&a->recovery, &r->flight);
 	count_run(weir, weir->unexpected_run);
 	return &stats->unexpected;
 }
@@ -399,14 +316,13 @@ weir_unexpected_begin(struct weir *weir, const struct weir_request *o)
 
 	/* The operation's contributions acknowledge these residues, too, unless later results are
 	 * kept. */
-	for (uint32_t i = 0; i < count && !(TAILQ_EMPTY(&a->ready) && TAILQ_EMPTY(&a->waiting));
-		i++) {
+	for (uint32_t i = 0; i < count && !weir_recovery_is_idle(&a->recovery); i++) {
 		struct weir_residue *r = residue_of(weir, o->first + i);
 		const struct weir_kept *last = TAILQ_LAST(&r->kept, weir_results);
 
 		if (last == NULL ||
 			weir_block_diff(last->header.block_id, o->first + o->blocks) < 0)
-			leave_list(a, r);
+			weir_flight_idle(&a->recovery, &r->flight);
 	}
 	count_run(weir, weir->unexpected_run > o->blocks ? weir->unexpected_run - o->blocks : 0);
 }
@@ -444,8 +360,7 @@ weir_unexpected_end(struct weir *weir, int code)
 	a->is_closed = true;
 	a->has_seen_partial = false;
 	__atomic_store_n(&weir->unexpected_run, 0, __ATOMIC_RELAXED);
-	for (uint32_t r = 0; r < weir->h.window_job; r++)
-		leave_list(a, &a->residues[r]);
+	weir_recovery_clear(&a->recovery);
 }
 
 uint64_t

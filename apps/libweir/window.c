@@ -7,8 +7,6 @@
 
 #include "pktbuf/wire/crc32c.h"
 
-#define SILENCE_MOST 16 /* doublings of the probe timeout */
-
 int
 weir_ring_create(struct weir_ring *ring, uint32_t window)
 {
@@ -16,11 +14,7 @@ weir_ring_create(struct weir_ring *ring, uint32_t window)
 	if (ring->slots == NULL)
 		return -ENOMEM;
 	ring->window = window;
-	ring->gap = WEIR_GAP_FIRST;
-	TAILQ_INIT(&ring->ready);
-	TAILQ_INIT(&ring->flying);
-	weir_rtt_init(&ring->rtt);
-	ring->may_probe = true;
+	weir_recovery_init(&ring->recovery, window);
 	return 0;
 }
 
@@ -56,8 +50,8 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 	h.root = shape->root;
 	slot->request = o;
 	slot->block = block;
-	slot->tries = slot->probes = 0;
-	slot->is_probe = slot->found_by_gap = slot->is_at_switch = false;
+	slot->flight.tries = slot->flight.probes = 0;
+	slot->flight.is_probe = slot->flight.found_by_gap = slot->flight.is_at_switch = false;
 	slot->header_bytes = (uint8_t)weir_header_write(&h, slot->header);
 	slot->payload_bytes = (uint32_t)weir_span_bytes(&shape->send);
 	slot->payload = weir_error_feedback_payload(o, nth);
@@ -91,8 +85,7 @@ load(struct weir *weir, struct weir_slot *slot)
 		weir_crc32c_put(slot->tag, crc);
 		slot->tag_bytes = WEIR_CRC_BYTES;
 	}
-	slot->state = WEIR_SLOT_READY;
-	TAILQ_INSERT_TAIL(&weir->ring.ready, slot, link);
+	weir_flight_ready(&weir->ring.recovery, &slot->flight);
 }
 
 /* ---- results ---- */
@@ -235,150 +228,38 @@ weir_window_begin(struct weir *weir, struct weir_request *o)
 	weir_unexpected_begin(weir, o);
 	/* A busy slot continues with this operation's block when its own is done. */
 	for (uint32_t nth = 0; nth < blocks; nth++)
-		if (r->slots[(first + nth) & (r->window - 1)].state == WEIR_SLOT_IDLE &&
+		if (r->slots[(first + nth) & (r->window - 1)].flight.state == WEIR_IDLE &&
 			!go_on(weir, o, number + nth))
 			return false;
 	return true;
 }
 
+/* A contribution is ready to be sent again. */
 static void
-repeat(struct weir *weir, struct weir_slot *slot)
+count_repetition(struct weir *weir, const struct weir_flight *flight)
 {
-	struct weir_ring *r = &weir->ring;
-
-	slot->is_probe = false;
-	if (slot->state == WEIR_SLOT_FLYING) {
-		TAILQ_REMOVE(&r->flying, slot, link);
-		slot->state = WEIR_SLOT_READY;
-		TAILQ_INSERT_TAIL(&r->ready, slot, link);
-	}
-	if (slot->found_by_gap)
+	if (flight->found_by_gap)
 		WEIR_COUNT(&weir->h, gaps, 1);
 	else
 		WEIR_COUNT(&weir->h, timeouts, 1);
-}
-
-/* The block is overdue: ask what the switch has of it, or repeat it if asking does not help. */
-static void
-ask(struct weir *weir, struct weir_slot *slot, bool found_by_gap, uint64_t now)
-{
-	struct weir_ring *r = &weir->ring;
-
-	slot->found_by_gap = found_by_gap;
-	if (!r->may_probe || (slot->probes >= 2 && slot->sent_at + r->rtt.base <= now)) {
-		repeat(weir, slot);
-		return;
-	}
-	TAILQ_REMOVE(&r->flying, slot, link);
-	slot->state = WEIR_SLOT_READY;
-	slot->is_probe = true;
-	TAILQ_INSERT_TAIL(&r->ready, slot, link);
-}
-
-/* The time from the last packet about a block to the next. */
-static uint64_t
-timeout(const struct weir_ring *r)
-{
-	uint64_t pto = weir_pto(&r->path) << r->silence;
-
-	return r->may_probe && pto < r->rtt.rto ? pto : r->rtt.rto;
-}
-
-static void
-back_off(struct weir *weir)
-{
-	struct weir_ring *r = &weir->ring;
-	bool full = timeout(r) >= r->rtt.rto;
-
-	r->silence += r->silence < SILENCE_MOST;
-	if (full)
-		weir_rtt_back_off(&r->rtt);
-	WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
-}
-
-static uint64_t
-since(uint64_t then, uint64_t now)
-{
-	return now > then ? now - then : 1;
-}
-
-/* Update the estimates of the network from a result. */
-static void
-sample(struct weir *weir, const struct weir_slot *slot, uint64_t now)
-{
-	struct weir_ring *r = &weir->ring;
-	uint64_t ago = since(slot->sent_at, now);
-
-	r->result_at = now;
-	r->silence = 0;
-	r->allowance = r->may_probe            ? 0
-		: r->allowance + 2 < r->window ? r->allowance + 2
-					       : r->window;
-	/* Karn's rule: otherwise it is unknown which transmission was answered. */
-	if (slot->tries == 1) {
-		weir_rtt_sample(&r->rtt, ago);
-		WEIR_SET(&weir->h, srtt_ns, r->rtt.srtt);
-	}
-	if (slot->tries == 1 && slot->probes == 0 && !slot->is_at_switch) {
-		weir_path_sample(&r->path, ago, false);
-		if (slot->transmission > r->answered)
-			r->answered = slot->transmission;
-	} else if (slot->found_by_gap && since(slot->asked_at, now) < r->path.srtt / 4) {
-		r->gap = r->gap * 2 < r->window ? r->gap * 2 : r->window;
-	}
-	weir_rtt_answered(&r->rtt);
-	WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
-	/* Silence may have moved the next probes far away: bring them closer. */
-	if (r->probe_at > now + 2 * timeout(r))
-		r->probe_at = now + 2 * timeout(r);
-}
-
-/* The switch has answered a probe of the block: does it have the contribution? */
-static void
-probe_answered(struct weir *weir, struct weir_slot *slot, bool in, uint64_t now)
-{
-	struct weir_ring *r = &weir->ring;
-	const struct weir_slot *next;
-
-	if (slot->probes == 0)
-		return; /* a late copy: the block was repeated since */
-	if (slot->probes == 1)
-		weir_path_sample(&r->path, since(slot->asked_at, now), true);
-	slot->probes = 0;
-	if (!in) {
-		/* Only for the first loss: if a repetition was lost too, the switch holds the block
-		 * back. */
-		r->allowance += slot->tries == 1 ? 2 : 0;
-		repeat(weir, slot);
-		return;
-	}
-	slot->is_at_switch = true;
-	slot->asked_at = now;
-	slot->transmission = r->transmissions;
-	if (slot->state == WEIR_SLOT_FLYING) {
-		TAILQ_REMOVE(&r->flying, slot, link);
-		TAILQ_INSERT_TAIL(&r->flying, slot, link);
-	}
-	next = TAILQ_FIRST(&r->flying);
-	r->allowance += next != NULL && !next->is_at_switch;
 }
 
 /* The block of the slot has its result. False: all operations have failed. */
 static bool
 block_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 {
-	struct weir_ring *r = &weir->ring;
-	struct weir_request *o = slot->request, *next = owner(o, slot->number + r->window);
+	struct weir_recovery *r = &weir->ring.recovery;
 	uint64_t number = slot->number + r->window;
+	struct weir_request *o = slot->request, *next = owner(o, number);
+	const bool flies = slot->flight.state == WEIR_FLYING;
 
+	weir_flight_idle(r, &slot->flight);
 	/* The answer to an earlier transmission may arrive before a repetition is sent. */
-	if (slot->state == WEIR_SLOT_FLYING) {
-		TAILQ_REMOVE(&r->flying, slot, link);
-		sample(weir, slot, now);
-	} else {
-		TAILQ_REMOVE(&r->ready, slot, link);
+	if (flies) {
+		weir_recovery_answered(r, &slot->flight, now);
+		WEIR_SET(&weir->h, srtt_ns, r->rtt.srtt);
+		WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
 	}
-	slot->state = WEIR_SLOT_IDLE;
 	if (slot->block == weir->h.waiting_block)
 		weir->h.has_waiting = false;
 	weir->progressed = now;
@@ -386,54 +267,17 @@ block_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	return go_on(weir, next, number);
 }
 
-/* When the block is overdue. While results come, gap detection finds the missing blocks. */
-static uint64_t
-overdue_at(const struct weir_ring *r, const struct weir_slot *slot)
-{
-	uint64_t quiet = slot->asked_at;
-
-	if (r->may_probe && r->result_at > quiet)
-		quiet = r->result_at;
-	return quiet + timeout(r);
-}
-
 void
 weir_window_repeat(struct weir *weir, uint64_t now)
 {
-	struct weir_ring *r = &weir->ring;
-	struct weir_slot *slot;
+	struct weir_recovery *r = &weir->ring.recovery;
+	const struct weir_flight *lost;
 
-	while ((slot = TAILQ_FIRST(&r->flying)) != NULL &&
-		slot->transmission + r->gap <= r->answered)
-		ask(weir, slot, true, now);
-	while ((slot = TAILQ_FIRST(&r->flying)) != NULL && overdue_at(r, slot) <= now) {
-		if (r->allowance == 0) {
-			if (now < r->probe_at)
-				break;
-			back_off(weir);
-			r->allowance = WEIR_PROBE;
-			r->probe_at = now + timeout(r);
-		}
-		r->allowance--;
-		ask(weir, slot, false, now);
+	while ((lost = weir_recovery_lost(r, now, false)) != NULL) {
+		WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
+		if (!lost->is_probe)
+			count_repetition(weir, lost);
 	}
-}
-
-uint64_t
-weir_window_due(const struct weir *weir)
-{
-	const struct weir_ring *r = &weir->ring;
-	const struct weir_slot *slot = TAILQ_FIRST(&r->flying);
-	uint64_t due = UINT64_MAX;
-
-	if (slot != NULL) {
-		due = overdue_at(r, slot);
-		if (r->allowance == 0 && due < r->probe_at)
-			due = r->probe_at;
-	}
-	if (r->retry_at != 0 && r->retry_at < due)
-		due = r->retry_at;
-	return due;
 }
 
 /* ---- receiving ---- */
@@ -473,12 +317,14 @@ take_status(struct weir *weir, struct weir_slot *slot, const struct weir_header 
 		weir_note_known(h, payload);
 		h->waiting_block = reply->block_id;
 		h->has_waiting = true;
-		if (of_probe)
-			probe_answered(weir, slot, weir_bitmap_has(payload, h->source), now);
+		if (of_probe &&
+			weir_recovery_probed(&weir->ring.recovery, &slot->flight,
+				weir_bitmap_has(payload, h->source), now))
+			count_repetition(weir, &slot->flight);
 		return &h->stats.waiting;
 	}
 	if (of_probe && reply->status == WEIR_STATUS_UNSUPPORTED) {
-		weir->ring.may_probe = false; /* an older switch */
+		weir->ring.recovery.may_probe = false; /* an older switch */
 		return NULL;
 	}
 	weir_fail(weir,
@@ -542,7 +388,7 @@ static bool
 is_undamaged(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
 	const uint8_t *packet, size_t bytes)
 {
-	bool flies = slot->state != WEIR_SLOT_IDLE && slot->block == h->block_id;
+	bool flies = slot->flight.state != WEIR_IDLE && slot->block == h->block_id;
 	struct weir_header whole = *h;
 
 	if (!h->extended) {
@@ -631,7 +477,7 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	}
 	if (!generation_fits(weir, &h) || (h.extended == weir->h.base_form && !of_probe))
 		return &stats->foreign;
-	if (slot->state == WEIR_SLOT_IDLE ||
+	if (slot->flight.state == WEIR_IDLE ||
 		slot->block != h.block_id) /* a probe may cross the result */
 		return of_probe ? NULL : weir_unexpected_take(weir, &h, packet, bytes, now);
 	if (weir->h.is_tagged) {
