@@ -131,6 +131,7 @@ struct weir_control {
 	uint64_t membership; /* of the join; 0: not known */
 	uint64_t joined_at; /* ns: when the join was answered */
 	uint64_t asked_at; /* ns: the first request of a join or rejoin */
+	uint64_t deadline, again; /* ns: of these requests; when to repeat one */
 	char *request; /* the join, for repetitions */
 };
 
@@ -236,56 +237,43 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
  * ranks join at once. */
 #define CLOSED_MAX 10
 
-/*
- * Repeat the request until the status is neither 503 nor 429. Returns 0 for status 200, with the
- * answer. again: instead of pausing it returns 1, and *again is the time of the next call (ns);
- * NULL: it pauses.
- */
+/* Send a request. Returns 0 for status 200, with the answer; or 1: the switch is busy, repeat the
+ * request at control->again. */
 static int
 ask(struct weir_handle *h, struct weir_connection *connection, const char *method, const char *path,
-	const char *body, uint64_t deadline, uint64_t *again)
+	const char *body)
 {
 	struct weir_control *control = h->control;
 	struct weir_http_answer *answer = &connection->answer;
 	const struct weir_refused refused = {
 		.where = control->address, .job = control->job, .token_from = control->token_from};
-	char text[TEXT_MAX];
+	uint64_t now = weir_now(), pause = 0;
+	uint64_t until = control->has_answered || control->contact_by > control->deadline
+		? control->deadline
+		: control->contact_by;
+	int code = weir_http_ask(connection->http, method, path, body,
+		until > now ? until - now : 1, answer, h->error, sizeof(h->error));
 
-	for (;;) {
-		uint64_t now = weir_now(), pause = 0;
-		uint64_t until = control->has_answered || control->contact_by > deadline
-			? deadline
-			: control->contact_by;
-		int code = weir_http_ask(connection->http, method, path, body,
-			until > now ? until - now : 1, answer, text, sizeof(text));
-
-		control->has_answered |= code == 0;
-		if (code == 0 && answer->status == 200) {
-			control->closed = 0;
-			return 0;
-		}
-		if (code == 0) {
-			pause = answer->status == 503   ? AGAIN_NS
-				: answer->status == 429 ? LATER_NS
-							: 0;
-			code = weir_member_refused(&refused, answer->status, answer->body,
-				answer->length, text, sizeof(text));
-		} else if (code == -ECONNRESET) {
-			code = -EPROTO;
-			if (++control->closed < CLOSED_MAX)
-				pause = AGAIN_NS / 2 +
-					now % AGAIN_NS; /* spread the ranks' retries */
-		}
-		if (pause == 0 || weir_now() + pause >= (control->has_answered ? deadline : until))
-			return weir_error_set(h, code, "%s", text);
-		if (answer->status != 0 && weir_warn_is_due(h, control->asked_at))
-			weir_warn_waiting(h, text);
-		if (again != NULL) {
-			*again = weir_now() + pause;
-			return 1;
-		}
-		nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+	control->has_answered |= code == 0;
+	if (code == 0 && answer->status == 200) {
+		control->closed = 0;
+		return 0;
 	}
+	if (code == 0) {
+		pause = answer->status == 503 ? AGAIN_NS : answer->status == 429 ? LATER_NS : 0;
+		code = weir_member_refused(&refused, answer->status, answer->body, answer->length,
+			h->error, sizeof(h->error));
+	} else if (code == -ECONNRESET) {
+		code = -EPROTO;
+		if (++control->closed < CLOSED_MAX)
+			pause = AGAIN_NS / 2 + now % AGAIN_NS; /* spread the ranks' retries */
+	}
+	control->again = weir_now() + pause;
+	if (pause == 0 || control->again >= (control->has_answered ? control->deadline : until))
+		return code;
+	if (answer->status != 0 && weir_warn_is_due(h, control->asked_at))
+		weir_warn_waiting(h, h->error);
+	return 1;
 }
 
 /* A UDP socket that is connected to the switch, or -1 with errno. It sends nothing: it only takes
@@ -328,8 +316,7 @@ own_address(struct weir_handle *h, struct in_addr to)
 }
 
 static int
-find_address(struct weir_handle *h, struct weir_connection *connection, uint64_t deadline,
-	uint64_t *again)
+find_address(struct weir_handle *h, struct weir_connection *connection)
 {
 	struct weir_http_answer *answer = &connection->answer;
 	struct in_addr *to = &connection->switch_address;
@@ -339,7 +326,7 @@ find_address(struct weir_handle *h, struct weir_connection *connection, uint64_t
 	if (h->own.sin_addr.s_addr != htonl(INADDR_ANY)) /* configured */
 		return 0;
 	if (to->s_addr == 0) {
-		code = ask(h, connection, "GET", "/v1/status", NULL, deadline, again);
+		code = ask(h, connection, "GET", "/v1/status", NULL);
 		if (code != 0)
 			return code;
 		code = weir_member_read_status(
@@ -438,13 +425,12 @@ become(struct weir_handle *h, const struct weir_member *member)
 
 /* Join, or join again. */
 static int
-say_join(struct weir_handle *h, struct weir_connection *connection, uint64_t deadline,
-	uint64_t *again)
+say_join(struct weir_handle *h, struct weir_connection *connection)
 {
 	struct weir_control *control = h->control;
 	struct weir_member member = {0};
 	char text[TEXT_MAX];
-	int code = ask(h, connection, "POST", control->members, control->request, deadline, again);
+	int code = ask(h, connection, "POST", control->members, control->request);
 
 	if (code != 0)
 		return code;
@@ -464,14 +450,14 @@ say_join(struct weir_handle *h, struct weir_connection *connection, uint64_t dea
 }
 
 static int
-join(struct weir_handle *h, struct weir_connection *connection, uint64_t deadline, uint64_t *again)
+join(struct weir_handle *h, struct weir_connection *connection)
 {
 	struct weir_control *control = h->control;
 	const struct weir_config create = {.create = control->create,
 		.temporary = control->temporary,
 		.settings = control->settings};
 	char address[INET_ADDRSTRLEN] = "";
-	int code = find_address(h, connection, deadline, again);
+	int code = find_address(h, connection);
 
 	if (code != 0)
 		return code;
@@ -482,7 +468,7 @@ join(struct weir_handle *h, struct weir_connection *connection, uint64_t deadlin
 		return weir_error_set(h, -EINVAL,
 			"settings: must be KEY=VALUE pairs with blanks in between, such as "
 			"\"elements=1024 policy=partial\"");
-	return say_join(h, connection, deadline, again);
+	return say_join(h, connection);
 }
 
 /* Called about once a second while a request has no answer. Warns, and lets the request go on. */
@@ -541,7 +527,6 @@ int
 weir_control_join(struct weir_handle *h, uint64_t deadline, uint64_t *again)
 {
 	struct weir_control *control = h->control;
-	char text[TEXT_MAX];
 	struct weir_connection *connection;
 	int code;
 
@@ -551,10 +536,12 @@ weir_control_join(struct weir_handle *h, uint64_t deadline, uint64_t *again)
 		control->asked_at = weir_now();
 		control->contact_by = control->asked_at + h->contact_timeout;
 	}
-	code = connect_api(control, h, &connection, text, sizeof(text));
+	control->deadline = deadline;
+	code = connect_api(control, h, &connection, h->error, sizeof(h->error));
 	if (code < 0)
-		return weir_error_set(h, code, "%s", text);
-	code = join(h, connection, deadline, again);
+		return code;
+	code = join(h, connection);
+	*again = control->again;
 	weir_connection_give(connection);
 	return code;
 }
@@ -563,31 +550,35 @@ int
 weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 {
 	struct weir_control *control = h->control;
-	char text[TEXT_MAX];
 	struct weir_connection *connection;
 	int code;
 
 	if (control == NULL || control->request == NULL)
 		return 0;
 	control->asked_at = weir_now();
-	code = connect_api(control, h, &connection, text, sizeof(text));
+	control->deadline = 0;
+	code = connect_api(control, h, &connection, h->error, sizeof(h->error));
 	if (code < 0)
-		return weir_error_set(h, code, "%s", text);
+		return code;
 	for (;;) {
-		uint64_t now = weir_now(), until = now + ATTEMPT_NS;
+		uint64_t until = weir_now() + ATTEMPT_NS;
 
-		code = say_join(h, connection, until < deadline ? until : deadline, NULL);
-		if (code == 0 || connection->answer.status != 0)
+		if (code == 0) /* a new attempt */
+			control->deadline = until < deadline ? until : deadline;
+		code = say_join(h, connection);
+		if (code == 0 || (code < 0 && connection->answer.status != 0))
 			break;
 		/* No answer: the switch may be starting. It may also have lost its control API,
 		 * which does not matter as long as the membership is valid. */
-		if (weir_now() + AGAIN_NS >= deadline) {
+		if (code < 0) {
+			control->again = weir_now() + AGAIN_NS;
 			code = 0;
-			break;
+			if (control->again >= deadline)
+				break;
+			if (weir_warn_is_due(h, control->asked_at))
+				weir_warn_waiting(h, h->error);
 		}
-		if (weir_warn_is_due(h, control->asked_at))
-			weir_warn_waiting(h, h->error);
-		nanosleep(&(struct timespec){.tv_nsec = (long)AGAIN_NS}, NULL);
+		weir_sleep(NULL, 0, control->again);
 	}
 	weir_connection_give(connection);
 	return code;

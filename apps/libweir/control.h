@@ -26,8 +26,8 @@ int weir_control_prepare(struct weir_handle *h, const struct weir_config *config
 /*
  * Become a member of the job, by `deadline` (ns, weir_now) at the latest; the first answer of the
  * API comes within h->contact_timeout. Fills in the addresses, job, source and expected sources of
- * the handle. 0 or -errno with h->error set. again: if the switch is busy, the call returns 1
- * instead of pausing, and *again is the time of the next call (ns); NULL: it pauses.
+ * the handle. 0 or -errno with h->error set. 1: the switch is busy, and *again is
+ * the time of the next call (ns).
  */
 int weir_control_join(struct weir_handle *h, uint64_t deadline, uint64_t *again);
 

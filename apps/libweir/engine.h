@@ -131,7 +131,6 @@ struct weir {
 	uint64_t join_repeat_at; /* ns: the next repetition, while the switch is silent */
 	struct weir_joining joining;
 	struct weir_work open_work; /* of weir_iopen */
-	bool udp_join_begun; /* weir_iopen has done its HTTP, and the join by UDP has begun */
 
 	pthread_mutex_t lock; /* of all that follows */
 	pthread_cond_t ended; /* a request has ended, or no caller drives any more */
@@ -200,19 +199,21 @@ int weir_check_process(const struct weir *weir);
  * code that it fails with, and may add to the text. Call without the lock. */
 int weir_query_job(struct weir *weir, int code);
 
-/* generation.c: join until the deadline (ns), and create what depends on the job. 0 or -errno with
- * h.error set. */
-int weir_begin(struct weir *weir, uint64_t deadline);
 /*
- * weir_begin() in steps that do not wait for other hosts. Call weir_join_begin(), then
- * weir_join_step() until it returns 1 (joined) or -errno. 0: call it again when the socket is
- * readable, or at *until. Then call weir_joined().
+ * generation.c: take part in the next generation: become a member through the control API, if the
+ * handle has one and is not a member yet, join by UDP until joining.deadline, and create what
+ * depends on the job. 0 or -errno with h.error set.
  */
-int weir_join_begin(struct weir *weir, uint64_t deadline);
-int weir_join_step(struct weir *weir, uint64_t *until);
-int weir_joined(struct weir *weir);
-/* Store what weir_begin() has returned, and its text. */
-void weir_generation_set(struct weir *weir, int code);
+int weir_begin(struct weir *weir);
+/*
+ * weir_begin() in steps that do not wait for other hosts: call weir_begin_step() again when the
+ * socket is readable, or at *until, as long as it returns 0. Then weir_begin_end() with its code
+ * returns what weir_begin() would.
+ */
+int weir_begin_step(struct weir *weir, uint64_t *until);
+int weir_begin_end(struct weir *weir, int code);
+/* Store what weir_begin() has returned, and its text. Returns the code. */
+int weir_generation_set(struct weir *weir, int code);
 /*
  * Under the lock: repeat the accepted join when the switch has been silent for a while. The switch
  * sends to the address of the last join, which repairs a MAC address that has changed or was

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -257,8 +258,8 @@ check_members(struct weir *weir, uint64_t begin)
 	return 0;
 }
 
-int
-weir_join_begin(struct weir *weir, uint64_t deadline)
+static int
+begin_join(struct weir *weir)
 {
 	uint64_t now = weir_now();
 	uint32_t nonce = 0;
@@ -269,8 +270,10 @@ weir_join_begin(struct weir *weir, uint64_t deadline)
 	} else if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
 		nonce = (uint32_t)(now ^ now >> 32);
 	weir->join_nonce = nonce;
-	weir->joining = (struct weir_joining){
-		.begin = now, .deadline = deadline, .next = now, .interval = JOIN_FIRST_NS};
+	weir->joining = (struct weir_joining){.begin = now,
+		.deadline = weir->joining.deadline,
+		.next = now,
+		.interval = JOIN_FIRST_NS};
 	return 0;
 }
 
@@ -288,8 +291,9 @@ repeat_join(struct weir *weir, uint64_t now)
 	return send_join(&weir->h, weir->join_nonce, WEIR_GEN_JOIN);
 }
 
-int
-weir_join_step(struct weir *weir, uint64_t *until)
+/* As weir_begin_step(). */
+static int
+step_join(struct weir *weir, uint64_t *until)
 {
 	struct weir_joining *j = &weir->joining;
 	uint64_t now = weir_now();
@@ -307,22 +311,6 @@ weir_join_step(struct weir *weir, uint64_t *until)
 	if (weir_warn_due(&weir->h, j->begin) < *until)
 		*until = weir_warn_due(&weir->h, j->begin);
 	return code;
-}
-
-static int
-join_job(struct weir *weir, uint64_t deadline)
-{
-	int code = weir_join_begin(weir, deadline);
-
-	while (code == 0) {
-		struct weir_transport *t = weir->h.transport;
-		uint64_t until = 0;
-
-		code = weir_join_step(weir, &until);
-		if (code == 0)
-			(void)t->ops->wait(t, -1, false, 0, until);
-	}
-	return code < 0 ? code : 0;
 }
 
 void
@@ -391,8 +379,9 @@ join_group(struct weir_handle *h)
 	return code < 0 ? weir_error_set(h, code, "%s", text) : 0;
 }
 
-int
-weir_joined(struct weir *weir)
+/* Create what depends on the job. */
+static int
+joined(struct weir *weir)
 {
 	int code = join_group(&weir->h);
 	uint32_t window;
@@ -408,22 +397,91 @@ weir_joined(struct weir *weir)
 	return weir_loop_add(weir);
 }
 
-int
-weir_begin(struct weir *weir, uint64_t deadline)
+static int
+open_transport(struct weir *weir)
 {
-	int code = join_job(weir, deadline);
+	struct weir_handle *h = &weir->h;
+	struct weir_transport_config config = {
+		.own = h->own,
+		.switch_address = h->switch_ext.sin_addr,
+		.spin_us = (unsigned int)(weir->spin.most / 1000),
+	};
+	const struct weir_transport_ops *ops;
+	char text[512];
+	int code;
 
-	return code < 0 ? weir_query_job(weir, code) : weir_joined(weir);
+	h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (h->wake_fd < 0)
+		return weir_error_set(h, -errno, "eventfd: %s", strerror(errno));
+	ops = weir_transport_find(&code, text, sizeof(text));
+	if (ops != NULL)
+		code = ops->open(&config, &h->transport, text, sizeof(text));
+	if (code < 0)
+		return weir_error_set(h, code, "%s", text);
+	h->own = config.own;
+	return 0;
 }
 
-void
+/* Prepare the join by UDP: become a member through the control API, if there is one, and open the
+ * transport. Waits for the control API, but not for other hosts. again: see weir_control_join(). */
+static int
+contact(struct weir *weir, uint64_t deadline, uint64_t *again)
+{
+	int code = weir->h.control != NULL ? weir_control_join(&weir->h, deadline, again) : 0;
+
+	return code != 0 ? code : open_transport(weir);
+}
+
+int
+weir_begin_step(struct weir *weir, uint64_t *until)
+{
+	int code;
+
+	if (weir->joining.begin != 0)
+		return step_join(weir, until);
+	code = contact(weir, weir->joining.deadline, until);
+	if (code == 0)
+		code = begin_join(weir);
+	if (code != 0)
+		return code < 0 ? code : 0;
+	weir->open_work.fd = weir->h.transport->fd;
+	return step_join(weir, until);
+}
+
+int
+weir_begin_end(struct weir *weir, int code)
+{
+	return code < 0 ? weir_query_job(weir, code) : joined(weir);
+}
+
+int
+weir_begin(struct weir *weir)
+{
+	struct weir_transport *t;
+	uint64_t until = 0;
+	int code;
+
+	while ((code = weir_begin_step(weir, &until)) == 0) {
+		t = weir->h.transport;
+		if (t != NULL)
+			(void)t->ops->wait(t, -1, false, 0, until);
+		else
+			weir_sleep(NULL, 0, until); /* the control API is busy */
+	}
+	return weir_begin_end(weir, code);
+}
+
+int
 weir_generation_set(struct weir *weir, int code)
 {
+	pthread_mutex_lock(&weir->lock);
 	weir->failed = code;
 	weir->h.has_begun |= code == 0;
 	snprintf(weir->failure, sizeof(weir->failure), "%s", code < 0 ? weir->h.error : "");
 	if (code < 0)
 		weir_error_return(&weir->h, code, "%s", weir->failure);
+	pthread_mutex_unlock(&weir->lock);
+	return code;
 }
 
 void
@@ -462,7 +520,10 @@ begin_again(struct weir *weir)
 	uint64_t now = weir_now();
 	int code = weir_control_rejoin(&weir->h, now + weir->h.join_timeout / 2);
 
-	return code < 0 ? code : weir_begin(weir, now + weir->h.join_timeout);
+	weir->joining.deadline = now + weir->h.join_timeout;
+	if (code == 0)
+		code = begin_join(weir);
+	return code < 0 ? code : weir_begin(weir);
 }
 
 int
@@ -485,10 +546,7 @@ weir_rejoin(struct weir *weir)
 			"this handle, or its request was not waited for");
 	if (weir->h.transport != NULL) {
 		weir_end(weir);
-		code = begin_again(weir);
-		pthread_mutex_lock(&weir->lock);
-		weir_generation_set(weir, code);
-		pthread_mutex_unlock(&weir->lock);
+		(void)weir_generation_set(weir, begin_again(weir));
 	} else { /* weir_open failed before it opened the transport */
 		weir_error_return(&weir->h, weir->failed, "%s", weir->failure);
 	}

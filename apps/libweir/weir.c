@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS       30000
@@ -175,41 +174,6 @@ prepare(struct weir *weir, const struct weir_config *config)
 	return code;
 }
 
-static int
-open_transport(struct weir *weir)
-{
-	struct weir_handle *h = &weir->h;
-	struct weir_transport_config config = {
-		.own = h->own,
-		.switch_address = h->switch_ext.sin_addr,
-		.spin_us = (unsigned int)(weir->spin.most / 1000),
-	};
-	const struct weir_transport_ops *ops;
-	char text[512];
-	int code;
-
-	h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (h->wake_fd < 0)
-		return weir_error_set(h, -errno, "eventfd: %s", strerror(errno));
-	ops = weir_transport_find(&code, text, sizeof(text));
-	if (ops != NULL)
-		code = ops->open(&config, &h->transport, text, sizeof(text));
-	if (code < 0)
-		return weir_error_set(h, code, "%s", text);
-	h->own = config.own;
-	return 0;
-}
-
-/* Prepare the join by UDP: become a member through the control API, if there is one, and open the
- * transport. Waits for the control API, but not for other hosts. again: see weir_control_join(). */
-static int
-contact(struct weir *weir, uint64_t deadline, uint64_t *again)
-{
-	int code = weir->h.control != NULL ? weir_control_join(&weir->h, deadline, again) : 0;
-
-	return code != 0 ? code : open_transport(weir);
-}
-
 /* Make a handle, and read its configuration. 0, or -errno: *out has the reason, or is NULL if there
  * is no memory. */
 static int
@@ -234,29 +198,18 @@ create(const struct weir_config *config, struct weir **out)
 	pthread_cond_init(&weir->ended, NULL);
 	TAILQ_INIT(&weir->requests);
 	TAILQ_INIT(&weir->ended_requests);
+	weir->joining.deadline = weir_now();
 	code = prepare(weir, config);
-	if (code < 0)
-		weir_generation_set(weir, code);
-	return code;
+	weir->joining.deadline += weir->h.join_timeout;
+	return code < 0 ? weir_generation_set(weir, code) : 0;
 }
 
 int
 weir_open(const struct weir_config *config, struct weir **out)
 {
 	int code = create(config, out);
-	struct weir *weir;
-	uint64_t deadline;
 
-	if (code < 0)
-		return code;
-	weir = *out;
-	deadline = weir_now() + weir->h.join_timeout;
-	code = contact(weir, deadline, NULL);
-	code = code < 0 ? weir_query_job(weir, code) : weir_begin(weir, deadline);
-	pthread_mutex_lock(&weir->lock);
-	weir_generation_set(weir, code);
-	pthread_mutex_unlock(&weir->lock);
-	return code;
+	return code < 0 ? code : weir_generation_set(*out, weir_begin(*out));
 }
 
 /* ---- in the control thread ---- */
@@ -269,8 +222,8 @@ open_end(struct weir *weir, int code)
 {
 	bool abandoned;
 
+	(void)weir_generation_set(weir, code);
 	pthread_mutex_lock(&weir->lock);
-	weir_generation_set(weir, code);
 	weir->is_opening = false;
 	weir->has_open_result = true;
 	weir->unclaimed++;
@@ -294,40 +247,18 @@ is_abandoned(struct weir *weir)
 	return abandoned;
 }
 
-/* 1: the generation has begun; 0: call again at *until or when the socket is readable; -errno. */
-static int
-go_on(struct weir *weir, uint64_t *until)
-{
-	int code;
-
-	if (is_abandoned(weir))
-		return -ECANCELED;
-	if (!weir->udp_join_begun) {
-		code = contact(weir, weir->joining.deadline, until);
-		if (code == 0)
-			code = weir_join_begin(weir, weir->joining.deadline);
-		if (code != 0)
-			return code < 0 ? code : 0;
-		weir->udp_join_begun = true;
-		weir->open_work.fd = weir->h.transport->fd;
-	}
-	return weir_join_step(weir, until);
-}
-
 static void
 open_step(struct weir_work *work)
 {
 	struct weir *weir =
 		(struct weir *)(void *)((char *)work - offsetof(struct weir, open_work));
 	uint64_t until = 0;
-	int code = go_on(weir, &until);
+	int code = is_abandoned(weir) ? -ECANCELED : weir_begin_step(weir, &until);
 
-	if (code == 0)
-		(void)weir_work_submit(work, until); /* cannot fail: the thread runs */
-	else if (code < 0)
-		open_end(weir, weir_query_job(weir, code));
+	if (code != 0)
+		open_end(weir, weir_begin_end(weir, code));
 	else
-		open_end(weir, weir_joined(weir));
+		(void)weir_work_submit(work, until); /* cannot fail: the thread runs */
 }
 
 int
@@ -339,7 +270,6 @@ weir_iopen(const struct weir_config *config, struct weir **out)
 	if (code < 0)
 		return code;
 	weir = *out;
-	weir->joining.deadline = weir_now() + weir->h.join_timeout;
 	weir->open_work = (struct weir_work){.run = open_step, .fd = -1};
 	weir->is_opening = true;
 	code = weir_work_submit(&weir->open_work, 0);
@@ -347,7 +277,7 @@ weir_iopen(const struct weir_config *config, struct weir **out)
 		weir->is_opening = false;
 		weir_error_set(
 			&weir->h, code, "cannot start the control thread: %s", strerror(-code));
-		weir_generation_set(weir, code);
+		(void)weir_generation_set(weir, code);
 	}
 	return code;
 }
