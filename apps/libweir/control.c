@@ -404,10 +404,10 @@ static int
 become(struct weir_handle *h, const struct weir_member *member)
 {
 	h->switch_base.sin_addr = h->switch_ext.sin_addr = member->address;
-	h->switch_base.sin_port = htons(member->port_base);
-	h->switch_ext.sin_port = htons(member->port_ext);
-	h->job = member->job;
-	h->source = member->source;
+	h->switch_base.sin_port = htons((uint16_t)member->port_base);
+	h->switch_ext.sin_port = htons((uint16_t)member->port_ext);
+	h->job = (uint8_t)member->job;
+	h->source = (uint8_t)member->source;
 	h->noun = "rank";
 	h->keepalive = weir_member_keepalive(member);
 	snprintf(h->job_text, sizeof(h->job_text), "job \"%.64s\" (%u)", h->control->job,
@@ -584,7 +584,7 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 	return code;
 }
 
-/* Send a GET request, until a deadline; false: no answer, and the reason is in text. */
+/* Send a GET request, until a deadline. false: no answer, and the reason is in text. */
 static bool
 question(struct weir_connection *connection, const char *path, uint64_t until, char *text,
 	size_t size)
@@ -600,8 +600,7 @@ question(struct weir_connection *connection, const char *path, uint64_t until, c
 
 /* Ask about the job, and, if not known, about the sources that its oldest block waits for. */
 static int
-query(struct weir_control *control, struct weir_job_query *query,
-	struct weir_connection *connection, char *text, size_t size)
+query(struct weir_control *control, struct weir_job_query *q, struct weir_connection *connection)
 {
 	const struct weir_http_answer *answer = &connection->answer;
 	uint64_t until = weir_now() + QUERY_NS;
@@ -610,15 +609,14 @@ query(struct weir_control *control, struct weir_job_query *query,
 
 	if (asprintf(&path, "/v1/jobs/%s", control->escaped) < 0)
 		return 0;
-	if (question(connection, path, until, text, size))
-		code = weir_job_query_read(
-			query, answer->status, answer->body, answer->length, text, size);
+	if (question(connection, path, until, q->text, q->size))
+		code = weir_job_query_read(q, answer->status, answer->body, answer->length);
 	free(path);
-	if (code < 0 || answer->status != 200 || query->present != NULL ||
+	if (code < 0 || answer->status != 200 || q->present != NULL ||
 		asprintf(&path, "/v1/blocks?stuck=1&limit=1&job=%s", control->escaped) < 0)
 		return code;
 	if (question(connection, path, until, ignored, sizeof(ignored)))
-		code = weir_job_query_read_block(query, answer->body, answer->length, text, size);
+		code = weir_job_query_read_block(q, answer->body, answer->length);
 	free(path);
 	return code;
 }
@@ -629,6 +627,7 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 	struct weir_control *control = h->control;
 	char address[INET_ADDRSTRLEN] = "", why[TEXT_MAX];
 	struct weir_connection *connection;
+	struct weir_job_query q;
 	int code;
 
 	text[0] = '\0';
@@ -636,20 +635,20 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 		connect_api(control, NULL, &connection, why, sizeof(why)) < 0)
 		return 0;
 	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
-	code = query(control,
-		&(struct weir_job_query){
-			.where = control->address,
-			.name = control->job,
-			.address = address,
-			.job = h->job,
-			.source = h->source,
-			.generation = h->generation,
-			.membership = control->membership,
-			.joined_s =
-				h->has_begun ? 0 : (double)(weir_now() - control->joined_at) / 1e9,
-			.present = present,
-		},
-		connection, text, size);
+	q = (struct weir_job_query){
+		.text = text,
+		.size = size,
+		.where = control->address,
+		.name = control->job,
+		.address = address,
+		.job = h->job,
+		.source = h->source,
+		.generation = h->generation,
+		.membership = control->membership,
+		.joined_s = h->has_begun ? 0 : (double)(weir_now() - control->joined_at) / 1e9,
+		.present = present,
+	};
+	code = query(control, &q, connection);
 	weir_connection_give(connection);
 	return code;
 }

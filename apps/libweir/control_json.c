@@ -78,7 +78,7 @@ read_number(json_t *from, const char *key, json_int_t least, json_int_t most, js
 }
 
 static bool
-read_address(json_t *from, const char *key, struct in_addr *to)
+read_address(const json_t *from, const char *key, struct in_addr *to)
 {
 	const char *text = json_string_value(json_object_get(from, key));
 
@@ -150,40 +150,43 @@ read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launch
 	struct weir_member *m)
 {
 	json_t *where = json_object_get(all, "switch");
+	const struct {
+		const char *name;
+		json_int_t least, most;
+		uint32_t *to;
+	} needed[] = {
+		{"job", 0, WEIR_JOBS_MAX - 1, &m->job},
+		{"source", launcher->rank, launcher->rank, &m->source},
+		{"size", launcher->size, launcher->size, &m->size},
+		{"window", 1, WEIR_WINDOW_MAX, &m->window},
+		{"elements", 1, WEIR_ELEMENTS_MAX, &m->elements},
+		{"switch.udp_port", 1, UINT16_MAX, &m->port_base},
+		{"switch.udp_port_ext", 1, UINT16_MAX, &m->port_ext},
+	};
 	json_int_t v;
 
 	/* First, because a leave needs it even if the rest is wrong. */
 	if (read_number(all, "membership", 1, MEMBERSHIP_MAX, &v))
 		m->membership = (uint64_t)v;
-	if (!read_number(all, "job", 0, WEIR_JOBS_MAX - 1, &v))
-		return "job";
-	m->job = (uint8_t)v;
-	if (!read_number(all, "source", launcher->rank, launcher->rank, &v))
-		return "source";
-	m->source = (uint8_t)v;
-	if (!read_number(all, "size", launcher->size, launcher->size, &v))
-		return "size";
-	if (!read_number(all, "window", 1, WEIR_WINDOW_MAX, &v) || (v & (v - 1)) != 0)
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+		const char *name = needed[i].name, *dot = strchr(name, '.');
+
+		if (!read_number(dot != NULL ? where : all, dot != NULL ? dot + 1 : name,
+			    needed[i].least, needed[i].most, &v))
+			return name;
+		*needed[i].to = (uint32_t)v;
+	}
+	if ((m->window & (m->window - 1)) != 0)
 		return "window";
-	m->window = (uint16_t)v;
-	if (!read_number(all, "elements", 1, WEIR_ELEMENTS_MAX, &v))
-		return "elements";
-	m->elements = (uint16_t)v;
+	if (m->port_ext == m->port_base)
+		return "switch.udp_port_ext";
 	if (!read_address(where, "address", &m->address))
 		return "switch.address";
-	if (!read_number(where, "udp_port", 1, UINT16_MAX, &v))
-		return "switch.udp_port";
-	m->port_base = (uint16_t)v;
-	if (!read_number(where, "udp_port_ext", 1, UINT16_MAX, &v) || v == m->port_base)
-		return "switch.udp_port_ext";
-	m->port_ext = (uint16_t)v;
 	/* Both are only for a warning. An MTU of UINT16_MAX means that the switch knows none. */
 	m->mtu = read_number(where, "mtu", 1, UINT16_MAX - 1, &v) ? (uint16_t)v : 0;
 	m->datagram_bytes = read_number(all, "datagram_bytes", 1, UINT16_MAX, &v) ? (uint16_t)v : 0;
 	m->expire_s = read_number(all, "expire_s", 1, WEIR_EXPIRE_MAX, &v) ? (uint32_t)v : 0;
-	if (!read_key(json_object_get(all, "key"), digits, m))
-		return "key";
-	return NULL;
+	return read_key(json_object_get(all, "key"), digits, m) ? NULL : "key";
 }
 
 int
@@ -363,43 +366,62 @@ weir_member_refused(const struct weir_refused *refused, long status, const char 
 
 #define NAMED_MAX 8 /* missing sources that are listed */
 
-/* The answer's address, checked, so that it can be printed; "": none. */
-static const char *
-address_of(const json_t *member, char text[INET_ADDRSTRLEN])
+/* A member, as an answer has it. */
+struct seen {
+	json_int_t rank;
+	char at[INET_ADDRSTRLEN]; /* its address, checked, so that it can be printed; "": none */
+	bool has_left, has_expired;
+	double heard, left; /* s ago; negative: unknown */
+	json_int_t membership; /* 0: unknown */
+};
+
+static double
+seconds(const json_t *from, const char *key)
 {
-	const char *value = json_string_value(json_object_get(member, "address"));
+	const json_t *value = json_object_get(from, key);
+
+	return json_is_number(value) ? json_number_value(value) : -1;
+}
+
+static struct seen
+see(const json_t *from)
+{
+	const char *state = json_string_value(json_object_get(from, "state"));
+	struct seen m = {
+		.rank = json_integer_value(json_object_get(from, "rank")),
+		.has_left = state != NULL && strcmp(state, "left") == 0,
+		.has_expired = state != NULL && strcmp(state, "expired") == 0,
+		.heard = seconds(from, "last_heard"),
+		.left = seconds(from, "gone"),
+		.membership = json_integer_value(json_object_get(from, "membership")),
+	};
 	struct in_addr address;
 
-	text[0] = '\0';
-	if (value != NULL && inet_pton(AF_INET, value, &address) == 1)
-		inet_ntop(AF_INET, &address, text, INET_ADDRSTRLEN);
-	return text;
+	if (read_address(from, "address", &address))
+		inet_ntop(AF_INET, &address, m.at, sizeof(m.at));
+	return m;
 }
 
+/* False: there is no such member, and *found is zeros. */
 static bool
-is_state(const json_t *member, const char *state)
-{
-	const char *value = json_string_value(json_object_get(member, "state"));
-
-	return value != NULL && strcmp(value, state) == 0;
-}
-
-static const json_t *
-member_of(const json_t *members, unsigned int rank)
+find_member(const json_t *members, unsigned int rank, struct seen *found)
 {
 	const json_t *member;
 	size_t i;
 
-	json_array_foreach (members, i, member)
-		if (json_integer_value(json_object_get(member, "rank")) == (json_int_t)rank)
-			return member;
-	return NULL;
+	json_array_foreach (members, i, member) {
+		*found = see(member);
+		if (found->rank == (json_int_t)rank)
+			return true;
+	}
+	*found = (struct seen){0};
+	return false;
 }
 
 static int
-gone(const struct weir_job_query *q, const char *how, char *text, size_t size)
+gone(const struct weir_job_query *q, const char *how)
 {
-	return weir_error_text(text, size, -ENOENT,
+	return weir_error_text(q->text, q->size, -ENOENT,
 		"job \"%.64s\" is gone at the switch (according to %s): %s; create it again, and "
 		"join again on all ranks",
 		q->name, q->where, how);
@@ -407,218 +429,185 @@ gone(const struct weir_job_query *q, const char *how, char *text, size_t size)
 
 /* Is this source still a member, with the same address and membership? */
 static int
-check_member(const struct weir_job_query *q, const json_t *member, char *text, size_t size)
+check_member(const struct weir_job_query *q, const struct seen *m)
 {
-	const json_t *membership = json_object_get(member, "membership");
-	char at[INET_ADDRSTRLEN];
-
 	/* A member that has left keeps its address in the answer, for messages. */
-	if (member == NULL || is_state(member, "expired") || is_state(member, "left") ||
-		address_of(member, at)[0] == '\0')
-		return weir_error_text(text, size, -EACCES,
+	if (m->has_expired || m->has_left || m->at[0] == '\0')
+		return weir_error_text(q->text, q->size, -EACCES,
 			"rank %u is no longer a member of job \"%.64s\" (according to %s): it %s; "
 			"join it again",
 			q->source, q->name, q->where,
-			is_state(member, "expired")
-				? "was silent for longer than the job's expire_s"
-				: "has left, or was removed");
-	if (strcmp(at, q->address) != 0)
-		return weir_error_text(text, size, -EACCES,
+			m->has_expired ? "was silent for longer than the job's expire_s"
+				       : "has left, or was removed");
+	if (strcmp(m->at, q->address) != 0)
+		return weir_error_text(q->text, q->size, -EACCES,
 			"rank %u of job \"%.64s\" is another host now, %s (according to %s): join "
 			"again, as another rank or when it has left",
-			q->source, q->name, at, q->where);
+			q->source, q->name, m->at, q->where);
 	/* The switch accepts joins only from the last membership. */
-	if (q->generation == 0 && q->membership != 0 && json_is_integer(membership) &&
-		json_integer_value(membership) != (json_int_t)q->membership)
-		return weir_error_text(text, size, -EEXIST,
+	if (q->generation == 0 && q->membership != 0 && m->membership != 0 &&
+		m->membership != (json_int_t)q->membership)
+		return weir_error_text(q->text, q->size, -EEXIST,
 			"rank %u of job \"%.64s\" was joined again from this host's address %s "
 			"(according to %s): is another process running as rank %u?",
-			q->source, q->name, at, q->where, q->source);
+			q->source, q->name, m->at, q->where, q->source);
 	return 0;
 }
 
-/* "source 1 (10.77.0.2, last heard 3.2 s ago)" */
+/* "rank 1 (10.77.0.2, last heard 3.2 s ago)" */
 static void
-add_source(char *text, size_t size, unsigned int rank, const json_t *member)
+add_source(const struct weir_job_query *q, unsigned int rank, const struct seen *m)
 {
-	const json_t *heard = json_object_get(member, "last_heard");
-	char at[INET_ADDRSTRLEN];
+	const char *state = m->at[0] == '\0' ? "has not joined"
+		: m->has_expired             ? ", has expired"
+		: m->has_left                ? ", has left"
+		: m->heard < 0               ? ", not heard yet"
+					     : "";
 
-	if (address_of(member, at)[0] == '\0') {
-		append(text, size, "rank %u (has not joined)", rank);
-		return;
-	}
-	append(text, size, "rank %u (%s, ", rank, at);
-	if (is_state(member, "expired"))
-		append(text, size, "has expired)");
-	else if (is_state(member, "left"))
-		append(text, size, "has left)");
-	else if (json_is_number(heard))
-		append(text, size, "last heard %.1f s ago)", json_number_value(heard));
-	else
-		append(text, size, "not heard yet)");
+	append(q->text, q->size, "rank %u (%s%s", rank, m->at, state);
+	if (state[0] == '\0')
+		append(q->text, q->size, ", last heard %.1f s ago", m->heard);
+	append(q->text, q->size, ")");
 }
 
-/* Append the members that are not in `present` (NULL: all), with addresses. */
+/* Is it a source that is not in `present` (NULL: none is)? */
+static bool
+is_missing(const struct seen *m, const uint8_t *present)
+{
+	return m->rank >= 0 && m->rank < WEIR_SOURCES_MAX &&
+		(present == NULL || !weir_bitmap_has(present, (unsigned int)m->rank));
+}
+
+/* Append the members that are not in `present`, with addresses. */
 static void
-add_missing(const json_t *members, const uint8_t *present, char *text, size_t size)
+add_missing(const struct weir_job_query *q, const json_t *members, const uint8_t *present)
 {
 	unsigned int count = 0;
 	const json_t *member;
 	size_t i;
 
 	json_array_foreach (members, i, member) {
-		json_int_t rank = json_integer_value(json_object_get(member, "rank"));
+		struct seen m = see(member);
 
-		if (rank < 0 || rank >= WEIR_SOURCES_MAX ||
-			(present != NULL && weir_bitmap_has(present, (unsigned int)rank)) ||
-			count++ >= NAMED_MAX)
+		if (!is_missing(&m, present) || count++ >= NAMED_MAX)
 			continue;
-		append(text, size, count == 1 ? "; the switch waits for " : ", ");
-		add_source(text, size, (unsigned int)rank, member);
+		append(q->text, q->size, count == 1 ? "; the switch waits for " : ", ");
+		add_source(q, (unsigned int)m.rank, &m);
 	}
 	if (count > NAMED_MAX)
-		append(text, size, " and %u more", count - NAMED_MAX);
+		append(q->text, q->size, " and %u more", count - NAMED_MAX);
 }
 
-/* Append when the switch, which is silent, last heard this host. */
-static void
-add_silence(const struct weir_job_query *q, const json_t *member, char *text, size_t size)
-{
-	append(text, size, "; its control API has the job, and ");
-	add_source(text, size, q->source, member);
-	append(text, size,
-		": if that is long ago, the switch does not get this host's packets; otherwise "
-		"this host does not get the switch's");
-}
-
-/* -ECONNABORTED if another member has left since this one joined: the job cannot begin then.
- * Otherwise 0. */
+/*
+ * -ECONNABORTED if another member is lost for good: it has left since this one joined, and the job
+ * has not begun; or the operation of a temporary job, in which no other source takes its place,
+ * waits for it. Otherwise 0.
+ */
 static int
-check_others(const struct weir_job_query *q, const json_t *members, char *text, size_t size)
+check_others(const struct weir_job_query *q, const json_t *members, bool waited_for)
 {
 	const json_t *member;
 	size_t i;
 
 	json_array_foreach (members, i, member) {
-		json_int_t rank = json_integer_value(json_object_get(member, "rank"));
-		const json_t *gone_s = json_object_get(member, "gone");
-		char at[INET_ADDRSTRLEN];
+		struct seen m = see(member);
 
-		if (is_state(member, "left") && rank != q->source && json_is_number(gone_s) &&
-			json_number_value(gone_s) < q->joined_s)
-			return weir_error_text(text, size, -ECONNABORTED,
+		if (m.rank == q->source)
+			continue;
+		if (m.has_left && m.left >= 0 && m.left < q->joined_s)
+			return weir_error_text(q->text, q->size, -ECONNABORTED,
 				"rank %d (%s) left job \"%.64s\" before it had begun (according to "
 				"%s): start all ranks again",
-				(int)rank, address_of(member, at), q->name, q->where);
-	}
-	return 0;
-}
-
-static bool
-is_gone(const json_t *member)
-{
-	return is_state(member, "left") || is_state(member, "expired");
-}
-
-/* -ECONNABORTED if a source that the operation waits for has gone: in a temporary job no other
- * source takes its place. */
-static int
-check_lost(const struct weir_job_query *q, const json_t *waited_for, char *text, size_t size)
-{
-	const json_t *member;
-	size_t i;
-
-	json_array_foreach (waited_for, i, member) {
-		json_int_t rank = json_integer_value(json_object_get(member, "rank"));
-		char at[INET_ADDRSTRLEN];
-
-		if (rank < 0 || rank >= WEIR_SOURCES_MAX || rank == q->source || !is_gone(member) ||
-			(q->present != NULL && weir_bitmap_has(q->present, (unsigned int)rank)))
-			continue;
-		return weir_error_text(text, size, -ECONNABORTED,
-			"rank %d (%s) has %s job \"%.64s\", and the others wait for it (according "
-			"to %s): has its process ended?",
-			(int)rank, address_of(member, at),
-			is_state(member, "left") ? "left" : "expired in", q->name, q->where);
+				(int)m.rank, m.at, q->name, q->where);
+		if (waited_for && (m.has_left || m.has_expired) && is_missing(&m, q->present))
+			return weir_error_text(q->text, q->size, -ECONNABORTED,
+				"rank %d (%s) has %s job \"%.64s\", and the others wait for it "
+				"(according to %s): has its process ended?",
+				(int)m.rank, m.at, m.has_left ? "left" : "expired in", q->name,
+				q->where);
 	}
 	return 0;
 }
 
 static int
-check_job(struct weir_job_query *q, const json_t *job, char *text, size_t size)
+check_job(struct weir_job_query *q, const json_t *job)
 {
-	const json_t *members = json_object_get(job, "members"), *member;
+	const json_t *members = json_object_get(job, "members");
 	const json_t *generation = json_object_get(job, "generation");
+	const char *state = json_string_value(json_object_get(job, "state"));
+	json_int_t now = json_integer_value(generation);
+	struct seen own;
 	int code;
 
-	if (is_state(job, "draining"))
-		return gone(q, "it was deleted", text, size);
+	if (state != NULL && strcmp(state, "draining") == 0)
+		return gone(q, "it was deleted");
 	if (!json_is_array(members) || !json_is_integer(generation))
 		return 0; /* another version, or no switch: no conclusion */
 	if (json_integer_value(json_object_get(job, "id")) != q->job)
-		return gone(q, "another job has its name", text, size);
-	member = member_of(members, q->source);
-	code = check_member(q, member, text, size);
+		return gone(q, "another job has its name");
+	(void)find_member(members, q->source, &own);
+	code = check_member(q, &own);
 	if (code == 0)
-		code = check_others(q, members, text, size);
+		code = check_others(q, members, false);
 	if (code < 0)
 		return code;
-	if (q->generation != 0 && json_integer_value(generation) == 0)
-		return weir_error_text(text, size, -ESTALE,
+	if (q->generation != 0 && now == 0)
+		return weir_error_text(q->text, q->size, -ESTALE,
 			"job \"%.64s\" has not begun at the switch (according to %s), this handle "
 			"is of generation %u: the switch was restarted, or the job created again; "
 			"join again on every host",
 			q->name, q->where, q->generation);
-	if (q->generation != 0 && json_integer_value(generation) != q->generation)
-		return weir_error_text(text, size, -ESTALE,
+	if (q->generation != 0 && now != q->generation)
+		return weir_error_text(q->text, q->size, -ESTALE,
 			"job \"%.64s\" has generation %d now, this handle is of %u (according to "
 			"%s): its ranks have joined again, or the switch was restarted; join again "
 			"on every host",
-			q->name, (int)json_integer_value(generation), q->generation, q->where);
+			q->name, (int)now, q->generation, q->where);
 	q->temporary = q->generation != 0 && json_is_true(json_object_get(job, "temporary"));
-	if (q->present == NULL) {
-		add_silence(q, member, text, size);
+	if (q->present == NULL) { /* the switch is silent: when did it last hear this host? */
+		append(q->text, q->size, "; its control API has the job, and ");
+		add_source(q, q->source, &own);
+		append(q->text, q->size,
+			": if that is long ago, the switch does not get this host's packets; "
+			"otherwise this host does not get the switch's");
 		return 0;
 	}
 	if (q->temporary)
-		code = check_lost(q, members, text, size);
+		code = check_others(q, members, true);
 	if (code == 0)
-		add_missing(members, q->present, text, size);
+		add_missing(q, members, q->present);
 	return code;
 }
 
 int
-weir_job_query_read(struct weir_job_query *q, long status, const char *body, size_t length,
-	char *text, size_t size)
+weir_job_query_read(struct weir_job_query *q, long status, const char *body, size_t length)
 {
 	json_t *all = parse(body, length);
 	const char *code =
 		json_string_value(json_object_get(json_object_get(all, "error"), "code"));
 	int result = 0;
 
-	text[0] = '\0';
+	q->text[0] = '\0';
 	if (status == 404 && code != NULL && strcmp(code, "unknown_job") == 0)
-		result = gone(
-			q, "it was deleted, or the switch was restarted without it", text, size);
+		result = gone(q, "it was deleted, or the switch was restarted without it");
 	else if (status == 200 && json_is_object(all))
-		result = check_job(q, all, text, size);
+		result = check_job(q, all);
 	json_decref(all);
 	return result;
 }
 
 int
-weir_job_query_read_block(
-	const struct weir_job_query *q, const char *body, size_t length, char *text, size_t size)
+weir_job_query_read_block(const struct weir_job_query *q, const char *body, size_t length)
 {
 	json_t *all = parse(body, length);
 	const json_t *block = json_array_get(json_object_get(all, "blocks"), 0);
 	const json_t *missing = json_object_get(block, "missing");
-	int code = q->temporary ? check_lost(q, missing, text, size) : 0;
+	int code = q->temporary ? check_others(q, missing, true) : 0;
+	struct seen own;
 
-	if (code == 0 && json_array_size(missing) > 0 && member_of(missing, q->source) == NULL) {
-		text[0] = '\0';
-		add_missing(missing, NULL, text, size);
+	if (code == 0 && json_array_size(missing) > 0 && !find_member(missing, q->source, &own)) {
+		q->text[0] = '\0';
+		add_missing(q, missing, NULL);
 	}
 	json_decref(all);
 	return code;

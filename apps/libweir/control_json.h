@@ -16,12 +16,12 @@
 
 /* What the switch answers to a member that joins. */
 struct weir_member {
-	uint8_t job, source;
+	uint32_t job, source, size;
 	uint64_t membership; /* of this join, to leave with; 0: unknown */
-	uint16_t window, elements;
+	uint32_t window, elements;
 	uint32_t expire_s; /* a member silent for this time expires; 0: never, or unknown */
 	struct in_addr address; /* the switch's */
-	uint16_t port_base, port_ext;
+	uint32_t port_base, port_ext;
 	uint16_t mtu; /* of the switch's links, the least; 0: unknown */
 	uint16_t datagram_bytes; /* of a full block, with IPv4 and UDP headers; 0: unknown */
 	uint8_t key[WEIR_KEY_BYTES]; /* of the source, for this membership */
@@ -69,6 +69,8 @@ int weir_member_refused(const struct weir_refused *refused, long status, const c
 
 /* A member that asks what the switch knows of its job. */
 struct weir_job_query {
+	char *text; /* for the reason, of `size` bytes */
+	size_t size;
 	const char *where; /* the control address */
 	const char *name; /* of the job */
 	const char *address; /* own, dotted */
@@ -88,12 +90,10 @@ struct weir_job_query {
  * job has another generation. 0: none of these; text is then empty, or an addition to the host's
  * own message, such as "; the switch waits for rank 1 (10.77.0.2, ...)".
  */
-int weir_job_query_read(struct weir_job_query *query, long status, const char *body, size_t length,
-	char *text, size_t size);
+int weir_job_query_read(struct weir_job_query *query, long status, const char *body, size_t length);
 
 /* If the answer to GET /v1/blocks?stuck=1 says that the block waits for other sources, name them as
  * weir_job_query_read() does; else leave text as it is. 0, or -ECONNABORTED as there. */
-int weir_job_query_read_block(const struct weir_job_query *query, const char *body, size_t length,
-	char *text, size_t size);
+int weir_job_query_read_block(const struct weir_job_query *query, const char *body, size_t length);
 
 #endif

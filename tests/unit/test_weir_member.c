@@ -317,7 +317,9 @@ static void
 settles(uint16_t own, int generation, const char *state, const char *address, int membership,
 	int verdict, const char *words)
 {
-	struct weir_job_query inquiry = {.where = "http://10.0.0.1:8080",
+	struct weir_job_query inquiry = {.text = text,
+		.size = sizeof(text),
+		.where = "http://10.0.0.1:8080",
 		.name = "ring",
 		.address = "10.77.0.3",
 		.job = 7,
@@ -332,8 +334,7 @@ settles(uint16_t own, int generation, const char *state, const char *address, in
 		"%d}]}",
 		generation, address, state, membership);
 	body = quoted(single);
-	cr_assert_eq(weir_job_query_read(&inquiry, 200, body, strlen(body), text, sizeof(text)),
-		verdict);
+	cr_assert_eq(weir_job_query_read(&inquiry, 200, body, strlen(body)), verdict);
 	cr_assert(strstr(text, words) != NULL, "\"%s\" is not in: %s", words, text);
 	free(body);
 }
@@ -359,7 +360,9 @@ Test(weir_member, a_job_that_hangs, .timeout = 90)
 static int
 another_left(double ago, double joined_s)
 {
-	struct weir_job_query query = {.where = "http://10.0.0.1:8080",
+	struct weir_job_query query = {.text = text,
+		.size = sizeof(text),
+		.where = "http://10.0.0.1:8080",
 		.name = "ring",
 		.address = "10.77.0.3",
 		.job = 7,
@@ -374,7 +377,7 @@ another_left(double ago, double joined_s)
 		"'state': 'joined'}]}",
 		ago);
 	body = quoted(single);
-	verdict = weir_job_query_read(&query, 200, body, strlen(body), text, sizeof(text));
+	verdict = weir_job_query_read(&query, 200, body, strlen(body));
 	free(body);
 	return verdict;
 }
@@ -391,7 +394,9 @@ Test(weir_member, another_leaves_before_the_job_has_begun, .timeout = 90)
 static int
 lost(const char *temporary, uint16_t generation, const char *state, const uint8_t *present)
 {
-	struct weir_job_query query = {.where = "http://10.0.0.1:8080",
+	struct weir_job_query query = {.text = text,
+		.size = sizeof(text),
+		.where = "http://10.0.0.1:8080",
 		.name = "ring",
 		.address = "10.77.0.3",
 		.job = 7,
@@ -407,7 +412,7 @@ lost(const char *temporary, uint16_t generation, const char *state, const uint8_
 		"'state': 'joined'}]}",
 		generation, temporary, state);
 	body = quoted(single);
-	verdict = weir_job_query_read(&query, 200, body, strlen(body), text, sizeof(text));
+	verdict = weir_job_query_read(&query, 200, body, strlen(body));
 	free(body);
 	if (verdict != 0 || present != NULL)
 		return verdict;
@@ -415,7 +420,7 @@ lost(const char *temporary, uint16_t generation, const char *state, const uint8_
 		"{'blocks': [{'missing': [{'rank': 1, 'address': '10.77.0.2', 'state': '%s'}]}]}",
 		state);
 	body = quoted(single);
-	verdict = weir_job_query_read_block(&query, body, strlen(body), text, sizeof(text));
+	verdict = weir_job_query_read_block(&query, body, strlen(body));
 	free(body);
 	return verdict;
 }
