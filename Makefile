@@ -10,7 +10,7 @@
 #   JOBS=2                       how many compilers run at a time
 #   BENCH="engine hash"          run only these benches
 #   SEED=7                       the seed of make faults, make soak, make stragglers and make train
-#   FAULTS="tests/fault/a.json"  run only these scenarios
+#   FAULTS="tests/fault/a.json"  run only these scenarios (docs/faults.md)
 #   FUZZ_TIME=600                seconds of search for each fuzz target
 #   FUZZ="packets host"          search with these targets only
 #   SOAK="model faults"          these parts of make soak only

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a scenario is: a JSON file, read once, checked whole.
+"""What a scenario is: a JSON file, read once, checked whole. A file with a matrix is a family of scenarios.
 
-    scenario = load('tests/fault/loss-1-percent.json')
+    scenarios = load('tests/fault/loss.json')
+    scenarios = load('tests/fault/loss.json:1-percent-in')
 
 SCENARIO and what it names are the keys; docs/faults.md is their manual, and tests/fault compares it
 with them. A file with anything wrong in it is refused with the place and the reason:
@@ -9,6 +10,8 @@ with them. A file with anything wrong in it is refused with the place and the re
     x.json: jobs[0].steps: 0 is not in 1..1000000
 """
 import difflib
+import fnmatch
+import itertools
 import json
 import os
 import re
@@ -305,8 +308,12 @@ class Places:
 def rules(scenario, faults, port):
     """The section `faults` of each switch, and for each of its rules the number of the scenario's. port: a function that names
     the port of a switch to a link."""
-    places, made = Places(scenario), {}
+    places, made = Places(scenario), {'switch': []} if faults and scenario['tree'] is None else {}
     for number, rule in enumerate(faults.get('rules', [])):
+        if scenario['tree'] is None:
+            for direction in [rule['direction']] if 'direction' in rule else ['in', 'out']:
+                made['switch'].append((number, dict(rule, direction=direction)))
+            continue
         where = names(rule['link']) if 'link' in rule else places.links
         for link in dict.fromkeys(l for w in where for l in places.among(w)):
             switch = places.links[link][1]  # its upper end
@@ -422,7 +429,7 @@ def check_tree(scenario, places, job, path):
 
 def check_rules(scenario, places, faults, path):
     """The switch checks a rule but for its place."""
-    for i, rule in enumerate((faults or {}).get('rules', [])):
+    for i, rule in enumerate(at(path + '.rules', array(section), (faults or {}).get('rules', []))):
         where = '%s.rules[%d]' % (path, i)
         for key in ('port', 'direction') if scenario['tree'] else ('link', 'way'):
             if key in rule:
@@ -469,28 +476,69 @@ def no_key_twice(pairs):
     return made
 
 
+MATRIX = array(mapping(r'[a-z0-9.]+(-[a-z0-9.]+)*', 'words of a name', section), 1, 8)
+
+
+def patched(made, patch):
+    """A JSON merge patch (RFC 7396), but that an object changes each entry of an array."""
+    if not isinstance(patch, dict):
+        return patch
+    if isinstance(made, list):
+        return [patched(one, patch) for one in made]
+    both = dict(made) if isinstance(made, dict) else {}
+    for key, value in patch.items():
+        both[key] = patched(both.get(key), value)
+    return {key: value for key, value in both.items() if value is not None}
+
+
+def family(made):
+    """What a file stands for, by the words of the matrix: {'': itself} without one."""
+    if not isinstance(made, dict) or 'matrix' not in made:
+        return {'': made}
+    made = dict(made)
+    axes, found = at('matrix', MATRIX, made.pop('matrix')), {}
+    for picked in itertools.product(*(axis.items() for axis in axes)):
+        one, about = made, [made.get('about')] + [patch.get('about') for _, patch in picked]
+        for _, patch in picked:
+            one = patched(one, patch)
+        if all(isinstance(text, (str, type(None))) for text in about):
+            one = dict(one, about='; '.join(filter(None, about)))
+        found['-'.join(words for words, _ in picked)] = one
+    return found
+
+
 def parse(content, name):
-    """A scenario from its text. name: for messages."""
+    """The scenarios of a text. name: for messages. A scenario's `source` is its own text as JSON has it."""
+    found, file = [], name
     try:
-        made = SCENARIO(json.loads(content, object_pairs_hook=no_key_twice))
-        check_hosts(made)
+        for words, source in family(json.loads(content, object_pairs_hook=no_key_twice)).items():
+            file = name + (words and ':' + words)
+            made = SCENARIO(source)
+            check_hosts(made)
+            made['name'] = '-'.join(filter(None, (re.sub(r'\.json$', '', os.path.basename(name)), words)))
+            found.append(dict(made, file=file, source=source))
     except json.JSONDecodeError as error:
         raise ScenarioError('%s:%d:%d: %s' % (name, error.lineno, error.colno, error.msg)) from None
     except Wrong as wrong:
-        raise ScenarioError('%s: %s' % (name, ': '.join(filter(None, (wrong.path, wrong.reason))))) from None
+        raise ScenarioError('%s: %s' % (file, ': '.join(filter(None, (wrong.path, wrong.reason))))) from None
     except ValueError:  # of int()
         raise ScenarioError('%s: a number has too many digits' % name) from None
     except RecursionError:
         raise ScenarioError('%s: arrays or objects are nested too deeply' % name) from None
-    made['name'] = re.sub(r'\.json$', '', os.path.basename(name))
-    made['file'] = name
-    return made
+    return found
 
 
 def load(path):
-    """Read a scenario. Raises ScenarioError."""
+    """Read the scenarios of FILE.json, or of FILE.json:WORDS those alone. Raises ScenarioError."""
+    file, colon, words = path.partition('.json:')
+    file += '.json' if colon else ''
     try:
-        with open(path) as file:
-            return parse(file.read(), path)
+        with open(file) as content:
+            found = parse(content.read(), file)
     except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError('%s: %s' % (path, getattr(error, 'strerror', None) or error)) from None
+        raise ScenarioError('%s: %s' % (file, getattr(error, 'strerror', None) or error)) from None
+    picked = [one for one in found if not colon or fnmatch.fnmatchcase(one['file'], path)]
+    if not picked:
+        raise ScenarioError('%s: there is none in %s; it has %s' % (
+            path, file, ', '.join(one['file'][len(file) + 1:] for one in found) or 'no matrix'))
+    return picked

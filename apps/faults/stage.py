@@ -280,11 +280,8 @@ class Stage(contextlib.ExitStack):
 
     def sections(self, faults, seed):
         """The section `faults` of the switches that have one, and the numbers of its rules in the scenario."""
-        if self.tree:
-            made = rules(self.scenario, faults or {}, lambda name, link: self.place(name, link)[1])
-        else:
-            made = {'switch': (faults, range(len((faults or {}).get('rules', []))))}
-        return {name: (section and dict(section, seed=seed), numbers) for name, (section, numbers) in made.items()}
+        made = rules(self.scenario, faults or {}, lambda name, link: self.place(name, link)[1])
+        return {name: (dict(section, seed=seed), numbers) for name, (section, numbers) in made.items()}
 
     def set_faults(self, faults, seed):
         made = self.sections(faults, seed)

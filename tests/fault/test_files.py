@@ -30,31 +30,72 @@ GOOD_TREE = {
 }
 
 
+def parsed(made):
+    """The only scenario."""
+    return parse(json.dumps(made), 'x.json')[0]
+
+
 def refused(reason, change, good=None):
     made = copy.deepcopy(good or GOOD)
     change(made)
     try:
         parse(json.dumps(made), 'x.json')
     except ScenarioError as error:
-        check(str(error) == 'x.json: ' + reason, '"%s" is not "x.json: %s"', error, reason)
+        check(str(error) in ('x.json: ' + reason, reason), '"%s" is not "x.json: %s"', error, reason)
         return
     check(False, 'taken: %s', made)
 
 
 @case
 def all_of_them_are_read():
-    files = sorted(glob.glob(os.path.join(HERE, '*.json')))
-    check(len(files) >= 25, '%d scenarios', len(files))
-    for path in files:
-        made = load(path)
-        check(made['about'] and re.fullmatch(r'[a-z0-9.-]+', made['name']), '%s', path)
+    found = [made for path in glob.glob(os.path.join(HERE, '*.json')) for made in load(path)]
+    check(len(found) == len({made['name'] for made in found}) >= 150, '%d scenarios', len(found))
+    for made in found:
+        check(made['about'] and re.fullmatch(r'[a-z0-9.-]+', made['name']), '%s', made['file'])
         checked = made['expect']['counts'] or made['expect']['says'] or made['expect']['longest_ms']
-        check(checked, '%s: expects nothing: it would not notice if its faults were gone', path)
+        check(checked, '%s: expects nothing: it would not notice if its faults were gone', made['file'])
+
+
+@case
+def a_file_with_a_matrix_is_a_family():
+    made = dict(GOOD, faults={'rules': [{'action': 'drop'}, {'action': 'delay', 'us': 5}]}, matrix=[
+        {'fp16': {'about': 'halves', 'jobs': {'type': 'fp16'}}, 'two-jobs': {'jobs': [{}, {}], 'actions': None}},
+        {'in': {'faults': {'rules': {'direction': 'in'}}, 'expect': {'ends': {'1': None}, 'counts': {'lost': [1, 2]}}}, 'both': {}}])
+    found = {one['file']: one for one in parse(json.dumps(made), 'x.json')}
+    check(list(found) == ['x.json:fp16-in', 'x.json:fp16-both', 'x.json:two-jobs-in', 'x.json:two-jobs-both'], '%s', found)
+    one, other = found['x.json:fp16-in'], found['x.json:two-jobs-both']
+    check(one['name'] == 'x-fp16-in' and one['about'] == 'a test; halves', '%s', one)
+    check([(job['steps'], job['type']) for job in one['jobs']] == [(10, 'fp16')], '%s', one['jobs'])
+    check(one['faults']['rules'] == [{'action': 'drop', 'direction': 'in'}, {'action': 'delay', 'us': 5, 'direction': 'in'}] and
+          one['expect']['counts'] == {'lost': [1, 2]} and one['expect']['ends'] == {}, '%s', one)
+    check(len(other['jobs']) == 2 and other['actions'] == [] and other['faults'] == made['faults'], '%s', other)
+    alone = dict(parsed(one['source']), file=one['file'], name=one['name'])
+    check(alone == one, 'alone it is another: %s, not %s', alone, one)
+    refused('x.json:a-c: jobs[0].steps: 0 is not in 1..1000000',
+            lambda s: s.update(matrix=[{'a': {}}, {'b': {}, 'c': {'jobs': {'steps': 0}}}]))
+    refused('x.json:a: about: 5 is not a non-empty string', lambda s: s.update(matrix=[{'a': {'about': 5}}]))
+    refused('matrix: has 0 entries, not 1..8', lambda s: s.update(matrix=[]))
+    refused('matrix[0]: "A" is not words of a name', lambda s: s.update(matrix=[{'A': {}}]))
+    refused('matrix[0].a: [] is not an object', lambda s: s.update(matrix=[{'a': []}]))
+
+
+@case
+def one_of_a_family_is_named():
+    path = os.path.join(HERE, 'loss.json')
+    check(len(load(path)) == 12 and len(load(path + ':*-in')) == 4, '%d', len(load(path)))
+    listed, shown = Ended('list', path), Ended('show', path + ':5-percent-out')
+    check(listed.status == 0 and listed.output.splitlines()[7].split(None, 1) == [
+        path + ':5-percent-out', 'packets are lost; 5 %; on the way to the hosts'], '%s', listed)
+    check(shown.status == 0 and json.loads(shown.output) == load(path + ':5-percent-out')[0]['source'], '%s', shown)
+    for run, reason in ((Ended('run', path), 'loss.json: there are 12 scenarios; name one, such as .*loss.json:0.1-percent-in'),
+                        (Ended('show', path + ':6-percent'), 'loss.json:6-percent: there is none in .*it has 0.1-percent-in, 0'),
+                        (Ended('check', os.path.join(HERE, 'killed-random.json:x')), 'it has no matrix')):
+        check(run.status == 2 and re.search(reason, run.output), '"%s" is not in %s', reason, run)
 
 
 @case
 def what_is_wrong_is_named():
-    parse(json.dumps(GOOD), 'x.json')
+    parsed(GOOD)
     refused('"about" is missing', lambda s: s.pop('about'))
     refused('hots: unknown key; did you mean "hosts"?', lambda s: s.update(hots=3))
     refused('hosts: 0 is not in 1..32', lambda s: s.update(hosts=0))
@@ -112,7 +153,7 @@ def trees():
     def tree(reason, change):
         refused(reason, change, GOOD_TREE)
 
-    made = parse(json.dumps(GOOD_TREE), 'x.json')
+    made = parsed(GOOD_TREE)
     check(made['hosts'] == 4 and made['jobs'][0]['hosts'] == [0, 1, 2, 3], '%s', made)
     tree('needs either "hosts" or "tree"', lambda s: s.update(hosts=4))
     refused('needs either "hosts" or "tree"', lambda s: s.pop('hosts'))
@@ -140,13 +181,14 @@ def trees():
     tree('faults.rules[0].way: "in" must be one of up, down', lambda s: s['faults']['rules'][0].update(way='in'))
     tree('faults.rules[1].direction: a tree has "link" and "way"',
          lambda s: s['faults']['rules'][1].update(direction='in'))
+    refused('faults.rules[1]: 5 is not an object', lambda s: s.update(faults={'rules': [{'action': 'drop'}, 5]}))
     refused('faults.rules[0].link: goes with "tree" only',
             lambda s: s.update(faults={'rules': [{'action': 'drop', 'link': 'leaf-spine'}]}))
 
 
 @case
 def rules_go_to_the_upper_end_of_their_links():
-    made = parse(json.dumps(GOOD_TREE), 'x.json')
+    made = parsed(GOOD_TREE)
     found = rules(made, made['faults'], lambda switch, link: '%s/%s' % (switch, link))
     up = {'action': 'drop', 'chance_ppm': 10000, 'direction': 'in'}
     both = [{'action': 'duplicate', 'direction': d} for d in ('in', 'out')]
@@ -157,6 +199,10 @@ def rules_go_to_the_upper_end_of_their_links():
                     [dict(b, port='spine1/leaf0-spine1') for b in both]}, [0, 0, 1, 1]),
         'leaf1': ({'held': 5, 'rules': [dict(b, port='leaf1/host3-leaf1') for b in both]}, [1, 1]),
     }, '%s', found)
+    one = dict(GOOD, faults={'rules': [{'action': 'drop'}, {'action': 'delay', 'direction': 'out'}]})
+    check(rules(parsed(one), one['faults'], None) == {'switch': ({'rules': [
+        {'action': 'drop', 'direction': 'in'}, {'action': 'drop', 'direction': 'out'},
+        {'action': 'delay', 'direction': 'out'}]}, [0, 0, 1])}, 'one switch')
     made['faults'] = {'rules': [{'action': 'drop', 'way': 'down'}]}
     found = rules(made, made['faults'], lambda switch, link: link)
     ports = {one['port'] for section, _ in found.values() for one in section['rules']}
@@ -167,7 +213,7 @@ def rules_go_to_the_upper_end_of_their_links():
 def a_rank_reaches_a_top_on_one_way():
     made = dict(GOOD_TREE, tree={'leaves': 4, 'spines': 2, 'tops': 2, 'hosts': 1}, jobs=[{}], actions=[])
     made.pop('faults')
-    made = parse(json.dumps(made), 'x.json')
+    made = parsed(made)
     check([link for link in Places(made).links if not link.startswith('host')] == [
         'leaf0-spine0', 'leaf1-spine0', 'leaf2-spine1', 'leaf3-spine1', 'spine0-top0', 'spine0-top1', 'spine1-top0',
         'spine1-top1'], '%s', Places(made).links)
