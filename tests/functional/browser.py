@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A headless Chromium, steered over its DevTools pipe: no window, no port, every wait bounded."""
 import atexit
-import base64
 import fcntl
 import json
 import os
@@ -156,12 +155,6 @@ class Browser:
         for kind in ('keyDown', 'keyUp'):
             self.call('Input.dispatchKeyEvent', type=kind, key=name, code=name,
                       windowsVirtualKeyCode={'ArrowLeft': 37, 'Enter': 13}[name], **more)
-
-    def picture(self, path, whole=False):
-        """A PNG of the window, or of the whole page."""
-        data = self.call('Page.captureScreenshot', format='png', captureBeyondViewport=whole)
-        with open(path, 'wb') as file:
-            file.write(base64.b64decode(data['data']))
 
 
 @atexit.register

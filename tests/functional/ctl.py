@@ -44,5 +44,5 @@ def good(run):
 def says(run, status, *patterns):
     check(run.status == status, 'not status %d: %s', status, run)
     for pattern in patterns:
-        check(re.search(pattern, run.out + run.err), '"%s" is not in:\n%s', pattern, run)
+        check(re.search(pattern, run.out + run.err, re.M), '"%s" is not in:\n%s', pattern, run)
     return run

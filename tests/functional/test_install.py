@@ -31,7 +31,7 @@ def installed_programs_and_configurations():
         scenarios = stage.path('share', 'weir', 'faults', 'scenarios')
         told = call([stage.path('bin', 'weir-faults'), 'check'] + glob.glob(os.path.join(scenarios, '*')))
         check(told.count(': fine') >= 25, 'scenarios: %s', told)
-        call([stage.path('bin', 'weir-faults'), 'run', os.path.join(scenarios, 'first-window-in.json')],
+        call([stage.path('bin', 'weir-faults'), 'run', os.path.join(scenarios, 'first-window.json:in')],
              env={k: v for k, v in os.environ.items() if k != 'WEIR_BUILD'})
         for name in ('operations.md', 'configuration.md', 'LICENSE'):
             check(os.path.exists(stage.path('share/doc/weir', name)), '%s is missing', name)

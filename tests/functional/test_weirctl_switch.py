@@ -16,24 +16,30 @@ from tap import case, check, main, wait_for
 WEIRCTL = ('ctl', 'weirctl')
 
 
+def runner(rack, *options):
+    """A function that runs weirctl with options and returns what it printed, which patterns have to match."""
+    def ctl(words, *patterns, status=0):
+        run = rack.spawn('sw', [rack.program(WEIRCTL), *options, *words.split()])
+        found = run.end(40)
+        check(found == status, 'weirctl %s: status %s, not %d\n%s', words, found, status, run.output)
+        for pattern in patterns:
+            check(re.search(pattern, run.output, re.M), '%s: "%s" is not in:\n%s', words, pattern, run.output)
+        return run.output
+    return ctl
+
+
 @contextlib.contextmanager
-def switch(**changes):
-    """A rack of two hosts whose switch has a control API; yields it, and a function that runs
-    weirctl and returns what it printed."""
-    with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
+def switch(jobs=None, **changes):
+    """A rack of two hosts whose switch has a control API, and weirctl for it."""
+    with Rack(hosts=2, jobs=[job(1, 2)] if jobs is None else jobs) as rack:
         address = 'unix:' + os.path.join(rack.folder, 'api.sock')
         rack.changes = dict(changes, api={'listen': [address]})
+        ctl = runner(rack, '-s', address)
+        ctl('status', 'is the switch running', status=3)
         rack.start_switch()
-
-        def ctl(*words, status=0):
-            run = rack.spawn('sw', [rack.program(WEIRCTL), '-s', address, *words])
-            found = run.end(20)
-            check(found == status, 'weirctl %s: status %s, not %d\n%s', words, found, status,
-                  run.output)
-            return run.output
-
         yield rack, ctl
         rack.stop_switch()
+        ctl('status', 'is the switch running', status=3)
 
 
 def number(text, pattern):
@@ -46,37 +52,23 @@ def number(text, pattern):
 @case
 def what_it_shows_is_what_happened():
     with switch() as (rack, ctl):
-        before = ctl('jobs')
-        check(re.search(r'^job1 +1  joining  0 of 2 +0 +0 ', before, re.M), '%s', before)
+        ctl('jobs', r'^job1 +1  joining  0 of 2 +0 +0 ')
+        check(ctl('blocks --stuck') == 'nothing is stuck\n', 'before anything ran')
         finish(start(rack, 1, [0, 1], '-b', '64K', '-e', '64K', '-n', 20, '-w', 0))
         blocks = number(ctl('counters'), r'^job job1 +blocks_complete +(\d+)$')
         check(number(ctl('jobs'), r'^job1 +1  running  2 of 2 +\d+ +(\d+) ') == blocks, 'jobs')
-        check(number(ctl('job', 'job1'), r'^blocks_complete +(\d+)$') == blocks, 'job')
-        check(blocks >= 20 * 64, '%d blocks', blocks)
+        check(number(ctl('job job1'), r'^blocks_complete +(\d+)$') == blocks >= 20 * 64, '%d blocks', blocks)
         received = [number(ctl('ports'), r'^p%d +up .*?  (\d+)  [\d.]+ [KM]iB ' % p) for p in (0, 1)]
         check(min(received) >= blocks, '%s', received)
-        members = ctl('members', 'job1')
-        check(re.search(r'^   1  joined  10\.77\.0\.2 ', members, re.M), '%s', members)
-        status = ctl('status')
-        check('switch   ' in status and ', weir-switch ' in status, '%s', status)
-        check(re.search(r'^packets +\d+ +\d+ +\d+ %$', status, re.M), '%s', status)
-        check(ctl('health').startswith('ok, up '), 'health')
-
-
-@case
-def every_command_answers():
-    """Nothing that the switch answers is a dash where it has to be a value."""
-    with switch() as (_rack, ctl):
-        for words in ('status', 'health', 'ports', 'jobs', 'job job1', 'counters --zeros', 'config',
-                      'tenants'):
-            text = ctl(*words.split())
-            check(text.strip(), '%s: nothing', words)
-            if words in ('status', 'ports', 'health'):
+        for words, *patterns in (('members job1', r'^   1  joined  10\.77\.0\.2 '), ('counters --zeros', ' 0$'), ('config', '"jobs"'),
+                                 ('status', '^switch   .*, weir-switch ', r'^packets +\d+ +\d+ +\d+ %$'), ('health', '^ok, up '),
+                                 ('ports', '^p1 +up '), ('tenants', '.')):
+            text = ctl(words, *patterns)
+            if words in ('status', 'ports', 'health'):  # no value is a dash
                 check(not re.search(r'(^| )-( |,|$)', text, re.M), '%s:\n%s', words, text)
         for words in ('status', 'ports', 'jobs', 'counters', 'config'):
-            check(json.loads(ctl('--json', words)), '%s', words)
-        check('unknown_job' in ctl('job', 'none', status=1), 'unknown job')
-        check(re.search(r'^p1 +up ', ctl('ports'), re.M), 'link')
+            check(json.loads(ctl('--json ' + words)), '%s', words)
+        ctl('job none', 'unknown_job', status=1)
 
 
 @case
@@ -108,32 +100,29 @@ def a_link_that_goes_down_is_seen_and_logged_once():
 @case
 def a_host_that_is_killed_is_named_within_seconds():
     with switch() as (rack, ctl):
-        first = ctl('blocks', '--stuck')
-        check(first == 'nothing is stuck\n', 'before anything ran:\n%s', first)
         options = ('-b', '4M', '-e', '4M', '-n', 10000, '-w', 0)
         runs = start(rack, 1, [0], *options)
         wait_for(lambda: '1 of 2' in ctl('jobs'), 'nobody joins: %s', lambda: ctl('jobs'))
-        first = ctl('blocks', '--stuck')
-        check('job1: has not begun: 1 of 2 sources have joined; waiting for rank 1' in first,
-              'before the second host:\n%s', first)
+        ctl('blocks --stuck', 'job1: has not begun: 1 of 2 sources have joined; waiting for rank 1')
         runs.append(rack.perf(1, 1, *options, source=1))
         wait_for(lambda: number(ctl('jobs'), r'^job1 .* of 2 +\d+ +(\d+) ') >= 1000,
                  'nothing happens: %s', lambda: runs[0].output)
         check(all(run.status is None for run in runs), '%s', runs[0].output)
+        ctl('member delete job1 1', 'still in job job1', status=1)  # it has its place from the configuration
         runs[1].kill()
 
         def stuck():
-            words = ctl('blocks', '--stuck')
+            words = ctl('blocks --stuck')
             return words if 'rank 1' in words else None
         words = wait_for(stuck, 'rank 1 is not named')
         for text in ('job1', 'rank 1', '10.77.0.2', 'last heard', 'wait'):
             check(text in words, '%s is not said:\n%s', text, words)
         check('rank 0' not in words, 'the host that lives is blamed:\n%s', words)
-        found = json.loads(ctl('--json', 'blocks', '--stuck'))
+        found = json.loads(ctl('--json blocks --stuck'))
         check(found['total'] == len(found['blocks']) > 0, '%s', found)
         ages = [block['age'] for block in found['blocks']]
         check(ages == sorted(ages, reverse=True), 'oldest first: %s', ages)
-        member = json.loads(ctl('--json', 'job', 'job1'))['members'][1]
+        member = json.loads(ctl('--json job job1'))['members'][1]
         check(member['last_heard'] >= 1 and member['port'] == 'p1', '%s', member)
         runs[0].kill()
 
@@ -147,49 +136,35 @@ def tenant(certify=False):
             certificate, key = make_certificate(rack.folder, 'api')
             more['tls'] = {'certificate': certificate, 'key': key}
             words = ['--ca', certificate]
-        Control(rack, tenants=[{'name': 'vision',
-                                'token_sha256': hashlib.sha256(b'secret').hexdigest()}], **more)
+        Control(rack, tenants=[{'name': 'vision', 'token_sha256': hashlib.sha256(b'secret').hexdigest()}], **more)
         rack.start_switch()
         token = os.path.join(rack.folder, 'token')
         with open(token, 'w') as file:
             file.write('secret\n')
-        address = 'http%s://127.0.0.1:%d' % ('s' if certify else '', PORT)
-
-        def ctl(*given, status=0):
-            run = rack.spawn('sw', [rack.program(WEIRCTL), '-s', address, '--token-file', token,
-                                    '--timeout', '30s', *words, *given])
-            found = run.end(40)
-            check(found == status, 'weirctl %s: status %s, not %d\n%s', given, found, status,
-                  run.output)
-            return run.output
-
-        yield rack, ctl
+        yield rack, runner(rack, '-s', 'http%s://127.0.0.1:%d' % ('s' if certify else '', PORT), '--token-file', token,
+                           '--timeout', '30s', *words)
         rack.stop_switch()
 
 
 @case
-def a_tenant_changes_jobs_over_tcp():
-    for certify in (False, True):
-        with tenant(certify) as (_rack, ctl):
-            made = ctl('job', 'create', 'ring', '--size', '2')
-            check(made.startswith('job      ring, id 0,'), '%s', made)
-            made = ctl('job', 'set', 'ring', '--policy', 'partial')
-            check('policy   partial' in made, '%s', made)
-            check('vision' in ctl('jobs'), 'of no tenant')
-            check(ctl('job', 'delete', 'ring', '--wait') == 'gone\n', 'delete')
+def a_tenant_changes_jobs_over_tls():
+    with tenant(certify=True) as (_rack, ctl):
+        ctl('job create ring --size 2', '^job      ring, id 0,')
+        ctl('job set ring --policy partial', 'policy   partial')
+        ctl('jobs', 'vision')
+        check(ctl('job delete ring --wait') == 'gone\n', 'delete')
 
 
 @case
 def the_rank_of_a_host_that_is_gone_is_freed():
     """What the refusal of a taken rank advises, word by word."""
     with tenant() as (rack, ctl):
-        ctl('job', 'create', 'ring', '--size', '2')
+        ctl('job create ring --size 2')
 
         def join(host):
             return rack.spawn(host, [
                 rack.program(('perf', 'weir-perf')), '--switch', 'http://10.77.0.254:%d' % PORT,
-                '--job-name', 'ring'], env=dict(os.environ, WEIR_RANK='0', WEIR_SIZE='2',
-                                               WEIR_TOKEN='secret'))
+                '--job-name', 'ring'], env=dict(os.environ, WEIR_RANK='0', WEIR_SIZE='2', WEIR_TOKEN='secret'))
 
         gone = join(0)
         wait_for(lambda: '1 of 2' in ctl('jobs'), 'nobody joins: %s', lambda: ctl('jobs'))
@@ -198,36 +173,31 @@ def the_rank_of_a_host_that_is_gone_is_freed():
         check(second.end(20) != 0, '%s', second.output)
         advice = re.findall(r'weirctl (member delete ring 0)', second.output)
         check(advice and 'weirctl member delete NAME RANK' in second.output, '%s', second.output)
-        check(ctl(*advice[0].split()) == 'gone\n', 'delete')
-        check('unknown_member' in ctl('member', 'delete', 'ring', '0', status=1), 'again')
-        check('unknown_member' in ctl('member', 'delete', 'ring', 'x/../1', status=1), 'no rank')
-        check('unknown_job' in ctl('member', 'delete', 'none', '0', status=1), 'no job')
+        check(ctl(advice[0]) == 'gone\n', 'delete')
+        for words, code in (('ring 0', 'unknown_member'), ('ring x/../1', 'unknown_member'), ('none 0', 'unknown_job')):
+            ctl('member delete ' + words, code, status=1)
         third = join(1)
-        wait_for(lambda: '10.77.0.2' in ctl('members', 'ring'), '%s', lambda: third.output)
+        wait_for(lambda: '10.77.0.2' in ctl('members ring'), '%s', lambda: third.output)
         third.kill()
 
 
 @case
-def a_source_of_the_configuration_keeps_its_place():
-    with switch() as (rack, ctl):
-        runs = start(rack, 1, [0, 1], '-b', '64K', '-e', '64K', '-n', 100000, '-w', 0)
-        wait_for(lambda: '2 of 2' in ctl('jobs'), 'nobody joins: %s', lambda: ctl('jobs'))
-        check('still in job job1' in ctl('member', 'delete', 'job1', '1', status=1), 'said')
-        for run in runs:
-            run.kill()
-
-
-@case
-def the_switch_goes():
-    with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
-        address = 'unix:' + os.path.join(rack.folder, 'api.sock')
-        run = rack.spawn('sw', [rack.program(WEIRCTL), '-s', address, 'status'])
-        check(run.end(10) == 3 and 'is the switch running' in run.output, '%s', run.output)
-        rack.changes = {'api': {'listen': [address]}}
-        rack.start_switch()
-        rack.stop_switch()
-        run = rack.spawn('sw', [rack.program(WEIRCTL), '-s', address, 'status'])
-        check(run.end(10) == 3 and 'is the switch running' in run.output, '%s', run.output)
+def faults_are_set_saved_and_set_again():
+    with switch(jobs=[]) as (rack, ctl):
+        ctl('job create ring --size 2 --id 9')
+        ctl('faults add drop --percent 1 --job ring', r'   1  any +out +aggregation, job 9 +1 % +drop +0 +0 +0$')
+        out = ctl('faults add delay --port p1 --direction in --us 500 --seed 7', 'seed 7;', r'   2  p1 +in +any +100 % +delay 500 us')
+        saved = os.path.join(rack.folder, 'saved.json')
+        with open(saved, 'w') as file:
+            file.write(ctl('faults --json'))
+        ctl('faults add melt', r'faults\.rules\[3\]\.action: ', status=1)
+        ctl('faults add drop --port p7', 'no port has the name "p7"', status=1)
+        check(ctl('faults clear') == ctl('faults') == 'no faults\n', 'clear')
+        again = ctl('faults set ' + saved)
+        check(again.split('\n')[2:] == out.split('\n')[2:], '%s\n%s', again, out)
+        ctl('status', '3 rules injected')
+        for line in ('"faults set" uid=0 pid=', '"faults cleared" uid=0 pid='):
+            check(line in rack.switch.output, '%s', rack.switch.output)
 
 
 if __name__ == '__main__':

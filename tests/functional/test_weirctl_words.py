@@ -11,23 +11,14 @@ import sys
 import tempfile
 import time
 
+from ctl import WEIRCTL, ctl, good
 from tap import case, check, main
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-WEIRCTL = os.path.join(os.environ['WEIR_BUILD'], 'apps', 'ctl', 'weirctl')
-
-
-def ctl(*words):
-    """Run weirctl. Returns its status, output and errors."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_') and k != 'COLUMNS'}
-    return subprocess.run([WEIRCTL, *words], env=dict(env, LC_ALL='C.UTF-8'), timeout=800, text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def help_of(*words):
-    run = ctl(*words, '--help')
-    check(run.returncode == 0 and not run.stderr, '%s', run)
-    return run.stdout
+    return good(ctl(None, *words, '--help'))
 
 
 def commands():
@@ -71,14 +62,6 @@ def the_manual_has_every_command_and_option():
         check(run.returncode == 0 and not run.stdout, '%s: %s', command[0], run.stdout)
 
 
-@case
-def tab_offers_the_options_of_each_command():
-    for command in commands():
-        given = {word[2:] for word in bash_offers(*command.split(), 'ring', '--')}
-        want = options_of(help_of(*command.split()))
-        check(given == want, '%s: %s, not %s', command, given, want)
-
-
 def bash_offers(*words):
     """What Tab offers."""
     script = ('source %s/apps/ctl/weirctl.bash; COMP_WORDS=(%s); COMP_CWORD=%d; '
@@ -99,11 +82,12 @@ def completion_in_bash():
                         (('faults', ''), {'show', 'set', 'add', 'clear'}), (('member', ''), {'delete'}),
                         (('member', 'delete', 'ring', ''), set())):
         check(bash_offers(*words) == want, '%s: %s', words, bash_offers(*words))
+    for command in commands():
+        given, want = {word[2:] for word in bash_offers(*command.split(), 'ring', '--')}, options_of(help_of(*command.split()))
+        check(given == want, '%s: %s, not %s', command, given, want)
     check({'status', 'blocks', 'job'} <= bash_offers(''), '%s', bash_offers(''))
     check('bash' in bash_offers('run', '--space', 'a', '--', 'bas'), 'the commands of the shell')
     check(not bash_offers('run', '--', 'bash', '--s'), 'options of weirctl for another command')
-    check('--stuck' in bash_offers('blocks', '--'), '%s', bash_offers('blocks', '--'))
-    check('--stuck' not in bash_offers('jobs', '--'), '%s', bash_offers('jobs', '--'))
 
 
 def typed(keys, folder):
@@ -141,13 +125,13 @@ def completion_behind_an_address_in_a_terminal():
     with tempfile.TemporaryDirectory(prefix='weir-words-') as folder:
         with open(os.path.join(folder, 'rules.json'), 'w'):
             pass
-        for keys, end in (('job del', 'job delete '), ('bl', 'blocks '),
-                          ('job set ring --policy par', 'job set ring --policy partial '),
-                          ('job set ring --policy=par', 'job set ring --policy=partial '),
-                          ('faults set %s/ru' % folder, 'faults set %s/rules.json ' % folder)):
-            for begin in ('weirctl -s unix:/run/weir/a.sock', 'weirctl --switch=unix:/run/weir/a.sock'):
-                line = typed('%s %s' % (begin, keys), folder)
-                check(line == '%s %s' % (begin, end), '%s: %s', keys, line)
+        for begin, keys, end in (('-s unix:/run/weir/a.sock', 'job del', 'job delete '),
+                                 ('--switch=unix:/run/weir/a.sock', 'bl', 'blocks '),
+                                 ('-s unix:/run/weir/a.sock', 'job set ring --policy par', 'job set ring --policy partial '),
+                                 ('--switch=unix:/run/weir/a.sock', 'job set ring --policy=par', 'job set ring --policy=partial '),
+                                 ('-s unix:/a', 'faults set %s/ru' % folder, 'faults set %s/rules.json ' % folder)):
+            line = typed('weirctl %s %s' % (begin, keys), folder)
+            check(line == 'weirctl %s %s' % (begin, end), '%s: %s', keys, line)
 
 
 if __name__ == '__main__':
