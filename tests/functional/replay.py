@@ -256,7 +256,7 @@ class Testpmd:
 
     def stop(self):
         self.says('quit')
-        check(self.process.wait(10) == 0, '%s', self.bench.output(self.process))
+        check(self.process.wait(300) == 0, '%s', self.bench.output(self.process))
 
 
 __all__ = ['BUILD', 'Bench', 'CAPTURE', 'Datagram', 'ROOT', 'Reference', 'SWITCH', 'Testpmd', 'job', 'mac',

@@ -19,24 +19,25 @@ from wire import FP32, INT32, frame
 TYPES = {'int32': INT32, 'fp32': FP32}
 
 
-def replayed(bench, capture_options, dtype, sources, elements, times=1):
-    """A capture goes through a switch, `times` times in a row; returns what the switch sent, and
-    its statistics."""
+def replayed(bench, capture_options, dtype, sources, elements):
+    """A capture goes through a switch; returns what weir-capture tells, the frames, and the switch's statistics."""
     config = bench.configure('testpmd/replay.json', jobs=[job(sources, elements, dtype=dtype)])
     told = bench.capture('-c', config, '-o', bench.path('in.pcap'), '--expect',
                          bench.path('expect'), *capture_options)
     frames = read_pcap(bench.path('in.pcap'))
     check(told['frames'] == len(frames) and told['bytes'] == sum(map(len, frames)), '%s', told)
-    if times > 1:
-        with open(bench.path('in.pcap'), 'rb') as file:
-            data = file.read()
-        with open(bench.path('in.pcap'), 'wb') as file:
-            file.write(data + data[24:] * (times - 1))
     bench.start_switch('testpmd/replay.json', jobs=[job(sources, elements, dtype=dtype)],
                        ports=[pcap_port(rx_pcap=bench.path('in.pcap'),
                                         tx_pcap=bench.path('out.pcap'))])
-    bench.received(len(frames) * times)
+    bench.received(len(frames))
     return told, frames, bench.stop_switch()
+
+
+def ran(command, status=0, **more):
+    """Its output; it has to end so."""
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=800, text=True, check=False, **more)
+    check(run.returncode == status, '%s: %d %s', command, run.returncode, run.stdout)
+    return run.stdout
 
 
 def check_expected(bench, reference):
@@ -52,127 +53,46 @@ def check_expected(bench, reference):
 
 
 @case
-def each_configuration_is_accepted():
-    found = glob.glob(os.path.join(ROOT, 'configs', 'pktgen', '*.json'))
-    found += glob.glob(os.path.join(ROOT, 'configs', 'testpmd', '*.json'))
+def each_configuration_and_script_is_accepted():
+    """The scripts call what Pktgen has, as it has it, and print their tables; Pktgen is played."""
+    found = [path for folder in ('pktgen', 'testpmd') for path in glob.glob(os.path.join(ROOT, 'configs', folder, '*.json'))]
     check(len(found) >= 5, 'only %s', found)
     for path in found:
-        run = subprocess.run([SWITCH, '--check', '-c', path], stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, timeout=800, text=True)
-        check(run.returncode == 0, '%s', run.stdout)
         with open(path) as file:
             names = [j['name'] for j in json.load(file)['jobs']]
-        for name in names:
-            run = subprocess.run([CAPTURE, '-c', path, '-j', name, '-o', '/dev/null'],
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=800,
-                                 text=True)
-            check(run.returncode == 0, '%s', run.stdout)
-
-
-@case
-def each_script_runs_on_a_pktgen_that_is_played():
-    """The scripts call what Pktgen has, as it has it, and print their tables."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    rows = {'contributions': 1, 'rates': 3, 'frames': 2}
-    scripts = glob.glob(os.path.join(ROOT, 'configs', 'pktgen', '*.lua'))
-    check(len(scripts) == len(rows) + 1, '%s', scripts)
-    for path in scripts:
-        subprocess.run(['luac5.4', '-p', path], check=True, timeout=800)
-        name = os.path.basename(path)[:-4]
-        if name == 'measure':
-            continue
+        for command in [[SWITCH, '--check', '-c', path]] + [[CAPTURE, '-c', path, '-j', name, '-o', '/dev/null'] for name in names]:
+            ran(command)
+    played = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'pktgen_played.lua')
+    for name, rows in {'contributions': 1, 'rates': 3, 'frames': 2}.items():
         with Bench() as bench:
-            env = dict(os.environ, WEIR_SECONDS='2', WEIR_RATES='1 50 100', WEIR_SIZES='64 1518',
-                       WEIR_TABLE=bench.path('table'))
-            run = subprocess.run(['lua5.4', os.path.join(here, 'pktgen_played.lua'), path],
-                                 env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                 timeout=800, text=True)
-            check(run.returncode == 0, '%s', run.stdout)
+            said = ran(['lua5.4', played, os.path.join(ROOT, 'configs', 'pktgen', name + '.lua')], env=dict(
+                os.environ, WEIR_SECONDS='2', WEIR_RATES='1 50 100', WEIR_SIZES='64 1518', WEIR_TABLE=bench.path('table')))
             with open(bench.path('table')) as file:
                 lines = file.read().splitlines()
-        check(len(lines) == 1 + rows[name], '%s:\n%s', name, run.stdout)
+        check(len(lines) == 1 + rows, '%s:\n%s', name, said)
         check('loss %' in lines[0] and lines[-1].split()[-1] == '10.0000', '%s', lines)
 
 
 @case
 def a_capture_goes_through_the_switch():
-    """Every order, form and type: one result for each contribution, and each is the sum."""
+    """Orders, forms and types: one result for each contribution, and each is the sum; repeats change none."""
     dice = seed()
-    for order in ('blocks', 'sources', 'random'):
-        for form in ([], ['--extended']):
-            dtype = dice.choice(['int32', 'fp32'])
-            sources, elements = dice.randint(1, 5), dice.randint(2, 60)
-            with Bench() as bench:
-                told, frames, stats = replayed(
-                    bench, ['--order', order, '--seed', dice.getrandbits(63)] + form, dtype,
-                    sources, elements)
-                reference = Reference(frames, TYPES[dtype], told['window'])
-                check(len(reference.sums) == told['blocks'] == 256, '%s', told)
-                check_expected(bench, reference)
-                check(stats['dropped'] == 0, 'dropped: %s', stats['drops'])
-                results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
-                check(None not in results, '%d replies without a result', results.count(None))
-                check(sorted(results) == sorted((s, b) for s in range(sources)
-                                                for b in range(256)), 'results: %s', results[:9])
-
-
-@case
-def repeats_change_no_sum():
-    dice = seed()
-    with Bench() as bench:
-        told, frames, stats = replayed(
-            bench, ['--order', 'random', '--duplicates', 25, '--seed', dice.getrandbits(63)],
-            'int32', 3, 16)
-        check(told['duplicates'] > 50 and told['frames'] == 768 + told['duplicates'], '%s', told)
-        reference = Reference(frames, INT32, told['window'])
-        check_expected(bench, reference)
-        results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
-        check(set(results) == {(s, b) for s in range(3) for b in range(256)}, '%s', stats)
-        check(stats['jobs'][0]['contributions'] == 768, '%s', stats['jobs'])
-        repeats = stats['drops']['duplicate'] + stats['drops']['late']
-        check(repeats == told['duplicates'] == stats['dropped'], '%s', stats['drops'])
-
-
-@case
-def a_looped_capture_aggregates_in_each_loop():
-    with Bench() as bench:
-        told, frames, stats = replayed(bench, ['--order', 'sources'], 'int32', 2, 16, times=5)
-        reference = Reference(frames, INT32, told['window'])
-        results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
-        check(len(results) == 5 * len(frames) and None not in results, '%d', len(results))
-        check(stats['jobs'][0]['blocks_complete'] == 5 * 256, '%s', stats['jobs'])
-        check(stats['dropped'] == 0, '%s', stats['drops'])
-
-
-@case
-def the_next_loop_repairs_a_loss():
-    """The first loop lacks a contribution, the others have it."""
-    with Bench() as bench:
-        config = bench.configure('testpmd/replay.json', jobs=[job(2, 4)])
-        bench.capture('-c', config, '-o', bench.path('whole.pcap'))
-        with open(bench.path('whole.pcap'), 'rb') as file:
-            data = file.read()
-        frames = read_pcap(bench.path('whole.pcap'))
-        record = 16 + len(frames[0])
-        lost = 24 + record * (2 * 70 + 1)  # block 70 of source 1
-        with open(bench.path('in.pcap'), 'wb') as file:
-            file.write(data[:lost] + data[lost + record:] + data[24:] * 2)
-        bench.start_switch('testpmd/replay.json', jobs=[job(2, 4)],
-                           ports=[pcap_port(rx_pcap=bench.path('in.pcap'),
-                                            tx_pcap=bench.path('out.pcap'))])
-        bench.received(3 * len(frames) - 1)
-        reference = Reference(frames, INT32, 64)
-        stats = bench.stop_switch()
-        results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
-        # Residue 6 has blocks 6, 70, 134 and 198: the first loop completes 6, the second 70 and
-        # what follows, and asks again for 6; the third has all four.
-        check(stats['jobs'][0]['blocks_complete'] == 3 * 252 + 1 + 3 + 4, '%s', stats['jobs'])
-        # Source 0 repeats 70 just before source 1 completes it. Batches keep each source's order, not
-        # that of both: the repetition may be answered.
-        for source in range(2):
-            check(results.count((source, 70)) - 2 in range(2 - source), 'block 70: %d',
-                  results.count((source, 70)))
-            check(results.count((source, 6)) == 3, 'block 6: %d', results.count((source, 6)))
+    for order, form, dtype, repeats in (('blocks', [], 'fp32', 0), ('sources', ['--extended'], 'int32', 0),
+                                        ('random', [], 'int32', 25)):
+        sources, elements = dice.randint(2, 5), dice.randint(2, 60)
+        with Bench() as bench:
+            told, frames, stats = replayed(bench, ['--order', order, '--duplicates', repeats, '--seed', dice.getrandbits(63)] + form,
+                                           dtype, sources, elements)
+            reference = Reference(frames, TYPES[dtype], told['window'])
+            check(len(reference.sums) == told['blocks'] == 256, '%s', told)
+            check(told['frames'] == 256 * sources + told['duplicates'] and (told['duplicates'] > 50) == (repeats > 0), '%s', told)
+            check_expected(bench, reference)
+            results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
+            check(None not in results, '%d replies without a result', results.count(None))
+            check(set(results) == {(s, b) for s in range(sources) for b in range(256)}, 'results: %s', results[:9])
+            check(repeats or len(results) == 256 * sources, '%d results', len(results))
+            check(stats['drops']['duplicate'] + stats['drops']['late'] == told['duplicates'] == stats['dropped'], '%s', stats['drops'])
+            check(stats['jobs'][0]['contributions'] == 256 * sources, '%s', stats['jobs'])
 
 
 @case
@@ -246,10 +166,7 @@ def standard_output_and_signals():
                                       (['-c', config, '-o', '/dev/null', '-x', '/none/x'], 1, '/none/x: No such file'),
                                       (['-c', config, '-o', '/dev/null', '-x', '/dev/full'], 1, '/dev/full: No space left'),
                                       (['-c', config, '-o', '/dev/full'], 1, '/dev/full: No space left')):
-            run = subprocess.run([CAPTURE] + options, stderr=subprocess.PIPE, timeout=800,
-                                 stdout=subprocess.PIPE, text=True)
-            check(run.returncode == status and says in run.stderr, '%s: %d %s', options,
-                  run.returncode, run.stderr)
+            check(says in ran([CAPTURE] + options, status), '%s: not "%s"', options, says)
 
 
 @case
@@ -277,34 +194,23 @@ def ordinary_frames_come_out_as_they_went_in():
 
 @case
 def testpmd_replays_over_shared_memory():
-    for loops in (False, True):
-        with Bench() as bench:
-            socket, jobs = bench.path('memif'), [job(2, 64, dtype='fp32')]
-            ports = [{'name': 'p0', 'device': 'net_memif0,role=server,id=0,socket=%s,'
-                      'socket-abstract=no' % socket}]
-            config = bench.configure('testpmd/memif.json', jobs=jobs)
-            bench.capture('-c', config, '-o', bench.path('in.pcap'))
-            frames = read_pcap(bench.path('in.pcap'))
-            bench.start_switch('testpmd/memif.json', jobs=jobs, ports=ports)
-            check(stat.S_ISSOCK(os.stat(socket).st_mode), 'no socket')
-            if loops:
-                pmd = Testpmd(bench, socket, 'rx_pcap=' + bench.path('in.pcap'), 'infinite_rx=1')
-                bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 5 * 256,
-                           'five loops', pmd.process)
-            else:
-                pmd = Testpmd(bench, socket, 'rx_pcap=' + bench.path('in.pcap'),
-                              'tx_pcap=' + bench.path('out.pcap'))
-                bench.received(len(frames))
-                bench.wait(lambda: pmd.written() >= bench.stats()['sent'], 'the results', pmd.process)
-            pmd.stop()
-            stats = bench.stop_switch()
-            if loops:
-                continue
-            check(stats['dropped'] == 0, '%s', stats['drops'])
-            reference = Reference(frames, FP32, 64)
-            results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
-            check(sorted(results) == [(s, b) for s in range(2) for b in range(256)], '%d results',
-                  len(results))
+    with Bench() as bench:
+        socket, jobs = bench.path('memif'), [job(2, 64, dtype='fp32')]
+        ports = [{'name': 'p0', 'device': 'net_memif0,role=server,id=0,socket=%s,socket-abstract=no' % socket}]
+        config = bench.configure('testpmd/memif.json', jobs=jobs)
+        bench.capture('-c', config, '-o', bench.path('in.pcap'))
+        frames = read_pcap(bench.path('in.pcap'))
+        bench.start_switch('testpmd/memif.json', jobs=jobs, ports=ports)
+        check(stat.S_ISSOCK(os.stat(socket).st_mode), 'no socket')
+        pmd = Testpmd(bench, socket, 'rx_pcap=' + bench.path('in.pcap'), 'tx_pcap=' + bench.path('out.pcap'))
+        bench.received(len(frames))
+        bench.wait(lambda: pmd.written() >= bench.stats()['sent'], 'the results', pmd.process)
+        pmd.stop()
+        stats = bench.stop_switch()
+        check(stats['dropped'] == 0, '%s', stats['drops'])
+        reference = Reference(frames, FP32, 64)
+        results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
+        check(sorted(results) == [(s, b) for s in range(2) for b in range(256)], '%d results', len(results))
 
 
 if __name__ == '__main__':
