@@ -42,15 +42,6 @@ def partial_results_do_not_wait_for_slow_hosts():
 
 
 @case
-def a_straggler_is_noticed_in_time():
-    rows = stragglers.detection(stragglers.detection_plan((20, 200), 16, 1))
-    for row in rows:
-        print('# %s' % row)
-        # How late is not tested here, as other processes hold up the switch: tests/eal/test_ppe_timers.c does.
-        check(row['least'] >= 1, 'before its time: %s', row)
-
-
-@case
 def what_is_no_sum_of_those_present_is_wrong():
     with running(hosts=2, jobs=[job(1, 2)]) as rack:
         runs = [stragglers.start(rack, host, elements=1024, iterations=2, seed=host)
@@ -75,7 +66,9 @@ def the_runner_says_writes_and_draws():
         with open(report) as file:
             found = json.load(file)
         check('%.2f' % found['speed_up'] == last.group(1), '%s', found['speed_up'])
-        check(found['seed'] == SEED and len(found['detection']['rows']) == 2, '%s', found)
+        # How late is not tested here, as other processes hold up the switch: tests/eal/test_ppe_timers.c does.
+        rows = found['detection']['rows']
+        check(found['seed'] == SEED and len(rows) == 2 and all(row['least'] >= 1 for row in rows), '%s', found)
         for name in ('stragglers-time.svg', 'stragglers-detection.svg'):
             with open(os.path.join(folder, name)) as file:
                 drawn = file.read()

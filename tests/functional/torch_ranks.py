@@ -150,7 +150,7 @@ def calls():
 
 def without_gloo(rank, size):
     """What gloo of torch 1.13 has not: compared with the definition."""
-    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+    for dtype in (torch.bfloat16, torch.int64):
         total = sum(data(i, dtype) for i in range(size))
         got = data(rank, dtype)
         dist.all_reduce(got)
@@ -243,20 +243,10 @@ def views(rank, size):
     dist.reduce_scatter(got.zero_(), list(whole.chunk(size)))
     same('reduce_scatter of complex numbers', [got], [wanted])
     raises('a product of complex numbers', lambda: dist.reduce(own, 1, dist.ReduceOp.PRODUCT))
-    for shape in ((1,), (0,)):
-        one = torch.full((*shape, 2), complex(rank, 1), dtype=torch.complex64)[..., 0]  # contiguous, with a stride of 2
-        dist.broadcast(one, 3)
-        same('a stride without meaning', [one], [torch.full(shape, complex(3, 1), dtype=torch.complex64)])
-    weights = torch.nn.Module()
-    weights.register_parameter('all', torch.nn.Parameter(torch.ones(37, 3, dtype=torch.complex64)))
-    weights.forward = lambda: (weights.all * own).sum().abs()
-    trained = DistributedDataParallel(weights)
-    trained().backward()
-    got, (wanted,) = weights.all.grad.clone(), torch.autograd.grad(weights(), [weights.all])
-    dist.all_reduce(wanted)
-    near('DDP of complex numbers', [torch.view_as_real(got)], [torch.view_as_real(wanted / size)])
-    for op, wanted in (('SUM', [True, True, False]), ('MAX', [True, True, False]), ('PRODUCT', [True, False, False]),
-                       ('MIN', [True, False, False]), ('BOR', [True, True, False]), ('BAND', [True, False, False])):
+    one = torch.full((1, 2), complex(rank, 1), dtype=torch.complex64)[..., 0]  # contiguous, with a stride of 2
+    dist.broadcast(one, 3)
+    same('a stride without meaning', [one], [torch.full((1,), complex(3, 1), dtype=torch.complex64)])
+    for op, wanted in (('SUM', [True, True, False]), ('PRODUCT', [True, False, False])):
         one = torch.tensor([True, rank == 1, False])
         dist.all_reduce(one, getattr(dist.ReduceOp, op))
         same('%s of bool' % op, [one], [torch.tensor(wanted)])
@@ -419,8 +409,6 @@ def refused():
             ('all_reduce', lambda group: group.allreduce_coalesced([one, one.bool() if odd else one]).get_future().wait()),
             ('all_reduce', lambda group: dist.all_reduce(one.clone(), dist.ReduceOp.BAND if odd else dist.ReduceOp.SUM, group)),
             ('all_gather', lambda group: dist.all_gather([one[odd:].clone()] + [one.clone()] * 3, one, group)),  # gloo refuses it
-            ('all_gather', lambda group: dist.all_gather_into_tensor(torch.ones(5 if odd else 16), one, group=group)),
-            ('all_to_all', lambda group: dist.all_to_all_single(one, torch.ones(3 if odd else 4), group=group)),
             ('reduce_scatter', lambda group: dist.reduce_scatter_tensor(torch.ones(2 if odd else 1), one, group=group))):
         group = dist.new_group()
         dist.all_reduce(one.clone(), group=group)
@@ -435,13 +423,9 @@ def mistakes():
     rank, size = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
     store = dist.TCPStore(os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']), size, rank == 0)
     for number, (where, variables, text) in enumerate((
-            (0, {'WEIR_SETTINGS': 'determinstic=true'}, 'determinstic'),
-            (0, {'WEIR_SWITCH': '10.77.0.254'}, '"10.77.0.254" is none of http://HOST:PORT'),
-            (0, {'WEIR_JOB': 'gone'}, 'job "gone"'),
-            (1, {'WEIR_TOKEN_FILE': '/nowhere/token'}, '/nowhere/token'),
+            (0, {'WEIR_SETTINGS': 'determinstic=true'}, 'determinstic'), (0, {'WEIR_JOB': 'gone'}, 'job "gone"'),
             (2, {'WEIR_LIBRARY': '/nowhere/libweir.so'}, 'rank 2: /nowhere/libweir.so'),
-            (0, {'WEIR_SWITCH': 'http://10.77.0.254:9', 'WEIR_REQUIRE': '1'}, 'http://10.77.0.254:9'),
-            (0, {'WEIR_SWITCH': '', 'WEIR_REQUIRE': '1'}, 'WEIR_SWITCH is not set'))):
+            (0, {'WEIR_SWITCH': 'http://10.77.0.254:9', 'WEIR_REQUIRE': '1'}, 'http://10.77.0.254:9'))):
         before = dict(os.environ)
         os.environ.update(variables if rank == where else {})
         weir._library.library.cache_clear()
@@ -502,16 +486,6 @@ def train(rank, group=None, hook=None, sharded=False, steps=4):
     return losses + [p.detach().clone() for p in trained.parameters()]
 
 
-def joined(rank, group=None):
-    """The gradients after training with more batches on some ranks, whose mean is of the ranks that have one."""
-    trained = DistributedDataParallel(model(), process_group=group)
-    with trained.join(divide_by_initial_world_size=False):
-        for step in range(2 + rank):
-            features, labels = batch(rank, step)
-            torch.nn.functional.cross_entropy(trained(features), labels).backward()
-    return [p.grad for p in trained.parameters()]
-
-
 def near(what, got, wanted, tolerance=1e-5):
     for one, other in zip(got, wanted):
         check(torch.allclose(one, other, atol=tolerance), '%s: %g apart', what, (one - other).abs().max())
@@ -529,15 +503,11 @@ def training():
     same('DDP again', train(rank), first)
     if rank == 0:
         print('loss %s' % ' '.join('%.5f' % loss for loss in first[:4]), flush=True)
-    halved = DistributedDataParallel(model())
+    halved = DistributedDataParallel(torch.nn.Linear(1, 7, bias=False))
     halved._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)  # in C++, which takes no list of Python's
-    features, labels = batch(rank, 0)
-    torch.nn.functional.cross_entropy(halved(features), labels).backward()
-    whole = DistributedDataParallel(model(), process_group=gloo)
-    torch.nn.functional.cross_entropy(whole(features), labels).backward()
-    near('the FP16 hook', [p.grad for p in halved.parameters()], [p.grad for p in whole.parameters()], 0.01)
+    halved(torch.full((1, 1), float(rank))).sum().backward()
+    near('the FP16 hook', [p.grad for p in halved.parameters()], [torch.full((7, 1), 1.5)], 0.01)
     near('ZeRO-1', train(rank, sharded=True), wanted)
-    near('Join', joined(rank), joined(rank, gloo))
     patient = weir.torch.hook(settings={'deterministic': True}, spin_us=-1)
     near('the hook', train(rank, gloo, patient), wanted)
     check(patient[0].comm._handle.config.op_timeout_ms == 30 * 60 * 1000, 'the hook is not as patient as torch')
@@ -583,15 +553,10 @@ def timeline(of, group, rank, size):
         with torch.profiler.record_function('between'):
             pass
         work.wait()
-        dist.all_reduce(data(rank), group=group)
-        group_of(group).allreduce([data(rank)]).wait()
         group_of(group).allreduce_coalesced(pair).wait()
         dist.reduce(data(rank), 1, group=group)
-        dist.broadcast(data(rank), 0, group=group, async_op=True).wait()
         dist.all_gather(outs, data(rank), group=group)
-        dist.gather(data(rank), outs if rank == 2 else None, 2, group=group)
         dist.scatter(torch.empty(37, 3), outs if rank == 1 else None, 1, group=group)
-        dist.all_to_all_single(torch.empty(size, 2), data(rank, shape=(size, 2)), group=group)
         dist.barrier(group)
     return [event for event in profiler.events() if event.name.startswith(of + ':') or event.name == 'between']
 
@@ -608,11 +573,6 @@ def profiled():
     first = min((event for event in found if event.is_async), key=lambda event: event.time_range.start)
     between, = (event for event in found if not event.is_async)
     check(first.time_range.end <= between.time_range.start, 'the event ends when the program waits')
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profiler:
-        dist.all_gather_into_tensor(torch.empty(size * 37, 3), data(rank))
-        dist.reduce_scatter(torch.empty(37, 3), [data(rank)] * size)
-    shapes = {event.name: event.input_shapes for event in profiler.events() if event.is_async}
-    check(shapes == {'weir:all_gather': [[37, 3]], 'weir:reduce_scatter': [[37, 3]] * size}, 'shapes: %s', shapes)
 
 
 # -- failures
@@ -621,28 +581,27 @@ def partial():
     """A rank is late, and the job's policy is `partial`: the hook rescales, or fails."""
     os.environ['WEIR_SETTINGS'] = 'policy=partial timeout_ms=1000'
     rank, size = init('gloo')
-    for compress in (None, 'bf16'):
-        for error_feedback in (False, True):
-            weights = torch.nn.Linear(1, 100, bias=False)
-            averaged = DistributedDataParallel(weights)
-            averaged.register_comm_hook(*weir.torch.hook(compress=compress, error_feedback=error_feedback))
-            total = torch.zeros(100, 1)
-            for step in range(6):
+    for compress, error_feedback in ((None, False), ('bf16', True)):
+        weights = torch.nn.Linear(1, 100, bias=False)
+        averaged = DistributedDataParallel(weights)
+        averaged.register_comm_hook(*weir.torch.hook(compress=compress, error_feedback=error_feedback))
+        total = torch.zeros(100, 1)
+        for step in range(6):
+            dist.barrier()
+            if step == 2 and rank == 3:
+                dist.barrier()  # until the others have a result
+            averaged.zero_grad()
+            averaged(torch.full((1, 1), float(rank + 1))).sum().backward()
+            if step == 2 and rank != 3:
                 dist.barrier()
-                if step == 2 and rank == 3:
-                    dist.barrier()  # until the others have a result
-                averaged.zero_grad()
-                averaged(torch.full((1, 1), float(rank + 1))).sum().backward()
-                if step == 2 and rank != 3:
-                    dist.barrier()
-                grad = weights.weight.grad.clone()
-                if step == 2:
-                    check(torch.allclose(grad, torch.full((100, 1), 2.0)), 'not rescaled: %s', grad[0])
-                total += grad
-            # Without feedback step 2 is the mean of three ranks, rescaled; with it rank 3's 4.0 comes later.
-            wanted = 5 * 2.5 + 2.0 + (1.0 if error_feedback else 0.0)
-            check(torch.allclose(total, torch.full((100, 1), wanted), atol=0.02), '%s, %s: %s, not %g', compress,
-                  error_feedback, total[0], wanted)
+            grad = weights.weight.grad.clone()
+            if step == 2:
+                check(torch.allclose(grad, torch.full((100, 1), 2.0)), 'not rescaled: %s', grad[0])
+            total += grad
+        # Without feedback step 2 is the mean of three ranks, rescaled; with it rank 3's 4.0 comes later.
+        wanted = 5 * 2.5 + 2.0 + (1.0 if error_feedback else 0.0)
+        check(torch.allclose(total, torch.full((100, 1), wanted), atol=0.02), '%s, %s: %s, not %g', compress,
+              error_feedback, total[0], wanted)
 
 
 def raises(what, call, kind=(RuntimeError, ValueError)):
