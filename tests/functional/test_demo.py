@@ -49,32 +49,15 @@ class Run:
 
 
 @case
-def a_fast_run_is_followed_to_its_end():
-    outcome, said = Run(60).follow()
-    check(outcome == 0 and said == '', '%s: %s', outcome, said)
-
-
-@case
-def a_slow_run_has_the_time_that_it_needs():
-    outcome, said = Run(850).follow()
-    check(outcome == 0, '%s', outcome)
-    check(said.count('this machine is slow (load ') == 1, 'once: %s', said)
-    check(said.count('row ') == 8 and said.endswith('row 7\n'), 'its output: %s', said)
-
-
-@case
-def a_run_that_hangs_is_ended_soon():
-    run = Run(850, stuck=80)
-    outcome, _ = run.follow()
-    check('no progress for 70 s' in str(outcome), '%s', outcome)
-    check(run.now - 1000 < 80 + 3 * demo.QUIET_SECONDS, 'after %g s', run.now - 1000)
-
-
-@case
-def no_run_goes_on_for_ever():
-    run = Run(1 << 20)
-    outcome, _ = run.follow()
-    check('still running after 901 s; this machine is slow' in str(outcome), '%s', outcome)
+def a_run_has_the_time_that_it_needs_and_no_more():
+    # How long it takes, and after how much it is stuck; the outcome, and lines of its output.
+    for takes, stuck, wanted, rows in ((60, 1 << 30, '0', 0), (850, 1 << 30, '0', 8), (850, 80, 'no progress for 70 s', None),
+                                       (1 << 20, 1 << 30, 'still running after 901 s; this machine is slow', None)):
+        run = Run(takes, stuck)
+        outcome, said = run.follow()
+        check(wanted in str(outcome), '%s', outcome)
+        check(rows is None or said.count('row ') == rows and said.count('this machine is slow (load ') == (rows > 0), '%s', said)
+        check(run.now - 1000 < min(stuck + 3 * demo.QUIET_SECONDS, 1000), 'after %g s', run.now - 1000)
 
 
 class Ping:

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """libweir as it is installed, and nothing of the source: its header in C and C++, what the shared and
 the static library show, pkg-config's words, the examples on a rack, and the programs of its guide."""
+import atexit
+import functools
 import glob
 import os
 import re
@@ -17,6 +19,14 @@ LANGUAGES = [['gcc', '-std=c11', '-x', 'c'], ['g++', '-std=c++17', '-x', 'c++'],
              ['clang', '-std=c11', '-x', 'c'], ['clang++', '-std=c++17', '-x', 'c++']]
 EXAMPLES = os.path.join('share', 'doc', 'weir', 'examples', 'libweir')
 HOSTS = 3
+
+
+@functools.cache
+def staged():
+    """One for all cases."""
+    stage = Stage().__enter__()
+    atexit.register(stage.__exit__)
+    return stage
 
 
 def plain():
@@ -54,67 +64,67 @@ def program(stage, *words):
 
 @case
 def the_header_compiles_alone():
-    with Stage() as stage:
-        folder = stage.path('include', 'weir')
-        check(os.listdir(folder) == ['weir.h'], '%s', os.listdir(folder))
-        code = stage.path('alone')
-        with open(code, 'w') as file:
-            file.write('#include <weir.h>\n#include <weir.h>\n')
-        tried = 0
-        for language in LANGUAGES:
-            if shutil.which(language[0]):
-                call([*language, *WARNINGS, '-fsyntax-only', '-I', folder, code])
-                tried += 1
-        check(tried >= 2, '%d compilers', tried)
-        # Nothing of packets, and no name that is not its own.
-        macros = call(['gcc', '-E', '-dM', '-x', 'c', '-I', folder, code])
-        own = re.findall(r'^#define ((?:WEIR|weir)_\w+)', macros, re.M)
-        known = set(re.findall(r'^#define (\w+)', call(
-            ['gcc', '-E', '-dM', '-x', 'c', '-include', 'stdbool.h', '-include', 'stddef.h',
-             '-include', 'stdint.h', os.devnull]), re.M))
-        others = set(re.findall(r'^#define (\w+)', macros, re.M)) - known - set(own)
-        check(others == {'APPS_LIBWEIR_WEIR_H'}, '%s', others)
-        check(not [name for name in own if re.match('WEIR_(STATUS|COLLECTIVE|PORT|BASE|EXT)', name)],
-              '%s', own)
+    stage = staged()
+    folder = stage.path('include', 'weir')
+    check(os.listdir(folder) == ['weir.h'], '%s', os.listdir(folder))
+    code = stage.path('alone')
+    with open(code, 'w') as file:
+        file.write('#include <weir.h>\n#include <weir.h>\n')
+    tried = 0
+    for language in LANGUAGES:
+        if shutil.which(language[0]):
+            call([*language, *WARNINGS, '-fsyntax-only', '-I', folder, code])
+            tried += 1
+    check(tried >= 2, '%d compilers', tried)
+    # Nothing of packets, and no name that is not its own.
+    macros = call(['gcc', '-E', '-dM', '-x', 'c', '-I', folder, code])
+    own = re.findall(r'^#define ((?:WEIR|weir)_\w+)', macros, re.M)
+    known = set(re.findall(r'^#define (\w+)', call(
+        ['gcc', '-E', '-dM', '-x', 'c', '-include', 'stdbool.h', '-include', 'stddef.h',
+         '-include', 'stdint.h', os.devnull]), re.M))
+    others = set(re.findall(r'^#define (\w+)', macros, re.M)) - known - set(own)
+    check(others == {'APPS_LIBWEIR_WEIR_H'}, '%s', others)
+    check(not [name for name in own if re.match('WEIR_(STATUS|COLLECTIVE|PORT|BASE|EXT)', name)],
+          '%s', own)
 
 
 @case
 def the_libraries_show_the_api_and_nothing_else():
     plain()
-    with Stage() as stage:
-        api = declared(stage.path('include', 'weir', 'weir.h'))
-        shared = os.path.join(stage.libraries, 'libweir.so')
-        check(symbols(shared, '-D') == api, 'exported, not declared: %s; declared, not exported: %s',
-              symbols(shared, '-D') - api, api - symbols(shared, '-D'))
-        soname = re.search(r'SONAME.*\[(.*)\]', call(['readelf', '-d', shared])).group(1)
-        check(re.fullmatch(r'libweir\.so\.\d+', soname), '%s', soname)
-        check(os.path.realpath(os.path.join(stage.libraries, soname)) == os.path.realpath(shared),
-              '%s', os.listdir(stage.libraries))
-        check(not re.search('RPATH|RUNPATH', call(['readelf', '-d', shared])), 'a path to look in')
-        archive = os.path.join(stage.libraries, 'libweir.a')
-        foreign = {s for s in symbols(archive, '-g') if not s.startswith('weir_') and '.' not in s}
-        check(not foreign, 'libweir.a defines %s', foreign)
-        check(api <= symbols(archive, '-g'), '%s', api - symbols(archive, '-g'))
+    stage = staged()
+    api = declared(stage.path('include', 'weir', 'weir.h'))
+    shared = os.path.join(stage.libraries, 'libweir.so')
+    check(symbols(shared, '-D') == api, 'exported, not declared: %s; declared, not exported: %s',
+          symbols(shared, '-D') - api, api - symbols(shared, '-D'))
+    soname = re.search(r'SONAME.*\[(.*)\]', call(['readelf', '-d', shared])).group(1)
+    check(re.fullmatch(r'libweir\.so\.\d+', soname), '%s', soname)
+    check(os.path.realpath(os.path.join(stage.libraries, soname)) == os.path.realpath(shared),
+          '%s', os.listdir(stage.libraries))
+    check(not re.search('RPATH|RUNPATH', call(['readelf', '-d', shared])), 'a path to look in')
+    archive = os.path.join(stage.libraries, 'libweir.a')
+    foreign = {s for s in symbols(archive, '-g') if not s.startswith('weir_') and '.' not in s}
+    check(not foreign, 'libweir.a defines %s', foreign)
+    check(api <= symbols(archive, '-g'), '%s', api - symbols(archive, '-g'))
 
 
 @case
 def programs_link_either_library_as_pkg_config_says():
     plain()
-    with Stage() as stage:
-        shared, static = stage.flags('--cflags', '--libs'), stage.flags('--cflags', '--libs', '--static')
-        check('-lcrypto' not in shared, 'a program links what it does not call: %s', shared)
-        archive = ['-l:libweir.a' if word == '-lweir' else word for word in static]
-        for words in (shared, ['c++', *shared]):
-            check(program(stage, *words), 'not shared: %s', words)
-        for words in (archive, ['c++', *archive]):
-            check(not program(stage, *words), 'not static: %s', words)
-        version = call(['pkg-config', '--modversion', 'libweir'], env=stage.pkgconfig[1])
-        check(re.fullmatch(r'\d+\.\d+\.\d+\n', version), '%s', version)
+    stage = staged()
+    shared, static = stage.flags('--cflags', '--libs'), stage.flags('--cflags', '--libs', '--static')
+    check('-lcrypto' not in shared, 'a program links what it does not call: %s', shared)
+    archive = ['-l:libweir.a' if word == '-lweir' else word for word in static]
+    for words in (shared, ['c++', *shared]):
+        check(program(stage, *words), 'not shared: %s', words)
+    for words in (archive, ['c++', *archive]):
+        check(not program(stage, *words), 'not static: %s', words)
+    version = call(['pkg-config', '--modversion', 'libweir'], env=stage.pkgconfig[1])
+    check(re.fullmatch(r'\d+\.\d+\.\d+\n', version), '%s', version)
 
 
 def built(stage):
     """The installed examples, built by the Makefile beside them: {name: program}."""
-    folder = stage.path('x')
+    folder = stage.path('examples')
     os.mkdir(folder)
     plain = os.path.join(folder, 'allreduce-cc')
     said = call(['make', '-f', stage.path(EXAMPLES, 'Makefile'), 'FOLDER=' + folder, plain],
@@ -148,8 +158,8 @@ def the_examples_run_on_a_rack():
         raise Skip('the library is built without the control API')
     jobs = [job(1, HOSTS, name='ring', timeout_ms=200),
             job(2, HOSTS, name='late', timeout_ms=1000, policy='partial', dead_after_ms=10000)]
-    with Stage() as stage, \
-            Rack(hosts=HOSTS, jobs=jobs, changes={'api': {'listen': ['tcp:SWITCH:%d' % PORT]}}) as rack:
+    stage = staged()
+    with Rack(hosts=HOSTS, jobs=jobs, changes={'api': {'listen': ['tcp:SWITCH:%d' % PORT]}}) as rack:
         examples = built(stage)
         rack.start_switch()
         for name, path in sorted(examples.items()):
@@ -190,18 +200,18 @@ int block(void)
 
 @case
 def the_guide_compiles():
-    with Stage() as stage:
-        folder, tried = stage.path('include', 'weir'), 0
-        for line, language, text in blocks(os.path.join(ROOT, 'docs', 'libweir.md')):
-            whole = re.search(r'^(static |int\nmain|struct \w+ \{|void\n|using )', text, re.M)
-            code = stage.path('block.' + language)
-            with open(code, 'w') as file:
-                file.write('#line %d "docs/libweir.md"\n%s' % (line + 1, text) if whole else
-                           AROUND % ('#line %d "docs/libweir.md"\n%s' % (line + 1, text)))
-            compiler = ['gcc', '-std=c11'] if language == 'c' else ['g++', '-std=c++17']
-            call(compiler + WARNINGS + ['-fsyntax-only', '-Wno-unused-function', '-I', folder, code])
-            tried += 1
-        check(tried >= 6, '%d blocks', tried)
+    stage = staged()
+    folder, tried = stage.path('include', 'weir'), 0
+    for line, language, text in blocks(os.path.join(ROOT, 'docs', 'libweir.md')):
+        whole = re.search(r'^(static |int\nmain|struct \w+ \{|void\n|using )', text, re.M)
+        code = stage.path('block.' + language)
+        with open(code, 'w') as file:
+            file.write('#line %d "docs/libweir.md"\n%s' % (line + 1, text) if whole else
+                       AROUND % ('#line %d "docs/libweir.md"\n%s' % (line + 1, text)))
+        compiler = ['gcc', '-std=c11'] if language == 'c' else ['g++', '-std=c++17']
+        call(compiler + WARNINGS + ['-fsyntax-only', '-Wno-unused-function', '-I', folder, code])
+        tried += 1
+    check(tried >= 6, '%d blocks', tried)
 
 
 if __name__ == '__main__':

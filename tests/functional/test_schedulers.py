@@ -171,8 +171,16 @@ def ranks_of(rack, up, library, words, env):
 
 
 @case
-def mpi_programs_of_srun_run_in_their_name_spaces():
+def users_may_choose_and_mpi_programs_of_srun_run_in_their_name_spaces():
     with slurm('WEIR_SWITCH=%s\nWEIR_FOR_ALL=1\n' % SWITCH) as (rack, up):
+        out = weir_of(up.call('srun', 'env'))
+        check(out['OMPI_MCA_coll_weir_enable'] == '1' and out['WEIR_NAMESPACE'] == 's1', '%s', out)
+        out = weir_of(up.call('srun', 'env', env={'OMPI_MCA_coll_weir_enable': '0', 'WEIR_SWITCH': 'http://other:1',
+                                                  'WEIR_NAMESPACE': 'mine'}))
+        check(out == {'WEIR_SWITCH': 'http://other:1', 'WEIR_NAMESPACE': 'mine', 'OMPI_MCA_coll_weir_enable': '0',
+                      'OMPI_MCA_coll_weir_switch': 'http://other:1', 'OMPI_MCA_coll_weir_namespace': 'mine'}, '%s', out)
+        # An empty address: without Weir.
+        check(weir_of(up.call('srun', 'env', env={'WEIR_SWITCH': ''})) == {'WEIR_SWITCH': ''}, 'switched off')
         plugins = os.path.join(rack.build, 'apps', 'mpi')
         ran = shutil.which('mpicc.openmpi') and ranks_of(rack, up, 'openmpi', ['--mpi=pmix', '-N', '2'], {
             'OMPI_MCA_mca_base_component_path': plug_in(rack, 'openmpi', 'component', {}, '')[0]['OMPI_MCA_mca_base_component_path'],
@@ -185,19 +193,6 @@ def mpi_programs_of_srun_run_in_their_name_spaces():
             'WEIR_MPI_CONTACT_MS': '60000'}) or ran
     if not ran:
         raise Skip('no MPI is installed')
-
-
-@case
-def users_may_choose():
-    with slurm('WEIR_SWITCH=%s\nWEIR_FOR_ALL=1\n' % SWITCH) as (_, up):
-        out = weir_of(up.call('srun', 'env'))
-        check(out['OMPI_MCA_coll_weir_enable'] == '1' and out['WEIR_NAMESPACE'] == 's1', '%s', out)
-        out = weir_of(up.call('srun', 'env', env={'OMPI_MCA_coll_weir_enable': '0', 'WEIR_SWITCH': 'http://other:1',
-                                                  'WEIR_NAMESPACE': 'mine'}))
-        check(out == {'WEIR_SWITCH': 'http://other:1', 'WEIR_NAMESPACE': 'mine', 'OMPI_MCA_coll_weir_enable': '0',
-                      'OMPI_MCA_coll_weir_switch': 'http://other:1', 'OMPI_MCA_coll_weir_namespace': 'mine'}, '%s', out)
-        # An empty address: without Weir.
-        check(weir_of(up.call('srun', 'env', env={'WEIR_SWITCH': ''})) == {'WEIR_SWITCH': ''}, 'switched off')
 
 
 @case

@@ -37,13 +37,6 @@ def get(rack, target):
         client.close()
 
 
-def started(**options):
-    rack = Rack(hosts=3, jobs=[job(1, 3, name='ring')], **options)
-    # The folder is known before it is made.
-    rack.changes = {'api': {'listen': ['unix:%s/api.sock' % rack.folder]}}
-    return rack
-
-
 def balanced(events):
     """Each span closes, each arrow has two ends."""
     depth, arrows = collections.Counter(), collections.Counter()
@@ -60,7 +53,8 @@ def balanced(events):
 
 @case
 def a_switch_at_work():
-    with started(workers=2, threads=4) as rack:
+    with Rack(hosts=3, jobs=[job(1, 3, name='ring')], workers=2, threads=4) as rack:
+        rack.changes = {'api': {'listen': ['unix:%s/api.sock' % rack.folder]}}
         rack.start_switch()
         runs = start(rack, 1, range(3), '-b', 65536, '-e', 4194304, '-d', 'int32')
 
@@ -83,13 +77,7 @@ def a_switch_at_work():
               'no block has its job\'s name')
         finish(runs)
         rack.check_packets()
-        rack.stop_switch()
-
-
-@case
-def one_at_a_time():
-    with started() as rack:
-        rack.start_switch()
+        # One at a time.
         for target in ('/v1/trace?ms=0', '/v1/trace?ms=10001', '/v1/trace?ms=x',
                        '/v1/trace?seconds=1'):
             status, answer = get(rack, target)
