@@ -64,7 +64,7 @@ help:
 	@echo 'make deb         Debian packages, into build-deb/'
 	@echo 'make wheel       the Python package for pip, into $(BUILD)/wheel/'
 	@echo 'make packages    install the Debian packages that the build needs'
-	@echo 'make keys        rewrite what documents say of configuration keys, and what the Python package knows of weir.h'
+	@echo 'make keys        rewrite what documents say of configuration keys, docs/vectors.json, and what the Python package knows of weir.h'
 	@echo 'make format      format the C sources'
 	@echo 'make clean       remove build/, build-sanitize/, build-thread/, build-fuzz/, build-deb/, build-install/ and build-nic/'
 
@@ -178,8 +178,9 @@ format:
 clean:
 	rm -rf build build-sanitize build-thread build-fuzz build-deb build-install build-nic
 
-# What documents say of keys comes from the lists in the source.
+# What documents say of keys and packets comes from the lists in the source.
 keys: packages
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) $(SETUP)
-	@ninja -C $(BUILD) keys
+	@ninja -C $(BUILD) keys tests/model/weir-vectors
+	@$(BUILD)/tests/model/weir-vectors >docs/vectors.json
 	@apps/python/generate.py

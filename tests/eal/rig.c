@@ -20,8 +20,6 @@
 #include "tests/random.h"
 #include "tests/thread/handover.h"
 
-const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
-
 #define READING      16 /* cycles */
 #define STEP_US      100 /* of virtual time, between two turns */
 #define STEPS_MAX    20000 /* a longer time passes in longer steps */
@@ -321,8 +319,8 @@ rig_build(struct rig *rig, const struct rig_config *config)
 	rig->config.identity.port_ext = WEIR_PORT_EXT;
 	rig->pool = config->number != 0
 		? rte_mempool_lookup("rig")
-		: rte_pktmbuf_pool_create_by_ops("rig", 2047, 64, PKTBUF_PRIV_BYTES,
-			  RIG_FRAME_MAX + 128, 0, "ring_mt_rts");
+		: rte_pktmbuf_pool_create_by_ops("rig", config->frames != 0 ? config->frames : 2047,
+			  64, PKTBUF_PRIV_BYTES, RIG_FRAME_MAX + 128, 0, "ring_mt_rts");
 	rig->ppe = ppe_create(&rig->config, ports, rig->ports, &rig->jobs);
 	if (rig->pool == NULL || rig->ppe == NULL)
 		FAIL("the switch can't be built");
@@ -599,6 +597,16 @@ rig_send(struct rig *rig, unsigned int port, const uint8_t *frame, unsigned int 
 			FAIL("port %u takes nothing", port);
 		rte_delay_us_sleep(1000);
 	}
+}
+
+void
+rig_offer(struct rig *rig, unsigned int port, const struct weir_header *header, const void *payload,
+	unsigned int payload_bytes)
+{
+	uint8_t frame[RIG_FRAME_MAX];
+
+	rig_send(
+		rig, port, frame, rig_frame(frame, header->src_id, header, payload, payload_bytes));
 }
 
 static bool

@@ -43,7 +43,8 @@ struct rig_config {
 	unsigned int workers, threads, ports;
 	bool lcores; /* workers run on lcores, in real time */
 	unsigned int queues; /* of each port, each way; 0: 1 */
-	unsigned int packets; /* mbufs; 0: 4096 */
+	unsigned int packets; /* mbufs of the switch; 0: 1024 */
+	unsigned int frames; /* mbufs of the test; 0: 2047 */
 	unsigned int jobs; /* entries of `job` in use */
 	struct ppe_job job[RIG_JOBS_MAX];
 	uint32_t fdb_timeout_s; /* 0: 300 */
@@ -156,6 +157,10 @@ void rig_settle(struct rig *rig, struct ppe_stats *stats);
 /* A source's address on the bench: source s is at port s % ports. */
 uint32_t rig_source_ip(unsigned int source);
 void rig_source_mac(unsigned int source, uint8_t mac[6]);
+
+/* Write Ethernet, IPv4 and UDP headers of a frame to the switch, with so many bytes behind them, but for the checksums. */
+void rig_headers(uint8_t *frame, const uint8_t mac[6], uint32_t ip, uint16_t from, uint16_t to,
+	unsigned int bytes);
 
 /*
  * Write an aggregation frame from a source: header in its form, payload behind it, checksums

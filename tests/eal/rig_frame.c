@@ -9,6 +9,8 @@
 #define L4         (L3 + 8)
 #define UDP_SOURCE 40000
 
+const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
+
 uint32_t
 rig_source_ip(unsigned int source)
 {
@@ -57,31 +59,41 @@ rig_checksums_hold(const uint8_t *frame)
 	return internet_sum(0, frame + L2, 20) == 0xffff && udp_sum(frame) == 0xffff;
 }
 
+void
+rig_headers(uint8_t *frame, const uint8_t mac[6], uint32_t ip, uint16_t from, uint16_t to,
+	unsigned int bytes)
+{
+	memset(frame, 0, L4);
+	memcpy(frame, rig_switch_mac, 6);
+	memcpy(frame + 6, mac, 6);
+	weir_put16(frame + 12, 0x0800);
+	frame[L2] = 0x45;
+	weir_put16(frame + L2 + 2, (uint16_t)(20 + 8 + bytes));
+	weir_put16(frame + L2 + 6, 0x4000);
+	frame[L2 + 8] = 64;
+	frame[L2 + 9] = 17;
+	weir_put32(frame + L2 + 12, ip);
+	weir_put32(frame + L2 + 16, RIG_SWITCH_IP);
+	weir_put16(frame + L3, from);
+	weir_put16(frame + L3 + 2, to);
+	weir_put16(frame + L3 + 4, (uint16_t)(8 + bytes));
+}
+
 unsigned int
 rig_frame(uint8_t *frame, unsigned int source, const struct weir_header *header,
 	const void *payload, unsigned int payload_bytes)
 {
-	unsigned int udp = 8 + weir_header_bytes(header->extended) + payload_bytes;
+	unsigned int bytes = weir_header_bytes(header->extended) + payload_bytes;
+	uint8_t mac[6];
 
-	memset(frame, 0, L4);
-	memcpy(frame, rig_switch_mac, 6);
-	rig_source_mac(source, frame + 6);
-	weir_put16(frame + 12, 0x0800);
-	frame[L2] = 0x45;
-	weir_put16(frame + L2 + 2, (uint16_t)(20 + udp));
-	weir_put16(frame + L2 + 6, 0x4000);
-	frame[L2 + 8] = 64;
-	frame[L2 + 9] = 17;
-	weir_put32(frame + L2 + 12, rig_source_ip(source));
-	weir_put32(frame + L2 + 16, RIG_SWITCH_IP);
-	weir_put16(frame + L3, (uint16_t)(UDP_SOURCE + source));
-	weir_put16(frame + L3 + 2, header->extended ? WEIR_PORT_EXT : WEIR_PORT_BASE);
-	weir_put16(frame + L3 + 4, (uint16_t)udp);
+	rig_source_mac(source, mac);
+	rig_headers(frame, mac, rig_source_ip(source), (uint16_t)(UDP_SOURCE + source),
+		header->extended ? WEIR_PORT_EXT : WEIR_PORT_BASE, bytes);
 	weir_header_write(header, frame + L4);
 	if (payload_bytes > 0)
 		memcpy(frame + L4 + weir_header_bytes(header->extended), payload, payload_bytes);
 	rig_fix_checksums(frame);
-	return L3 + udp;
+	return L4 + bytes;
 }
 
 bool
@@ -115,14 +127,4 @@ rig_contribution(
 		.grad_cnt = (uint16_t)count,
 		.dtype = WEIR_DTYPE_INT32,
 		.extended = true};
-}
-
-void
-rig_offer(struct rig *rig, unsigned int port, const struct weir_header *header, const void *payload,
-	unsigned int payload_bytes)
-{
-	uint8_t frame[RIG_FRAME_MAX];
-
-	rig_send(
-		rig, port, frame, rig_frame(frame, header->src_id, header, payload, payload_bytes));
 }

@@ -20,8 +20,11 @@ static uint16_t generation;
 static void
 start(unsigned int workers, bool job)
 {
-	struct rig_config config = {
-		.workers = workers, .threads = 8, .ports = SOURCES, .jobs = job ? 1 : 0};
+	struct rig_config config = {.workers = workers,
+		.threads = 8,
+		.ports = SOURCES,
+		.frames = 8191,
+		.jobs = job ? 1 : 0};
 
 	if (job)
 		config.job[0] = rig_job(JOB, SOURCES, 4, ELEMENTS);

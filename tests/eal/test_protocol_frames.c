@@ -1,65 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * docs/protocol.md against the switch: what the page gives as sent to the switch is sent to one,
- * and what comes out is, byte for byte, what the page says. Sources 0, 1 and 2 of job 1 are at
- * the ports of their number; the page has the bench's addresses.
+ * The test vectors of docs/protocol.md against the switch: what hosts and children send is sent to one, and what comes out
+ * is, byte for byte, the vector of the answer. Sources 0, 1 and 2 of job 1 are at the ports of their number.
  */
 #include <criterion/criterion.h>
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <rte_cycles.h>
 
 #include "tests/eal/rig.h"
-#include "tests/model/doc_page.h"
-#include "tests/model/page_packet.h"
+#include "tests/model/vectors.h"
 
 #define GENERATION 7
 #define NONCE      UINT32_C(0xc0ffee01)
 
 static struct rig rig;
-static char *page;
 static uint8_t frame[RIG_FRAME_MAX], wanted[RIG_FRAME_MAX];
 
-/* The bytes of the packet under this heading of the page. */
-static unsigned int
-of_page(const char *title, uint8_t *bytes)
-{
-	char heading[80];
-	struct page_packet p;
-	const char *at;
-
-	snprintf(heading, sizeof(heading), "\n### %s\n", title);
-	at = strstr(page, heading);
-	cr_assert_not_null(at, "the page has no packet \"%s\"", title);
-	cr_assert(page_packet_next(page, &at, &p));
-	memcpy(bytes, p.bytes, p.length);
-	return p.length;
-}
-
-/* What the page says that source `source` sends. */
+/* Source `source` sends the vector. */
 static void
-send_page(unsigned int source, const char *title)
+send_vector(unsigned int source, const char *name)
 {
-	unsigned int bytes = of_page(title, frame);
+	unsigned int bytes = vector_frame(vector_named(name), frame);
 
 	rig_send(&rig, source % rig.ports, frame, bytes);
 }
 
-/* The next packet at the port of a source is the one of the page. */
+/* The next packet at the port of a source is the vector. */
 static void
-expect(unsigned int source, const char *title)
+expect(unsigned int source, const char *name)
 {
-	unsigned int bytes = of_page(title, wanted);
+	unsigned int bytes = vector_frame(vector_named(name), wanted);
 	unsigned int got = rig_receive(&rig, source % rig.ports, frame, 3000);
 
-	cr_assert_gt(got, 0, "%s: nothing came", title);
+	cr_assert_gt(got, 0, "%s: nothing came", name);
 	for (unsigned int i = 0; i < got && i < bytes; i++)
-		cr_assert_eq(frame[i], wanted[i], "%s: byte %04x is %02x, the page says %02x",
-			title, i, frame[i], wanted[i]);
-	cr_assert_eq(got, bytes, "%s: %u bytes, the page has %u", title, got, bytes);
+		cr_assert_eq(frame[i], wanted[i], "%s: byte %04x is %02x, not %02x", name, i,
+			frame[i], wanted[i]);
+	cr_assert_eq(got, bytes, "%s: %u bytes, not %u", name, got, bytes);
 }
 
 /* Any one packet at the port of a source, not looked at. */
@@ -126,8 +105,6 @@ start_workers(unsigned int workers, enum ppe_policy policy, uint32_t timeout_ms,
 		.job = {rig_job(1, 3, 64, 256)},
 		.first_generation = GENERATION};
 
-	page = doc_read("docs/protocol.md");
-	cr_assert_not_null(page);
 	config.job[0].dtype = WEIR_DTYPE_FP32;
 	config.job[0].policy = (uint8_t)policy;
 	config.job[0].timeout_ms = timeout_ms;
@@ -144,11 +121,11 @@ start(enum ppe_policy policy, uint32_t timeout_ms, uint32_t group)
 static void
 join_all(void)
 {
-	send_page(0, "Join");
+	send_vector(0, "Join");
 	skip(0);
 	send_join(2);
 	skip(2);
-	send_page(0, "Join");
+	send_vector(0, "Join");
 	expect(0, "Join, not complete yet");
 	send_join(1);
 	for (unsigned int s = 1; s < 3; s++)
@@ -161,7 +138,6 @@ stop(void)
 	const char *error = rig_stop(&rig);
 
 	cr_expect_null(error, "%s", error);
-	free(page);
 }
 
 Test(protocol_frames, results, .timeout = 90)
@@ -169,19 +145,19 @@ Test(protocol_frames, results, .timeout = 90)
 	start(PPE_POLICY_WAIT, 1000, 0);
 	join_all();
 	expect(0, "Join, accepted");
-	send_page(0, "Join, repeated in generation 7");
+	send_vector(0, "Join, repeated in generation 7");
 	expect(0, "Join, accepted");
 	send_join(9);
 	skip(0); /* another nonce than the page's */
-	send_page(0, "Contribution, base form");
-	send_page(1, "Contribution, extended form");
+	send_vector(0, "Contribution, base form");
+	send_vector(1, "Contribution, extended form");
 	contribute(2, 41, 3, 4, 4, 4);
 	expect(0, "Result, base form");
 	expect(1, "Result, extended form");
 	skip(2);
-	send_page(1, "Barrier, extended form");
+	send_vector(1, "Barrier, extended form");
 	settle();
-	send_page(0, "Barrier, base form");
+	send_vector(0, "Barrier, base form");
 	send_header(2,
 		(struct weir_header){.extended = true,
 			.collective = WEIR_COLLECTIVE_BARRIER,
@@ -199,7 +175,7 @@ Test(protocol_frames, more_ports, .timeout = 90)
 	join_all();
 	expect(0, "Join, accepted, with three more ports");
 	contribute(0, 41, 3, 1, -2.5F, 0.125F);
-	send_page(1, "Contribution to another port");
+	send_vector(1, "Contribution to another port");
 	contribute(2, 41, 3, 4, 4, 4);
 	expect(1, "Result, extended form");
 	skip(0);
@@ -245,13 +221,13 @@ Test(protocol_frames, collectives, .timeout = 90)
 	expect(1, "Result of a reducescatter");
 	skip(2);
 	collective(0, 50, WEIR_COLLECTIVE_BROADCAST, WEIR_DTYPE_FP32, 1, 3, NULL);
-	send_page(1, "Broadcast, contribution of the root");
-	send_page(2, "Broadcast, contribution of another");
+	send_vector(1, "Broadcast, contribution of the root");
+	send_vector(2, "Broadcast, contribution of another");
 	skip(0);
 	skip(1);
 	expect(2, "Result of a broadcast");
 	collective(0, 51, WEIR_COLLECTIVE_ALLTOALL, WEIR_DTYPE_INT32, 0, 3, rows[0]);
-	send_page(1, "Contribution of an alltoall");
+	send_vector(1, "Contribution of an alltoall");
 	collective(2, 51, WEIR_COLLECTIVE_ALLTOALL, WEIR_DTYPE_INT32, 0, 3, rows[2]);
 	skip(0);
 	skip(1);
@@ -272,8 +248,6 @@ start_parent(enum ppe_policy policy, uint16_t fixed_generation)
 		.first_generation = GENERATION};
 	struct ppe_job *job = &config.job[0];
 
-	page = doc_read("docs/protocol.md");
-	cr_assert_not_null(page);
 	job->dtype = WEIR_DTYPE_FP32;
 	job->policy = (uint8_t)policy;
 	job->revoke = true;
@@ -290,10 +264,10 @@ start_parent(enum ppe_policy policy, uint16_t fixed_generation)
 static void
 switch_contributes(uint8_t block, uint8_t final)
 {
-	unsigned int bytes = of_page("Contribution of a switch", frame);
+	unsigned int bytes = vector_frame(vector_named("Contribution of a switch"), frame);
 
-	frame[PAGE_HEADERS + 4] = block;
-	frame[PAGE_HEADERS + 5] = final;
+	frame[VECTOR_HEADERS + 4] = block;
+	frame[VECTOR_HEADERS + 5] = final;
 	rig_fix_checksums(frame);
 	rig_send(&rig, 0, frame, bytes);
 	settle();
@@ -314,17 +288,17 @@ expect_status(unsigned int source, enum weir_status status)
 Test(protocol_frames, switches, .timeout = 90)
 {
 	start_parent(PPE_POLICY_PARTIAL, GENERATION);
-	send_page(0, "Contribution of a switch");
+	send_vector(0, "Contribution of a switch");
 	settle();
-	send_page(4, "Contribution of a switch, partial");
+	send_vector(4, "Contribution of a switch, partial");
 	expect(0, "Partial result, to a switch");
 	expect_status(4, WEIR_STATUS_PARTIAL);
 	switch_contributes(45, 0);
-	send_page(4, "Contribution of a switch, error");
+	send_vector(4, "Contribution of a switch, error");
 	expect_status(0, WEIR_STATUS_ERROR);
 	expect_status(4, WEIR_STATUS_ERROR);
 	switch_contributes(46, 0);
-	send_page(4, "Contribution of a switch, mismatch");
+	send_vector(4, "Contribution of a switch, mismatch");
 	expect_status(0, WEIR_STATUS_MISMATCH);
 	expect_status(4, WEIR_STATUS_MISMATCH);
 	stop();
@@ -333,7 +307,7 @@ Test(protocol_frames, switches, .timeout = 90)
 Test(protocol_frames, joins_of_switches, .timeout = 90)
 {
 	start_parent(PPE_POLICY_WAIT, 0);
-	send_page(0, "Join of a switch");
+	send_vector(0, "Join of a switch");
 	expect(0, "Join of a switch, not complete yet");
 	stop();
 }
@@ -343,10 +317,10 @@ Test(protocol_frames, displaced, .timeout = 90)
 	unsigned int bytes;
 
 	start(PPE_POLICY_WAIT, 1000, 0);
-	send_page(0, "Join");
+	send_vector(0, "Join");
 	skip(0);
 	/* Another process, at UDP port 40100, with a nonce of its own. */
-	bytes = of_page("Join", frame);
+	bytes = vector_frame(vector_named("Join"), frame);
 	frame[35] += 100;
 	frame[46]++;
 	rig_fix_checksums(frame);
@@ -434,7 +408,7 @@ Test(protocol_frames, probe, .timeout = 90)
 	skip(0);
 	contribute(0, 44, 2, 1, 1, 0);
 	settle();
-	send_page(1, "Probe");
+	send_vector(1, "Probe");
 	expect(1, "Probe, answered");
 	stop();
 }
@@ -447,7 +421,7 @@ Test(protocol_frames, partial, .timeout = 90)
 	straggle();
 	expect(0, "Partial result, base form");
 	expect(2, "Partial result, extended form");
-	send_page(2, "Acknowledgement");
+	send_vector(2, "Acknowledgement");
 	settle();
 	ppe_job_stats_read(rig.ppe, 1, &stats);
 	cr_expect_eq(stats.acknowledged, 1);
@@ -467,8 +441,8 @@ Test(protocol_frames, multicast, .timeout = 90)
 	start(PPE_POLICY_WAIT, 1000, 0xef4d0001);
 	join_all();
 	skip(0);
-	send_page(0, "Contribution, base form");
-	send_page(1, "Contribution, extended form");
+	send_vector(0, "Contribution, base form");
+	send_vector(1, "Contribution, extended form");
 	contribute(2, 41, 3, 4, 4, 4);
 	expect(1, "Result, multicast");
 	stop();

@@ -3,6 +3,7 @@
 """configs/wireshark/weir.lua in tshark: the packets of docs/protocol.md, a rack's, weir-capture's,
 and mutilated ones. Each field is compared with what this side reads from the bytes."""
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -64,77 +65,52 @@ def codes(heading):
     return found
 
 
-def headed(said, data):
-    """What the page gives from the aggregation header on, with the headers before it."""
-    here, there = (int(port) for port in said['udp'].split(' > '))
-    host = int(pairs(said.get('base') or said['extended'])['src_id']) + 1
-    ends = [('10.77.0.%d' % host, '02:48:00:00:00:%02x' % host), (SWITCH_ADDRESS, SWITCH_MAC)]
-    (source, source_mac), (destination, destination_mac) = ends if here not in (BASE, EXTENDED) else ends[::-1]
-    return frame(source, data, there, destination, source_mac, destination_mac, here)[:42 + len(data)]
-
-
-def page_frames():
-    """The packets of docs/protocol.md: [(fields by line, bytes of the frame)]."""
-    found = []
-    for block in re.findall(r'^```frame\n(.*?)^```', protocol_page(), re.S | re.M):
-        lines, dump = block.split('\n\n')
-        said = dict(line.split(': ', 1) for line in lines.splitlines())
-        data = bytes.fromhex(''.join(line[6:] for line in dump.splitlines()))
-        found.append((said, data if 'ethernet' in said else headed(said, data)))
-    check(len(found) >= 20, 'only %d packets', len(found))
+def vectors(*ends):
+    """The test vectors of the protocol with these ends: [(vector, bytes of the frame)]."""
+    with open(os.path.join(ROOT, 'docs', 'vectors.json')) as file:
+        found = [(v, bytes.fromhex(v['frame'])) for v in json.load(file) if v['end'] in ends]
+    check(len(found) >= 10, 'only %d vectors', len(found))
     return found
 
 
-def pairs(text):
-    return dict(word.split('=') for word in text.split())
-
-
-def code(names, heading):
+def code(value, heading):
     """A number, or a code's name in a table, as a number."""
-    table = {name: value for value, name in codes(heading).items()}
-    return table[names] if names in table else int(names, 0)
+    return value if isinstance(value, int) else {name: c for c, name in codes(heading).items()}[value]
 
 
-def check_row(row, said):
-    """A packet of the page: every field that its text names, and 0 for the others."""
-    form = 'base' if 'base' in said else 'extended'
-    texts = pairs(said[form])
-    check(number(row, 'weir.form') == (form == 'extended'), 'form of %s', said)
-    joining = texts.get('collective') == 'join'
+def check_row(row, vector):
+    """Every field that the vector names, and 0 for the others."""
+    texts, about = vector['header'], vector['name']
+    check(number(row, 'weir.form') == (vector['form'] == 'extended'), 'form of %s', about)
+    headings = {'status': 'Status', 'collective': 'Collective', 'op': 'Operation', 'dtype': 'Type', 'field': 'Field'}
     for name, field in HEADER.items():
         found = number(row, field)
-        if form == 'base' and name in ('collective', 'op', 'dtype', 'flags', 'root'):
+        if vector['form'] == 'base' and name in ('collective', 'op', 'dtype', 'flags', 'root'):
             check(found is None, '%s in the base form', name)
             continue
-        heading = {'status': 'Status', 'collective': 'Collective', 'op': 'Operation',
-                   'dtype': 'Type'}.get(name, 'Status')
-        wanted = code(texts.get(name, '0'), heading)
-        if joining and name == 'block_id':
+        if texts.get('collective') == 'join' and name == 'block_id':
             found = number(row, 'weir.nonce')
-        check(found == wanted, '%s is %s, not %d: %s', name, found, wanted, said)
-    kind, *values = said.get('payload', 'fp32').split()
-    field = 'weir.element.' + ('float' if kind == 'fp32' else 'int')
-    check([float(v) for v in row[field]] == [float(v) for v in values], '%s: %s', said, row[field])
-    check([int(s) for s in row['weir.bitmap.source']] ==
-          [int(s) for s in said.get('bitmap', '').split()], 'bitmap of %s', said)
-    for part, names, headings in (('join', JOIN_FIELDS, {'dtype': 'Type', 'op': 'Operation'}),
-                                  ('mismatch', MISMATCH_FIELDS, {'field': 'Field'})):
-        wanted = pairs(said[part]) if part in said else {}
+        wanted = code(texts.get(name, 0), headings.get(name))
+        check(found == wanted, '%s is %s, not %d: %s', name, found, wanted, about)
+    kind = 'int' if texts.get('dtype') == 'int32' else 'float'
+    check([float(v) for v in row['weir.element.' + kind]] == vector['elements'], '%s: %s', about, row)
+    check([int(s) for s in row['weir.bitmap.source']] == vector.get('bitmap', []), 'bitmap of %s', about)
+    for part, names in (('join', JOIN_FIELDS), ('mismatch', MISMATCH_FIELDS)):
+        wanted = vector.get(part, {})
         for name in names:
             found = row['weir.%s.%s' % (part, name)]
             if name not in wanted:
-                check(found == [], '%s of %s: %s', name, said, found)
+                check(found == [], '%s of %s: %s', name, about, found)
             elif name == 'group':
                 check(found == [wanted[name]], '%s: %s', name, found)
             else:
-                check(int(found[0], 0) == code(wanted[name], headings.get(name, 'Status')),
-                      '%s of %s: %s', name, said, found)
-    check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s: %s', said, row)
+                check(int(found[0], 0) == code(wanted[name], headings.get(name)), '%s of %s: %s', name, about, found)
+    check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s: %s', about, row)
 
 
 @case
-def packets_of_the_protocol_page():
-    found = page_frames()
+def vectors_of_the_protocol():
+    found = vectors('none')
     # As on a wire, too: what is shorter than 60 bytes is padded.
     short = [(said, data + bytes(60 - len(data))) for said, data in found if len(data) < 60]
     rows = rows_of([data for _, data in found + short], EVERYTHING + ['_ws.col.Info'])
@@ -157,20 +133,20 @@ def packets_of_the_protocol_page():
 
 
 @case
-def tagged_packets_of_the_protocol_page():
-    found = re.findall(r'^```tagged\n(\w+)[^\n]*\n\n(.*?)^```', protocol_page(), re.S | re.M)
-    packets = [(what, bytes.fromhex(''.join(line[6:] for line in dump.splitlines()))) for what, dump in found]
-    check(len(packets) >= 9, '%d packets', len(packets))
-    rows = rows_of([reply(data) if what in ('reply', 'result') else frame('10.77.0.1', data) for what, data in packets],
+def tagged_vectors_of_the_protocol():
+    found = vectors('tag')
+    rows = rows_of([data for _, data in found],
                    ['weir.tag', 'weir.flags.authenticated', 'weir.join.challenge', 'weir.join.nonce', 'weir.join.count',
                     'weir.join.wrapped_key', 'weir.displaced.port', 'weir.element.float', 'weir.expert.impossible',
                     'weir.expert.truncated'])
-    for row, (what, data) in zip(rows, packets):
-        check(row['weir.tag'] == [data[-16:].hex()] and row['weir.flags.authenticated'] == ['1'], '%s: %s', what, row)
-        check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s: %s', what, row)
-        check((row['weir.join.nonce'] == [data[32:48].hex()]) == (what == 'join'), '%s: %s', what, row)
-        check(row['weir.join.count'] == ([str(data[51])] if what == 'join' else []), '%s: %s', what, row)
-        check(len(row['weir.element.float']) == (3 if what in ('contribution', 'result') else 0), '%s: %s', what, row)
+    for row, (vector, data) in zip(rows, found):
+        about, payload = vector['name'], data[42 + 16:]
+        joins = vector['from'] == 'host' and vector['header']['collective'] == 'join'
+        check(row['weir.tag'] == [data[-16:].hex()] and row['weir.flags.authenticated'] == ['1'], '%s: %s', about, row)
+        check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s: %s', about, row)
+        check(row['weir.join.nonce'] == ([payload[16:32].hex()] if joins else []), '%s: %s', about, row)
+        check(row['weir.join.count'] == ([str(payload[35])] if joins else []), '%s: %s', about, row)
+        check(len(row['weir.element.float']) == len(vector['elements']), '%s: %s', about, row)
     for challenge in (0xa0, 0xb0):  # the generation's, and the source's
         check(sum(row['weir.join.challenge'] == [bytes(range(challenge, challenge + 16)).hex()] for row in rows) == 2,
               '%s', rows)
@@ -521,7 +497,7 @@ def fields_of_the_traffic_page():
 @case
 def mutilated_packets():
     draw = seed()
-    known = [data for _, data in page_frames()]
+    known = [data for _, data in vectors('none')]
     known += [contribution(draw.randrange(3), b, tuple(range(draw.randrange(200))),
                            extended=draw.random() < 0.5) for b in range(20)]
     known += [quoted(data) for data in known[:8]]

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Prints docs/vectors.json: `make keys` writes it, and a test compares it. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <jansson.h>
+
+#include "tests/model/vectors.h"
+
+static void
+add(json_t *object, const char *name, unsigned int value)
+{
+	if (value != 0)
+		json_object_set_new(object, name, json_integer(value));
+}
+
+static void
+add_text(json_t *object, const char *name, const char *text)
+{
+	json_object_set_new(object, name, json_string(text));
+}
+
+/* The fields that are not 0; codes by name. */
+static json_t *
+header_of(const struct weir_header *h)
+{
+	json_t *o = json_object();
+
+	add(o, "job_id", h->job_id);
+	add(o, "block_id", h->block_id);
+	add(o, "gen_id", h->gen_id);
+	add(o, "src_id", h->src_id);
+	add(o, "src_cnt", h->src_cnt);
+	add(o, "grad_cnt", h->grad_cnt);
+	add(o, "final", h->final);
+	add(o, "degraded", h->degraded);
+	if (h->status != WEIR_STATUS_OK)
+		add_text(o, "status", weir_status_text(h->status));
+	if (!h->extended)
+		return o;
+	add_text(o, "collective", weir_collective_text(h->collective));
+	add_text(o, "op", weir_op_text(h->op));
+	add_text(o, "dtype", weir_dtype_text(h->dtype));
+	add(o, "flags", h->flags);
+	add(o, "root", h->root);
+	return o;
+}
+
+static json_t *
+elements_of(const struct vector *v)
+{
+	json_t *array = json_array();
+
+	for (unsigned int i = 0; i < v->elements; i++)
+		json_array_append_new(array,
+			v->header.dtype == WEIR_DTYPE_INT32 ? json_integer(v->int32[i])
+							    : json_real((double)v->fp32[i]));
+	return array;
+}
+
+static json_t *
+bitmap_of(const struct vector *v)
+{
+	json_t *array = json_array();
+
+	for (int s = 0; s < 64; s++)
+		if ((v->bitmap >> s & 1) != 0)
+			json_array_append_new(array, json_integer(s));
+	return array;
+}
+
+static json_t *
+reply_of(const struct weir_join_reply *r)
+{
+	char group[INET_ADDRSTRLEN];
+
+	inet_ntop(AF_INET, r->group, group, sizeof(group));
+	return json_pack("{si si si ss ss si si si ss}", "window", weir_get16(r->window),
+		"elements", weir_get16(r->elements), "sources", weir_get16(r->sources), "dtype",
+		weir_dtype_text(r->dtype_op >> 4), "op", weir_op_text(r->dtype_op & 15),
+		"more_ports", r->flags >> WEIR_JOIN_PORTS_SHIFT, "flags", r->flags & 15,
+		"timeout_ms", (int)weir_get32(r->timeout_ms), "group", group);
+}
+
+static json_t *
+vector_of(const struct vector *v)
+{
+	static const char digits[] = "0123456789abcdef";
+	static const char *const ends[] = {"none", "crc", "tag", "tag", "tag", "tag"};
+	uint8_t frame[VECTOR_FRAME_MAX];
+	char hex[2 * VECTOR_FRAME_MAX + 1];
+	unsigned int n = vector_frame(v, frame);
+	json_t *o = json_pack("{ss ss ss ss so so}", "name", v->name, "about", v->about, "from",
+		v->is_answer        ? "switch"
+			: v->upward ? "child"
+				    : "host",
+		"form", v->header.extended ? "extended" : "base", "header", header_of(&v->header),
+		"elements", elements_of(v));
+
+	if (v->has_bitmap)
+		json_object_set_new(o, "bitmap", bitmap_of(v));
+	if (v->mismatch.field != 0)
+		json_object_set_new(o, "mismatch",
+			json_pack("{ss si si si si}", "field", weir_field_text(v->mismatch.field),
+				"source", v->mismatch.source, "block",
+				weir_get16(v->mismatch.block), "other", v->mismatch.other,
+				"offered", weir_get16(v->mismatch.offered)));
+	if (weir_get16(v->reply.sources) != 0)
+		json_object_set_new(o, "join", reply_of(&v->reply));
+	add_text(o, "end", ends[v->end]);
+	for (unsigned int i = 0; i < n; i++) {
+		hex[2 * i] = digits[frame[i] >> 4];
+		hex[2 * i + 1] = digits[frame[i] & 15];
+	}
+	hex[2 * n] = 0;
+	add_text(o, "frame", hex);
+	return o;
+}
+
+/* A vector in a line. */
+int
+main(void)
+{
+	for (unsigned int i = 0; i < nb_vectors; i++) {
+		json_t *o = vector_of(&vectors[i]);
+		char *text = json_dumps(o, 0);
+
+		printf("%s%s", i == 0 ? "[\n" : ",\n", text);
+		free(text);
+		json_decref(o);
+	}
+	return puts("\n]") < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
