@@ -52,16 +52,16 @@ struct bench_common {
 extern struct bench_common bench_common;
 
 struct bench {
-	const char *name, *help;
+	const char *name;
+	const char *help; /* NULL: for ports.py, not for people */
 	const char *arguments; /* their names in the help; NULL: there are none */
-	const struct option_row *options, *more; /* tables; more: NULL: none */
+	const struct option_row *options;
 	/* Returns 0 or an exit status, after a line on stderr: 1 after a wrong or missing result, 2 if
 	 * it can't run here. */
 	int (*run)(void);
 	const char *script; /* instead of run(): a script here, which replaces this process */
 };
-extern const struct bench bench_engine, bench_ports, bench_latency, bench_rfc2544, bench_hash,
-	bench_kernels, bench_pair, bench_plan, bench_tree;
+extern const struct bench bench_engine, bench_hash, bench_kernels, bench_traffic;
 
 /* Begin a table; columns must outlive the bench. Rows that follow belong to it. */
 void bench_table(const struct table_column *columns, size_t count);
@@ -75,18 +75,12 @@ void bench_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Where tables and notes go: standard output, or standard error while that is the JSON's. */
 FILE *bench_out(void);
 
-/* Say on standard error what is measured now, when that is a terminal. NULL wipes the line. */
-void bench_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /*
  * The CPUs that this process may use, as it was started: how many, and the i-th of them, modulo
  * their number. EAL binds threads later, and changes nothing of that.
  */
 unsigned int bench_cpus(void);
 unsigned int bench_cpu(unsigned int i);
-
-/* Are there free huge pages of 2 MiB for so many MiB? */
-bool bench_huge_pages_for(unsigned int megabytes);
 
 /*
  * Start EAL with lcore 0 for the main thread, on the first of these CPUs, and `workers` more: [0,
@@ -96,20 +90,10 @@ bool bench_huge_pages_for(unsigned int megabytes);
 int bench_start_eal(unsigned int workers, unsigned int memory_mb);
 
 /* Is EAL on huge pages? After bench_start_eal. */
-bool bench_on_huge_pages(void);
-
-/* "huge" or "small", for heads of tables. */
-const char *bench_pages(void);
+extern bool bench_on_huge_pages;
 
 /* Remove what EAL left in the file system. */
 void bench_stop_eal(void);
-
-/* Run a program, found in PATH, with its standard output and error in two files, which are rewound. It dies with this
- * one. argv: NULL ends it. Its exit status, or -1. */
-int bench_spawn(const char *const *argv, FILE *out, FILE *said);
-
-/* What a program said, on standard error. NULL is fine. */
-void bench_quote(FILE *said);
 
 /* CPU time of this thread, ns. */
 uint64_t bench_cpu_ns(void);

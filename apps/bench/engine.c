@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * weir-bench engine: contributions that lie in mbufs already, through the real program, beside the
- * same vector operations alone.
- *
- * By default contributions arrive in runs, with sources apart (order.h): how many of a block arrive together decides
- * what a batch gains.
- *
- * --authenticate measures each point a second time, with tags; --integrity likewise, with CRCs.
+ * same vector operations alone. How many contributions to a block arrive together (order.h) decides
+ * what a batch gains. --authenticate measures each point a second time, with tags; --integrity
+ * likewise, with CRCs.
  *
  * With several lcores each worker has a port, and jobs whose sources all sit there; a contribution
  * belongs to another worker's shard with a given probability, and then hops. The limit of n lcores
@@ -15,8 +12,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "apps/bench/count.h"
 #include "apps/bench/generator.h"
 #include "pktbuf/wire/wire.h"
 
@@ -28,9 +25,8 @@
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
 			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}},
 			  jobs = {1, {1}};
-static uint64_t burst = 32, batch = 256, frames = 4096, packets, run_length = 32, seed = 1;
-static double loss, ordinary;
-static bool authenticate, integrity, deterministic, late, count;
+static uint64_t burst = 32, frames = 4096, packets;
+static bool authenticate, integrity, deterministic, count, lone;
 static const char *role = "switch", *type = "all", *order = "runs", *checksum = "none",
 		  *results = "unicast", *isa = "auto", *traffic = "aggregate";
 
@@ -52,24 +48,11 @@ static const struct option_row options[] = {
 	{"elements", 0, OPTION_LIST, &elements, 1, 2048, NULL, "elements of a contribution"},
 	{"jobs", 0, OPTION_LIST, &jobs, 1, 256, NULL,
 		"jobs of each lcore at once; they share the blocks that one has under way, and "
-		"have "
-		"at least 2 each"},
+		"have at least 2 each"},
 	{"order", 0, OPTION_CHOICE, &order, 0, 0, "runs|block|source|random",
 		"order of arrival: runs of contributions of a source at a time, sources up to half "
-		"a window apart; "
-		"block by block; half a window of a source at a time; half a window shuffled"},
-	{"run-length", 0, OPTION_UINT, &run_length, 1, 4096, NULL, "of --order runs: the longest"},
-	{"seed", 0, OPTION_UINT, &seed, 0, UINT32_MAX, NULL, "of --order runs"},
-	{"late", 0, OPTION_FLAG, &late, 0, 0, NULL,
-		"with --order runs: source 0 of each job contributes a quarter of the blocks under "
-		"way "
-		"after the others"},
-	{"loss", 0, OPTION_REAL, &loss, 0, 50, "PERCENT",
-		"on one lcore: contributions and results that are lost; what is lost is sent "
-		"again"},
-	{"ordinary", 0, OPTION_REAL, &ordinary, 0, 90, "PERCENT",
-		"ordinary frames to a known station in between; they take time, but count as no "
-		"packets"},
+		"a window apart; block by block; half a window of a source at a time; half a "
+		"window shuffled"},
 	{"checksum", 0, OPTION_CHOICE, &checksum, 0, 0, "none|software",
 		"UDP checksums: neither verified nor computed, or by software both"},
 	{"results", 0, OPTION_CHOICE, &results, 0, 0, "unicast|multicast",
@@ -81,13 +64,12 @@ static const struct option_row options[] = {
 		"time. With --packets, only that"},
 	{"role", 0, OPTION_CHOICE, &role, 0, 0, "switch|leaf|spine",
 		"of the switch: alone; in a tree with hosts and a parent that answers at once; "
-		"with "
-		"switches of 4 ranks each as sources"},
+		"with switches of 4 ranks each as sources"},
+	{"lone", 0, OPTION_FLAG, &lone, 0, 0, NULL,
+		"one block at a time: from its last contribution to its results"},
 	{"deterministic", 0, OPTION_FLAG, &deterministic, 0, 0, NULL,
 		"add floating-point contributions in the order of their sources"},
 	{"burst", 0, OPTION_UINT, &burst, 1, 256, NULL, "packets per poll"},
-	{"batch", 0, OPTION_UINT, &batch, 1, 256, NULL,
-		"contributions that take each step together; 1: a thread for each"},
 	{"frames", 0, OPTION_UINT, &frames, 1, 1000000, NULL,
 		"mbufs in rotation per lcore, at least sources x window"},
 	{"isa", 0, OPTION_CHOICE, &isa, 0, 0, "auto|scalar|avx2|avx512", "widest vectors"},
@@ -104,15 +86,9 @@ static const struct table_column columns[] = {
 	{.key = "type", .title = "type"},
 	{.key = "role"},
 	{.key = "order"},
-	{.key = "run_length"},
-	{.key = "seed"},
-	{.key = "late"},
-	{.key = "loss"},
-	{.key = "ordinary"},
 	{.key = "checksum"},
 	{.key = "results"},
 	{.key = "burst"},
-	{.key = "batch"},
 	{.key = "isa"},
 	{.key = "frames"},
 	{.key = "deterministic"},
@@ -134,53 +110,72 @@ static const struct table_column columns[] = {
 	{.key = "plain", .title = "plain", .unit = "Gbit/s", .width = 7, .digits = 1},
 	{.key = "kept", .title = "kept", .digits = 3},
 	{.key = "instructions"},
-	{.key = "counter"},
 	{.key = "disturbed"},
 	{.title = "", .left = true},
+};
+
+static const struct table_column lone_columns[] = {
+	{.key = "elements", .title = "elements"},
+	{.key = "type", .title = "type"},
+	{.key = "role", .title = "role", .width = 6},
+	{.key = "latency", .title = "latency", .unit = "us", .digits = 2},
+	{.key = "latency_up", .title = "up", .unit = "us", .digits = 2, .width = 6},
 };
 
 /* What points before this one have measured of the same work: the rate of one lcore; ns per packet
  * with as many lcores and no hops; the rate without tags. BENCH_NONE: there was no such point. */
 static double alone, near, plain;
 
-/* A number as an argument; kept until as many more were asked for. */
-static const char *
-text_of(double number)
+/* The number behind a word at the beginning of a line, the last such; 0: there is none. line: ends as the last line. */
+static double
+number_after(FILE *file, const char *word, char *line, int size)
 {
-	static char text[16][24];
-	static unsigned int next;
-	char *to = text[next++ % RTE_DIM(text)];
+	double found = 0;
 
-	snprintf(to, sizeof(text[0]), "%.10g", number);
-	return to;
+	while (file != NULL && fgets(line, size, file) != NULL)
+		if (strncmp(line, word, strlen(word)) == 0)
+			found = strtod(line + strlen(word), NULL);
+	return found;
 }
 
-/* Instructions per packet of the point, by callgrind: of whole laps, unless they are long. */
+/* Instructions per packet of the point, by callgrind, which runs this program for it: of whole laps, unless they are long. */
 static double
 count_point(const struct generator_work *w)
 {
-	unsigned int lap = RTE_MIN(w->copies * w->depth * w->jobs * w->sources, COUNTED_MOST);
-	unsigned int laps = (COUNTED_LEAST + lap - 1) / lap;
-	const char *argv[60] = {"--lcores", text_of(w->workers), "--far", text_of(100 * w->far),
-		"--type", weir_dtype_text(w->type), "--traffic", traffic, "--threads",
-		text_of(w->threads), "--sources", text_of(w->sources), "--window",
-		text_of(w->window), "--elements", text_of(w->elements), "--jobs", text_of(w->jobs),
-		"--order", order, "--run-length", text_of(w->run_length), "--seed",
-		text_of((double)w->seed), "--loss", text_of(loss), "--ordinary", text_of(ordinary),
-		"--checksum", checksum, "--results", results, "--burst", text_of(w->burst),
-		"--batch", text_of(w->batch), "--isa", isa, "--frames", text_of((double)frames),
-		"--role", role, "--packets", text_of(laps * lap)};
-	unsigned int n = 0;
+	unsigned int lap = w->copies * w->depth * w->jobs * w->sources,
+		     n = RTE_MIN(lap, COUNTED_MOST);
+	char command[2048], self[512], path[] = "/tmp/weir-bench-count-XXXXXX", line[512] = "",
+				       rest[512];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	double counted = 0, instructions = 0;
+	int fd = mkstemp(path);
+	FILE *file;
 
-	while (argv[n] != NULL)
-		n++;
-	if (late)
-		argv[n++] = "--late";
-	if (w->checked)
-		argv[n++] = "--integrity";
-	if (deterministic)
-		argv[n++] = "--deterministic";
-	return count_with_callgrind(argv);
+	self[RTE_MAX(length, 0)] = '\0';
+	snprintf(command, sizeof(command),
+		"exec valgrind --tool=callgrind --instr-atstart=no --collect-atstart=no "
+		"--fair-sched=yes --callgrind-out-file=%s '%s' engine --huge no --packets %u "
+		"--lcores %u --far %.0f --type %s --traffic %s --threads %u --sources %u --window "
+		"%u --elements %u --jobs %u --order %s --checksum %s --results %s --burst %u --isa "
+		"%s --frames %" PRIu64 " --role %s%s%s 2>&1",
+		path, self, n * ((COUNTED_LEAST + n - 1) / n), w->workers, 100 * w->far,
+		weir_dtype_text(w->type), traffic, w->threads, w->sources, w->window, w->elements,
+		w->jobs, order, checksum, results, w->burst, isa, frames, role,
+		w->checked ? " --integrity" : "", deterministic ? " --deterministic" : "");
+	file = popen(command, "re");
+	counted = number_after(file, "counted ", line, sizeof(line));
+	if (file != NULL && pclose(file) == 0 && (file = fopen(path, "re")) != NULL) {
+		instructions = number_after(file, "totals: ", rest, sizeof(rest));
+		fclose(file);
+	}
+	if (fd >= 0) {
+		close(fd);
+		unlink(path);
+	}
+	if (counted > 0 && instructions > 0)
+		return instructions / counted;
+	warnx("instructions are not counted: valgrind fails, or is not installed: %s", line);
+	return BENCH_NONE;
 }
 
 /* Medians over the samples; the ratio is that of pairs. */
@@ -192,7 +187,7 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	double gbits = w->elements * weir_dtype_bytes(w->type) * 8e-9, r, q, k, time, limit;
 	double hops = (double)result->hops / (double)result->contributions, without;
 	bool again = w->authenticated || w->checked; /* as the row before, with tags or CRCs */
-	double instructions = count && !w->authenticated ? count_point(w) : result->instructions;
+	double instructions = count && !w->authenticated ? count_point(w) : BENCH_NONE;
 	bool disturbed;
 
 	for (unsigned int n = 0; n < result->samples; n++) {
@@ -218,22 +213,16 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	bench_row((struct table_cell[]){TABLE_NUMBER(w->workers), TABLE_NUMBER(w->jobs),
 		TABLE_NUMBER(w->threads), TABLE_NUMBER(w->sources), TABLE_NUMBER(w->window),
 		TABLE_NUMBER(w->elements), TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(role),
-		TABLE_TEXT(order), TABLE_NUMBER(w->order == ORDER_RUNS ? run_length : BENCH_NONE),
-		TABLE_NUMBER(w->order == ORDER_RUNS ? (double)seed : BENCH_NONE), TABLE_BOOL(late),
-		TABLE_NUMBER(loss), TABLE_NUMBER(ordinary), TABLE_TEXT(checksum),
-		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_NUMBER(batch), TABLE_TEXT(isa),
-		TABLE_NUMBER(w->copies * w->depth * w->jobs * w->sources),
+		TABLE_TEXT(order), TABLE_TEXT(checksum), TABLE_TEXT(results), TABLE_NUMBER(burst),
+		TABLE_TEXT(isa), TABLE_NUMBER(w->copies * w->depth * w->jobs * w->sources),
 		TABLE_BOOL(deterministic), TABLE_BOOL(w->authenticated), TABLE_BOOL(w->checked),
-		TABLE_BOOL(bench_on_huge_pages()), TABLE_TEXT(traffic), TABLE_NUMBER(time),
+		TABLE_BOOL(bench_on_huge_pages), TABLE_TEXT(traffic), TABLE_NUMBER(time),
 		TABLE_NUMBER(r * 1e-6), TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / q),
 		TABLE_NUMBER(q), TABLE_NUMBER(r * gbits / k), TABLE_NUMBER(w->far),
 		TABLE_NUMBER(hops), TABLE_NUMBER(w->far > 0 ? (time - near) / hops : BENCH_NONE),
 		TABLE_NUMBER(limit * gbits), TABLE_NUMBER(r / limit), TABLE_NUMBER(without * gbits),
-		TABLE_NUMBER(r / without), TABLE_NUMBER(instructions),
-		isnan(instructions)
-			? TABLE_NONE
-			: TABLE_TEXT(count && !w->authenticated ? "callgrind" : "hardware"),
-		TABLE_BOOL(disturbed), TABLE_TEXT(disturbed ? "*" : "")});
+		TABLE_NUMBER(r / without), TABLE_NUMBER(instructions), TABLE_BOOL(disturbed),
+		TABLE_TEXT(disturbed ? "*" : "")});
 }
 
 static unsigned int memory_needed;
@@ -241,16 +230,16 @@ static unsigned int memory_needed;
 static int
 count_memory(const struct generator_work *w)
 {
+	unsigned int ranks = w->role == ROLE_LEAF ? 2 : RANKS; /* in the tree, for each source */
+
 	memory_needed = RTE_MAX(memory_needed, generator_memory_mb(w));
 	if (!rte_is_power_of_2(w->window) || w->window < w->workers)
 		warnx("--window %u must be a power of two, and at least --lcores", w->window);
 	else if (w->jobs * w->workers > WEIR_JOBS_MAX)
 		warnx("--jobs %u on each of %u lcores: a switch has at most %d", w->jobs,
 			w->workers, WEIR_JOBS_MAX);
-	else if (loss > 0 && w->workers > 1)
-		warnx("--loss: only with one lcore");
-	else if (w->role != ROLE_SWITCH && (w->sources * RANKS > WEIR_SOURCES_MAX))
-		warnx("--role %s: at most %d --sources", role, WEIR_SOURCES_MAX / RANKS);
+	else if (w->role != ROLE_SWITCH && w->sources * ranks > WEIR_SOURCES_MAX)
+		warnx("--role %s: at most %u --sources", role, WEIR_SOURCES_MAX / ranks);
 	else
 		return 0;
 	return -1;
@@ -262,19 +251,21 @@ measure(const struct generator_work *w)
 	struct generator_result result;
 	unsigned int tries = 0;
 
-	bench_progress("%u lcores, %u threads, %u sources, window %u, %u elements, %s", w->workers,
-		w->threads, w->sources, w->window, w->elements, weir_dtype_text(w->type));
 	do {
 		if (generator_run(w, &result) < 0)
 			return -1;
-	} while (packets == 0 && result.samples == 0 && ++tries < TRIES);
-	if (packets != 0)
+	} while (packets == 0 && !lone && result.samples == 0 && ++tries < TRIES);
+	if (lone)
+		bench_row((struct table_cell[]){TABLE_NUMBER(w->elements),
+			TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(role),
+			TABLE_NUMBER(1e-3 * result.latency_ns), TABLE_NUMBER(1e-3 * result.up_ns)});
+	else if (packets != 0)
 		fprintf(bench_out(), "counted %" PRIu64 " packets\n", result.counted);
 	else if (result.samples > 0)
 		add_row(w, &result);
 	else
 		warnx("other processes left the workers no time to measure");
-	return result.samples > 0 || packets != 0 ? 0 : -1;
+	return result.samples > 0 || packets != 0 || lone ? 0 : -1;
 }
 
 /* Call `each` for every point of the sweep. */
@@ -298,16 +289,11 @@ sweep(int (*each)(const struct generator_work *work))
 			.workers = (unsigned int)lcores.value[at[6]],
 			.far = lcores.value[at[6]] > 1 ? (double)far.value[at[7]] / 100 : 0,
 			.burst = (unsigned int)burst,
-			.batch = (unsigned int)batch,
-			.order = order[0] == 'b'  ? ORDER_BLOCK
-				: order[0] == 's' ? ORDER_SOURCE
-				: order[1] == 'a' ? ORDER_RANDOM
-						  : ORDER_RUNS,
-			.run_length = (unsigned int)run_length,
-			.seed = seed,
-			.late = late,
-			.loss = loss / 100,
-			.ordinary = ordinary / 100,
+			.order = lone || order[0] == 'b' ? ORDER_BLOCK
+				: order[0] == 's'        ? ORDER_SOURCE
+				: order[1] == 'a'        ? ORDER_RANDOM
+							 : ORDER_RUNS,
+			.lone = lone,
 			.checksum = checksum[0] == 's',
 			.multicast = results[0] == 'm',
 			.deterministic = deterministic,
@@ -346,58 +332,51 @@ sweep(int (*each)(const struct generator_work *work))
 	return 0;
 }
 
+/* What is wrong with the options; NULL: nothing. */
+static const char *
+refusal(unsigned int most_lcores)
+{
+	bool plain_only = traffic[0] == 'f' || checksum[0] == 's';
+
+	if ((authenticate || integrity) && plain_only)
+		return "--authenticate, --integrity: only with --traffic aggregate and --checksum "
+		       "none";
+	if (strcmp(role, "switch") != 0 &&
+		(authenticate || plain_only || results[0] == 'm' || most_lcores > 1))
+		return "--role leaf and spine: only with one lcore, unicast results, --traffic "
+		       "aggregate, --checksum none, and without --authenticate";
+	if (lone &&
+		(packets != 0 || plain_only || authenticate || integrity || most_lcores > 1 ||
+			jobs.count > 1 || jobs.value[0] > 1))
+		return "--lone: only with one lcore and job, --traffic aggregate, --checksum none, "
+		       "and without --packets, --authenticate and --integrity";
+	if ((packets != 0 || count) && !BENCH_CAN_COLLECT)
+		return "built without valgrind's header";
+	if (packets == 0 && most_lcores > bench_cpus())
+		return "--lcores: this process may use fewer CPUs, and each lcore needs one";
+	return NULL;
+}
+
 static int
 run(void)
 {
 	unsigned int most = 0;
 	int rc;
 
-	if (authenticate && (checksum[0] == 's' || traffic[0] == 'f')) {
-		warnx("--authenticate: only with --traffic aggregate and --checksum none");
-		return 2;
-	}
-	if (integrity && (checksum[0] == 's' || traffic[0] == 'f' || loss + ordinary > 0)) {
-		warnx("--integrity: only with --traffic aggregate and --checksum none, without "
-		      "--loss and "
-		      "--ordinary");
-		return 2;
-	}
-	if ((loss > 0 || ordinary > 0 || late) &&
-		(authenticate || traffic[0] == 'f' || (late && strcmp(order, "runs") != 0))) {
-		warnx("--loss, --ordinary and --late: only with --traffic aggregate and without "
-		      "--authenticate; "
-		      "--late with --order runs");
-		return 2;
-	}
-	if (strcmp(role, "switch") != 0 &&
-		(authenticate || traffic[0] == 'f' || results[0] == 'm' || checksum[0] == 's' ||
-			loss + ordinary > 0 || lcores.count != 1 || lcores.value[0] != 1)) {
-		warnx("--role %s: only with one lcore, unicast results, and without "
-		      "--authenticate, "
-		      "--checksum software, --loss and --ordinary",
-			role);
-		return 2;
-	}
-	if (packets != 0 && !BENCH_CAN_COLLECT) {
-		warnx("built without valgrind's header");
-		return 2;
-	}
 	for (unsigned int i = 0; i < lcores.count; i++)
 		most = RTE_MAX(most, (unsigned int)lcores.value[i]);
-	if (packets == 0 && most > bench_cpus()) {
-		warnx("--lcores %u: this process may use %u CPUs, and each lcore needs one", most,
-			bench_cpus());
+	if (refusal(most) != NULL) {
+		warnx("%s", refusal(most));
 		return 2;
 	}
 	if (sweep(count_memory) < 0 || bench_start_eal(most, memory_needed) < 0)
 		return 2;
-	if (packets == 0 && loss + ordinary + late > 0)
-		bench_note("%g %% lost, %g %% ordinary frames in between%s", loss, ordinary,
-			late ? ", a late source" : "");
-	if (packets == 0) {
+	if (lone) {
+		bench_table(lone_columns, RTE_DIM(lone_columns));
+	} else if (packets == 0) {
 		bench_note("%s, order %s%s, checksums %s, results %s, burst %" PRIu64 ", %s pages",
 			traffic, order, deterministic ? ", deterministic" : "", checksum, results,
-			burst, bench_pages());
+			burst, bench_on_huge_pages ? "huge" : "small");
 		bench_note(
 			"bare: the same vector operations on the same frames, alone, in the same "
 			"run; k-way: 8 contributions added in one pass; times are CPU time");

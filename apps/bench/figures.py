@@ -10,10 +10,6 @@ KWAY_AIM = 0.85  # at 1024 elements
 INSTRUCTION_AIMS = {'unicast': ((64, 400), (256, 600), (1024, 800)), 'multicast': ((64, 260), (256, 340), (1024, 480))}
 PORTS_AIMS = {'unicast': 0.75, 'multicast': 0.90}
 JOBS_AIM = 0.90  # many jobs beside one: the noise of the bench
-# What is measured beside the same without it.
-COMPANY = (('256 sources', {'sources': 256}), ('1 % loss', {'loss': 1}), ('5 % ordinary frames', {'ordinary': 5}),
-           ('a late source', {'late': True}))
-ALONE = {'jobs': 1, 'loss': 0, 'ordinary': 0, 'late': False}
 MET, MISSED, DISTURBED, OPEN = 'met', 'not met', 'disturbed', 'not measured'
 BOUND = 'met, generator-bound'
 UNJUDGED = 'not judged'  # this machine can't do it at all
@@ -58,40 +54,21 @@ def at_least(name, records, value, limit, unit, aim):
                   lambda v, most: bool(most) and v >= aim * most)
 
 
-def threads(records, **params):
-    """16 threads beside one, as records: what latency hiding brings."""
-    one, many = [pick(records, 'engine', threads=n, **params, **ENGINE) for n in (1, 16)]
-    return [dict(m, one=o['rate'], disturbed=o.get('disturbed') or m.get('disturbed')) for o, m in zip(one, many)]
-
-
-def beside(name, records, others, aim=None):
-    """The rate in company beside that without; for information, if there is no aim."""
-    found = [dict(r, alone=o['rate'], disturbed=o.get('disturbed') or r.get('disturbed'))
-             for r, o in zip(records[:1], others)]
-    row = at_least(name, found, 'rate', 'alone', 'Mpps', aim or 0)
-    if aim is None:
-        row.aim, row.met = '-', '' if row.met == MET else row.met
-    return row
-
-
-def of_company(records):
-    """The engine with many jobs and sources, losses, ordinary frames and a late source."""
+def of_jobs(records):
+    """The engine with many jobs beside one."""
     for elements, _ in RATIO_AIMS:
-        point = dict(ENGINE, threads=THREADS, elements=elements, type='int32', results='unicast', order='runs', **ALONE)
-        alone = pick(records, 'engine', **point)[-1:]  # measured last, with the jobs
-        for jobs in (8, 64):
-            yield beside('%d jobs beside 1, %d elements' % (jobs, elements),
-                         pick(records, 'engine', **dict(point, jobs=jobs)), alone, JOBS_AIM)
-        for name, changed in COMPANY:
-            yield beside('%s, %d elements' % (name, elements), pick(records, 'engine', **dict(point, **changed)), alone)
+        one, *many = [pick(records, 'engine', jobs=jobs, elements=elements, type='int32', results='unicast', threads=THREADS,
+                           **ENGINE)[-1:] for jobs in (1, 8, 64)]  # measured last, with the jobs
+        for jobs, found in zip((8, 64), many):
+            both = [dict(r, alone=o['rate'], disturbed=o.get('disturbed') or r.get('disturbed')) for r, o in zip(found, one)]
+            yield at_least('%d jobs beside 1, %d elements' % (jobs, elements), both, 'rate', 'alone', 'Mpps', JOBS_AIM)
 
 
 def of_instructions(records):
     for results, aims in INSTRUCTION_AIMS.items():
         for elements, most in aims:
             yield figure('instructions, int32, %d elements, %s' % (elements, results),
-                         pick(records, 'engine', elements=elements, results=results, order='block', type='int32',
-                              counter='callgrind', **ENGINE),
+                         pick(records, 'engine', elements=elements, results=results, order='block', type='int32', **ENGINE),
                          'instructions', None, '', '<= %d' % most, lambda v, _, most=most: v <= most)
 
 
@@ -99,9 +76,9 @@ def of_engine(records):
     tagged = [r for r in records if r.get('authenticated')]
     records = [r for r in records if not r.get('authenticated')]
     yield from of_instructions(records)
-    yield from of_company(records)
-    # By default: contributions in runs.
-    records = [r for r in records if r.get('order') == 'runs' and all(r.get(k) == v for k, v in ALONE.items())]
+    records = [r for r in records if r.get('order') == 'runs']  # the default
+    yield from of_jobs(records)
+    records = [r for r in records if r.get('jobs') == 1]
     for results in ('unicast', 'multicast'):
         yield at_least('engine beside bare k-way, int32, 1024 elements, %s' % results,
                        pick(records, 'engine', type='int32', elements=1024, threads=THREADS, results=results, **ENGINE),
@@ -112,10 +89,6 @@ def of_engine(records):
                 yield at_least('engine, %s, %d elements, %s' % (kind, elements, results),
                                pick(records, 'engine', type=kind, elements=elements, threads=THREADS,
                                     results=results, **ENGINE), 'payload', 'bare', 'Gbit/s', aim)
-    for kind in ('int32', 'fp32'):
-        for elements, _ in RATIO_AIMS:
-            yield at_least('16 threads beside 1, %s, %d elements' % (kind, elements),
-                           threads(records, type=kind, elements=elements), 'rate', 'one', 'Mpps', 1.15)
     found = pick(records, 'engine', elements=1024, threads=THREADS, huge_pages=True, **ENGINE)
     yield figure('payload per lcore, 1024 elements, huge pages', sorted(found, key=lambda r: r['payload']),
                  'payload', 'bare', 'Gbit/s', '>= %d Gbit/s' % PAYLOAD_AIM, lambda v, _: v >= PAYLOAD_AIM,
@@ -145,23 +118,13 @@ def of_ports(records):
     for results, aim in PORTS_AIMS.items():
         for elements in (256, 1024):
             yield at_least('ports, %d elements, %s' % (elements, results),
-                           pick(records, 'ports', elements=elements, results=results, over='memif'),
+                           pick(records, 'ports', elements=elements, results=results),
                            'wire', 'wire_testpmd', 'Gbit/s', aim)
-
-
-def of_hosts(records):
-    """For information: they have no aim."""
-    for mtu in (1500, 9000):
-        row = figure('AllReduce per core of host, 2 hosts, 1 MiB, MTU %d' % mtu,
-                     pick(records, 'hosts', hosts=2, mtu=mtu, bytes=1 << 20), 'per_core', 'per_core_udp', 'Gbit/s', '-',
-                     lambda v, most: True)
-        row.met = '' if row.met == MET else row.met
-        yield row
 
 
 def figures(records, benches):
     """The rows of these benches, those that were not measured too."""
-    groups = {'engine': of_engine, 'hash': of_hash, 'ports': of_ports, 'latency': of_latency, 'hosts': of_hosts}
+    groups = {'engine': of_engine, 'hash': of_hash, 'ports': of_ports, 'latency': of_latency}
     return [found for bench, of in groups.items() if bench in benches for found in of(records)]
 
 

@@ -123,7 +123,7 @@ frame_bytes(const struct frames_config *config)
 static unsigned int
 room(const struct frames_config *config)
 {
-	/* Behind a frame lies what frames_tag() or frames_crc() begins with. */
+	/* Behind a frame lies what frames_end() begins with. */
 	return RTE_PKTMBUF_HEADROOM + frame_bytes(config) + end_bytes(config);
 }
 
@@ -199,21 +199,21 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 }
 
 /*
- * Tags, which hold for one block each. GMAC's hash is linear (NIST SP 800-38D, 6.4): a tag is that of block 0, plus
- * what the bits of the block id and the nonce add to it. So a frame gets its tag without a look at its payload, which
- * would bring that into the caches.
+ * Tags and CRCs, which hold for one block each. Both are linear (GMAC's hash: NIST SP 800-38D, 6.4): that of a block is that
+ * of block 0, plus what the bits of the block id add, and for a tag the nonce. So a frame gets its end without a look at its
+ * payload, which would bring that into the caches.
  */
 
 static void
-add_tag(uint8_t sum[WEIR_TAG_BYTES], const uint8_t tag[WEIR_TAG_BYTES])
+add(uint8_t *sum, const uint8_t *end, unsigned int bytes)
 {
-	for (unsigned int i = 0; i < WEIR_TAG_BYTES; i++)
-		sum[i] ^= tag[i];
+	for (unsigned int i = 0; i < bytes; i++)
+		sum[i] ^= end[i];
 }
 
 /* What a block's nonce adds to every tag, and a constant. */
 static void
-nonce_tag(const struct frames_key *key, uint32_t block, uint8_t tag[WEIR_TAG_BYTES])
+nonce_tag(const struct frames_key *key, uint32_t block, uint8_t *tag)
 {
 	static const uint8_t constant[WEIR_EXT_BYTES];
 
@@ -221,114 +221,82 @@ nonce_tag(const struct frames_key *key, uint32_t block, uint8_t tag[WEIR_TAG_BYT
 }
 
 void
-frames_tag(const struct frames *frames, struct rte_mbuf *packet)
+frames_end(const struct frames *frames, struct rte_mbuf *packet)
 {
-	uint8_t *end = rte_pktmbuf_mtod_offset(packet, uint8_t *, frames->bytes);
+	const struct frames_config *c = &frames->config;
+	unsigned int bytes = end_bytes(c);
+	uint8_t *base = rte_pktmbuf_mtod_offset(packet, uint8_t *, frames->bytes);
 	const uint8_t *header = rte_pktmbuf_mtod_offset(packet, const uint8_t *, FRAME_HEADERS);
-	const struct frames_key *key = &frames->key[header[6]];
 	uint32_t block = weir_get32(header + 1);
-	uint8_t tag[WEIR_TAG_BYTES];
+	const struct frames_key *key = &frames->key[header[6] / RTE_MAX(c->ranks, 1u)];
+	uint8_t end[WEIR_TAG_BYTES] = {0};
 
-	nonce_tag(key, block, tag);
-	add_tag(tag, end);
+	if (c->authenticated)
+		nonce_tag(key, block, end);
+	add(end, base, bytes);
 	for (; block != 0; block &= block - 1)
-		add_tag(tag, key->bit[__builtin_ctz(block)]);
-	memcpy(end - WEIR_TAG_BYTES, tag, sizeof(tag));
+		add(end, key->bit[__builtin_ctz(block)], bytes);
+	memcpy(base - bytes, end, bytes);
 }
 
-/* A frame's tag as the contribution to a block, without what the nonce adds. */
+/* A frame's tag or CRC as the contribution to a block; a tag without what the nonce adds. A CRC is computed from the
+ * aggregation header on: in an answer src_id is 0. */
 static void
-bare_tag(const struct frames *frames, unsigned int i, uint32_t block, uint8_t tag[WEIR_TAG_BYTES])
+bare_end(const struct frames *frames, unsigned int i, uint32_t block, uint8_t *end)
 {
-	const uint8_t *payload = frames->payload[i];
+	uint8_t *header = rte_pktmbuf_mtod_offset(frames->mbuf[i], uint8_t *, FRAME_HEADERS);
 	const struct frames_key *key = &frames->key[i % frames->config.sources];
-	uint8_t header[WEIR_EXT_BYTES], nonce[WEIR_TAG_BYTES];
+	uint8_t nonce[WEIR_TAG_BYTES];
 
-	memcpy(header, payload - sizeof(header), sizeof(header));
 	weir_put32(header + 1, block);
-	pktbuf_tag_make(&key->gmac, (struct pktbuf_nonce){.number = 0}, header, payload,
-		payload_bytes(&frames->config), tag);
+	if (frames->config.checked) {
+		weir_crc32c_put(end,
+			weir_crc32c(0, header, frames->bytes - FRAME_HEADERS - WEIR_CRC_BYTES));
+		return;
+	}
+	pktbuf_tag_make(&key->gmac, (struct pktbuf_nonce){.number = 0}, header, frames->payload[i],
+		payload_bytes(&frames->config), end);
 	nonce_tag(key, 0, nonce);
-	add_tag(tag, nonce);
+	add(end, nonce, sizeof(nonce));
 }
 
 /* The keys of a generation that is fixed: its challenge is zeros. */
 static bool
-derive(const struct frames_config *c, unsigned int source, struct pktbuf_hmac *hmac,
-	struct pktbuf_tag_key *gmac)
+make_keys(struct frames *frames)
 {
+	const struct frames_config *c = &frames->config;
 	uint8_t message[sizeof(WEIR_LABEL_GENERATION) - 1 + WEIR_CHALLENGE_BYTES + 2] =
 		WEIR_LABEL_GENERATION;
 	const uint8_t job[WEIR_KEY_BYTES] = {0};
 	uint8_t own[WEIR_KEY_BYTES], key[WEIR_KEY_BYTES];
-
-	weir_put16(message + sizeof(message) - 2, c->generation);
-	if (!pktbuf_member_key(job, (uint8_t)source, 0, own) ||
-		!pktbuf_hmac(hmac, own, message, sizeof(message), key))
-		return false;
-	pktbuf_tag_expand(gmac, key);
-	return true;
-}
-
-static bool
-make_keys(struct frames *frames)
-{
-	const struct frames_config *c = &frames->config;
 	struct pktbuf_hmac *hmac = pktbuf_tag_init() < 0 ? NULL : pktbuf_hmac_create();
 	bool made = hmac != NULL;
 
-	frames->key = aligned_alloc(RTE_CACHE_LINE_SIZE, c->sources * sizeof(*frames->key));
-	for (unsigned int s = 0; made && s < c->sources; s++)
-		made = derive(c, s, hmac, &frames->key[s].gmac);
+	weir_put16(message + sizeof(message) - 2, c->generation);
+	for (unsigned int s = 0; made && s < c->sources; s++) {
+		made = pktbuf_member_key(job, (uint8_t)s, 0, own) &&
+			pktbuf_hmac(hmac, own, message, sizeof(message), key);
+		if (made)
+			pktbuf_tag_expand(&frames->key[s].gmac, key);
+	}
 	pktbuf_hmac_destroy(hmac);
 	return made;
 }
 
 static void
-prepare_tags(struct frames *frames)
+prepare_ends(struct frames *frames)
 {
-	unsigned int sources = frames->config.sources;
+	unsigned int sources = frames->config.sources, bytes = end_bytes(&frames->config);
 
-	for (unsigned int i = 0; i < sources * frames->config.rows; i++)
-		bare_tag(frames, i, 0,
-			rte_pktmbuf_mtod_offset(frames->mbuf[i], uint8_t *, frames->bytes));
-	for (unsigned int s = 0; s < sources; s++)
-		for (unsigned int bit = 0; bit < 32; bit++) {
-			bare_tag(frames, s, UINT32_C(1) << bit, frames->key[s].bit[bit]);
-			add_tag(frames->key[s].bit[bit],
-				rte_pktmbuf_mtod_offset(
-					frames->mbuf[s], const uint8_t *, frames->bytes));
-		}
-}
+	for (unsigned int i = sources * frames->config.rows; i-- > 0;) {
+		uint8_t *base = rte_pktmbuf_mtod_offset(frames->mbuf[i], uint8_t *, frames->bytes);
 
-/* CRCs are linear, too: that of block 0, plus what the bits of the block id add. A CRC is computed from the aggregation
- * header on: in an answer src_id is 0. */
-void
-frames_crc(const struct frames *frames, struct rte_mbuf *packet)
-{
-	uint8_t *end = rte_pktmbuf_mtod_offset(packet, uint8_t *, frames->bytes);
-	uint32_t block = weir_get32(rte_pktmbuf_mtod_offset(packet, uint8_t *, FRAME_HEADERS + 1));
-	uint32_t crc = weir_get32(end);
+		bare_end(frames, i, 0, base);
+		for (unsigned int bit = 0; i < sources && bit < 32; bit++) {
+			uint8_t *more = frames->key[i].bit[bit];
 
-	for (; block != 0; block &= block - 1)
-		crc ^= frames->crc_bit[__builtin_ctz(block)];
-	weir_crc32c_put(end - WEIR_CRC_BYTES, crc);
-}
-
-static void
-prepare_crcs(struct frames *frames)
-{
-	const unsigned int bytes = frames->bytes - FRAME_HEADERS - WEIR_CRC_BYTES;
-
-	for (unsigned int i = 0; i < frames->config.sources * frames->config.rows; i++) {
-		uint8_t *header =
-			rte_pktmbuf_mtod_offset(frames->mbuf[i], uint8_t *, FRAME_HEADERS);
-
-		weir_put32(header + bytes + WEIR_CRC_BYTES, weir_crc32c(0, header, bytes));
-		for (unsigned int bit = 0; i == 0 && bit < 32; bit++) {
-			weir_put32(header + 1, UINT32_C(1) << bit);
-			frames->crc_bit[bit] = weir_crc32c(0, header, bytes) ^
-				weir_get32(header + bytes + WEIR_CRC_BYTES);
+			bare_end(frames, i, UINT32_C(1) << bit, more);
+			add(more, base, bytes);
 		}
 	}
 }
@@ -402,15 +370,14 @@ frames_create(const struct frames_config *config)
 	frames->expected = calloc(config->rows, sizeof(*frames->expected));
 	for (unsigned int k = 0; k < config->rows; k++)
 		make_row(frames, k);
+	frames->key = aligned_alloc(RTE_CACHE_LINE_SIZE, config->sources * sizeof(*frames->key));
 	if (config->authenticated && !make_keys(frames)) {
 		warnx("no keys for authenticated frames");
 		frames_destroy(frames);
 		return NULL;
 	}
-	if (config->authenticated)
-		prepare_tags(frames);
-	if (config->checked)
-		prepare_crcs(frames);
+	if (config->authenticated || config->checked)
+		prepare_ends(frames);
 	return frames;
 }
 

@@ -43,9 +43,9 @@ struct frames_config {
 	unsigned int tree_ranks; /* in an answer */
 };
 
-/* What makes a source's tags. */
+/* What makes a source's tags or CRCs. */
 struct frames_key {
-	struct pktbuf_tag_key gmac;
+	struct pktbuf_tag_key gmac; /* of tags */
 	uint8_t bit[32][WEIR_TAG_BYTES]; /* what each bit of the block id adds */
 };
 
@@ -66,8 +66,7 @@ struct frames {
 	const uint8_t **payload; /* the same, payload addresses */
 	uint32_t *sum; /* the same, folded sums of what the checksums cover, with a block id of 0 */
 	uint8_t **expected; /* [row]: the sum of the row's payloads */
-	struct frames_key *key; /* [source], if authenticated */
-	uint32_t crc_bit[32]; /* if checked: what each bit of the block id adds */
+	struct frames_key *key; /* [source] */
 };
 
 /* Bytes that frames_create takes from EAL's memory, about. */
@@ -88,11 +87,9 @@ frames_station(uint8_t *mac, unsigned int port, unsigned int number)
 	memcpy(mac, address, sizeof(address));
 }
 
-/* Write the tag of an authenticated frame for the block id that it has. Cost: 40 ns; does not read the payload. */
-void frames_tag(const struct frames *frames, struct rte_mbuf *packet);
-
-/* The same: the CRC of a checked one. */
-void frames_crc(const struct frames *frames, struct rte_mbuf *packet);
+/* Write the tag of an authenticated frame, or the CRC of a checked one, for the block id that it has. Cost: 40 ns; does not
+ * read the payload. */
+void frames_end(const struct frames *frames, struct rte_mbuf *packet);
 
 /* Frame i, row * sources + source, as the contribution to `block`; it must not be under way. */
 static inline struct rte_mbuf *

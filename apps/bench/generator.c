@@ -11,7 +11,6 @@
 #include <rte_malloc.h>
 #include <rte_ring.h>
 
-#include "apps/bench/count.h"
 #include "apps/bench/generator_priv.h"
 
 #define BURST             64
@@ -27,36 +26,6 @@ static inline unsigned int
 after(const struct generator *g, unsigned int at)
 {
 	return ++at == g->steps ? 0 : at;
-}
-
-/* Packets until it happens again: with independent ones their number has a geometric distribution. */
-static void
-draw(struct generator *g, struct chance *chance)
-{
-	double u = (double)((bench_random(&g->random) >> 11) + 1) / (double)(UINT64_C(1) << 53);
-
-	chance->left = chance->scale < 0 ? 1 + (uint64_t)(log(u) * chance->scale) : UINT64_MAX;
-}
-
-void
-generator_chance(struct generator *g, struct chance *chance, double probability)
-{
-	chance->scale = probability > 0 ? 1 / log1p(-probability) : 0;
-	draw(g, chance);
-}
-
-/* How often does it happen in n packets? */
-static inline unsigned int
-happens(struct generator *g, struct chance *chance, unsigned int n)
-{
-	unsigned int times = 0;
-
-	for (; unlikely(chance->left <= n); times++) {
-		n -= (unsigned int)chance->left;
-		draw(g, chance);
-	}
-	chance->left -= n;
-	return times;
 }
 
 /* The worker whose shard gets the next block. */
@@ -116,10 +85,7 @@ end_all(struct generator *g, struct rte_mbuf **packets, uint16_t n)
 	uint64_t began = rte_rdtsc();
 
 	for (uint16_t i = 0; i < n; i++)
-		if (g->work->authenticated)
-			frames_tag(g->frames, packets[i]);
-		else
-			frames_crc(g->frames, packets[i]);
+		frames_end(g->frames, packets[i]);
 	g->aside += RTE_MIN(rte_rdtsc() - began, (uint64_t)n * TAG_CYCLES);
 }
 
@@ -139,65 +105,26 @@ is_open(struct generator *g, const struct step *step)
 	return true;
 }
 
-static __rte_noinline void
-put_again(struct generator *g, uint32_t frame, unsigned int slot)
+/* The next contribution of the lap, whose slot is open. */
+static inline struct rte_mbuf *
+give_next(struct generator *g)
 {
-	unsigned int i = g->first_again + g->nb_again++;
+	const struct step *step = &g->step[g->at];
 
-	g->again[i < g->under_way ? i : i - g->under_way] = (struct again){
-		.frame = frame, .slot = (uint16_t)slot, .due = g->packets + g->under_way / 4};
+	g->given[step->slot]++;
+	g->packets++;
+	g->at = after(g, g->at);
+	return frames_take(g->frames, step->frame, g->block[step->slot]);
 }
 
-static __rte_noinline struct rte_mbuf *
-take_again(struct generator *g)
-{
-	const struct again *again = &g->again[g->first_again];
-
-	g->first_again = g->first_again + 1 == g->under_way ? 0 : g->first_again + 1;
-	g->nb_again--;
-	return frames_take(g->frames, again->frame, g->block[again->slot]);
-}
-
-/* The next ordinary frame, if enough have left. */
-static __rte_noinline struct rte_mbuf *
-take_next_ordinary(struct generator *g)
-{
-	unsigned int n = g->ordinary->config.rows * g->ordinary->config.sources;
-
-	return g->ordinary_given - g->forwarded < n ? g->ordinary->mbuf[g->ordinary_given++ % n]
-						    : NULL;
-}
-
-/* The next contributions of the lap, up to `max` and up to a slot whose results have not all
- * left; those that are sent again, and ordinary frames. */
+/* The next ones, up to `max` and up to a slot whose results have not all left. */
 static uint16_t
 give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
 	uint16_t n = 0;
 
-	while (n < max) {
-		const struct step *step = &g->step[g->at];
-		bool open = is_open(g, step);
-
-		if (unlikely(g->nb_again > 0) &&
-			(!open || g->again[g->first_again].due <= g->packets)) {
-			packets[n++] = take_again(g);
-			continue;
-		}
-		if (unlikely(!open))
-			break;
-		if (unlikely(happens(g, &g->next_lost, 1)))
-			put_again(g, step->frame, step->slot);
-		else
-			packets[n++] = frames_take(g->frames, step->frame, g->block[step->slot]);
-		g->given[step->slot]++;
-		g->packets++;
-		g->at = after(g, g->at);
-		if (unlikely(happens(g, &g->next_ordinary, 1)) && n < max) {
-			packets[n] = take_next_ordinary(g);
-			n += packets[n] != NULL;
-		}
-	}
+	while (n < max && is_open(g, &g->step[g->at]))
+		packets[n++] = give_next(g);
 	if (g->work->authenticated || g->work->checked)
 		end_all(g, packets, n);
 	prefetch(g, max);
@@ -234,14 +161,8 @@ give_lone(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 		return 0;
 	if (g->given[0] == last && lone->rested++ < REST)
 		return 0;
-	while (n < max && (g->given[0] < last || n == 0)) {
-		const struct step *step = &g->step[g->at];
-
-		packets[n++] = frames_take(g->frames, step->frame, g->block[step->slot]);
-		g->given[0]++;
-		g->packets++;
-		g->at = after(g, g->at);
-	}
+	while (n < max && (g->given[0] < last || n == 0))
+		packets[n++] = give_next(g);
 	if (g->given[0] > last) {
 		lone->rested = 0;
 		lone->began = rte_rdtsc();
@@ -308,21 +229,6 @@ right(const struct generator *owner, const struct rte_mbuf *result, unsigned int
 	return memcmp(payload, summed->expected[owner->row[slot] / sources], bytes) == 0;
 }
 
-/* How many copies of the result are lost? As many sources repeat their contributions; any will do, as the switch answers
- * what it gets. */
-static __rte_noinline unsigned int
-lose(struct generator *g, const struct rte_mbuf *result, unsigned int slot)
-{
-	bool multicast = *rte_pktmbuf_mtod(result, const uint8_t *) & RTE_ETHER_GROUP_ADDR;
-	unsigned int sources = g->work->sources;
-	unsigned int lost = happens(g, &g->next_lost_result, multicast ? sources : 1);
-
-	for (unsigned int i = 0; i < lost; i++)
-		put_again(g, g->row[slot] + (uint32_t)(bench_random(&g->random) % sources), slot);
-	g->repeated += lost;
-	return lost;
-}
-
 static __rte_noinline void
 sample_lone(struct lone *lone, uint64_t now)
 {
@@ -342,10 +248,7 @@ take_result(struct generator *g, const struct rte_mbuf *result, uint64_t now)
 	uint32_t block = weir_get32(header + 1);
 	unsigned int slot = job->slot_of_residue[block & (owner->work->window - 1)];
 	struct slot_done *done = &owner->done[slot];
-	uint32_t received = 1;
 
-	if (unlikely(g->next_lost_result.scale < 0))
-		received -= lose(g, result, slot);
 	if (unlikely(g->phase < 0 || (++g->results & (VERIFY_EACH - 1)) == 0)) {
 		g->verified++;
 		g->wrong += !right(owner, result, slot, false);
@@ -353,7 +256,7 @@ take_result(struct generator *g, const struct rte_mbuf *result, uint64_t now)
 	if (unlikely(g->lone != NULL && g->lone->began != 0))
 		sample_lone(g->lone, now);
 	/* Release: the frames of the block have been freed before the slot is seen to be done. */
-	__atomic_store_n(&done->results, done->results + received, __ATOMIC_RELEASE);
+	__atomic_store_n(&done->results, done->results + 1, __ATOMIC_RELEASE);
 }
 
 /* A contribution to the parent. */
@@ -392,25 +295,17 @@ generator_answer(uint16_t port __rte_unused, uint16_t queue __rte_unused,
 		packets[given] =
 			frames_take(g->answers, g->row[slot] / g->work->sources, g->block[slot]);
 		if (g->work->checked)
-			frames_crc(g->answers, packets[given]);
+			frames_end(g->answers, packets[given]);
 	}
 	if (counted)
 		BENCH_COLLECT_TOGGLE;
 	return given;
 }
 
-static inline bool
-is_result(const struct rte_mbuf *packet)
-{
-	return memcmp(rte_pktmbuf_mtod_offset(packet, const uint8_t *, 6), frames_switch.mac, 6) ==
-		0;
-}
-
 void
 generator_drain(struct generator *g)
 {
 	struct rte_mbuf *results[BURST];
-	bool ordinary = g->work->forward || g->work->ordinary > 0;
 	uint64_t now = g->lone != NULL ? rte_rdtsc() : 0;
 
 	for (unsigned int p = 0; p < g->nb_ports; p++) {
@@ -419,7 +314,7 @@ generator_drain(struct generator *g)
 		do {
 			n = rte_ring_sc_dequeue_burst(g->out[p], (void **)results, BURST, NULL);
 			for (unsigned int i = 0; i < n; i++) {
-				if (ordinary && !is_result(results[i]))
+				if (g->work->forward)
 					take_ordinary(g, results[i], p);
 				else if (g->answers != NULL && p == g->work->workers)
 					take_up(g, results[i], now);
@@ -436,7 +331,6 @@ stamp(const struct generator *g, uint64_t packets)
 {
 	return (struct stamp){.packets = packets,
 		.tsc = rte_rdtsc() - g->aside,
-		.instructions = count_read(g->counter),
 		.cpu_ns = bench_cpu_ns() -
 			(uint64_t)((double)g->aside * 1e9 / (double)rte_get_tsc_hz())};
 }
@@ -451,8 +345,6 @@ enter_phase(struct generator *g, int phase)
 		if (last->from.cpu_ns != 0 && last->to.cpu_ns == 0)
 			last->to = stamp(g, g->packets);
 	}
-	if (g->phase < 0)
-		g->counter = count_open();
 	g->phase = phase;
 }
 

@@ -18,9 +18,6 @@
  * The loop is closed, as with real hosts: a slot takes its next block only when the results of the
  * block before have left. order.h: what arrives when.
  *
- * `loss`: a contribution that is lost is given a quarter of the blocks under way later, or as soon as nothing else
- * can be given. If a result is lost, a source repeats its contribution then, and the switch answers with the result.
- *
  * `role`: a leaf's port has hosts, and its parent is behind an additional one: a contribution that has gone up is
  * answered in the next burst from there. The answer is another payload than the sum, and is what hosts must get; what goes
  * up is compared with the sum. A spine's sources are switches.
@@ -50,18 +47,13 @@ enum generator_role { ROLE_SWITCH, ROLE_LEAF, ROLE_SPINE };
 /* One point of a sweep. */
 struct generator_work {
 	unsigned int workers; /* [1, 16] */
-	unsigned int threads, burst, batch;
+	unsigned int threads, burst;
 	unsigned int sources, window, elements;
 	unsigned int jobs; /* of each worker, [1, 256 / workers] */
 	unsigned int depth; /* blocks under way at most per job, [1, window / workers] */
 	unsigned int copies; /* laps until a frame is used again, [1, ...] */
 	enum weir_dtype type;
 	enum order order;
-	unsigned int run_length; /* of ORDER_RUNS, [1, ...] */
-	uint64_t seed;
-	bool late; /* one source of each job is late */
-	double loss; /* share of the contributions and of the results that are lost, [0, 0.5]; one worker */
-	double ordinary; /* ordinary frames beside each contribution, [0, 0.9] */
 	bool checksum; /* software verifies and computes UDP checksums; else they are not used */
 	bool multicast;
 	bool authenticated;
@@ -69,7 +61,7 @@ struct generator_work {
 	bool deterministic; /* contributions are added in the order of their sources */
 	bool forward; /* ordinary frames */
 	enum generator_role
-		role; /* others than a switch's: one worker, and none of loss, ordinary, multicast, authenticated,
+		role; /* others than a switch's: one worker, and none of multicast, authenticated,
 				     forward */
 	unsigned int ranks; /* ROLE_SPINE: that each source covers */
 	bool lone; /* no phases; one worker, job, and block under way, ORDER_BLOCK */
@@ -91,7 +83,6 @@ struct generator_result {
 	unsigned int samples; /* those in which every worker got the CPU */
 	struct generator_sample sample[BENCH_REPEAT_MAX];
 	uint64_t verified, wrong; /* results compared with the expected sum */
-	double instructions; /* per packet, by the CPU's counters, the bench's own included; NaN: not counted */
 	uint64_t counted; /* packets in the stretch that callgrind collects */
 	uint64_t hops; /* over the whole run */
 	uint64_t contributions; /* over the whole run */

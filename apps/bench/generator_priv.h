@@ -8,7 +8,7 @@
 #define GENERATOR_WORKERS 16
 #define GENERATOR_PORTS   (GENERATOR_WORKERS + 1) /* the last: where frames are forwarded to */
 
-/* How many results of a slot's block have left, less the lost ones, modulo 2^32. Written by the worker that sends them, read and
+/* How many results of a slot's block have left, modulo 2^32. Written by the worker that sends them, read and
  * reset by the generator that owns the slot, in turn. */
 struct slot_done {
 	uint32_t results;
@@ -22,21 +22,7 @@ struct stretch {
 	struct stamp {
 		uint64_t cpu_ns; /* of the thread; 0: not yet */
 		uint64_t tsc, packets;
-		uint64_t instructions; /* of the thread, if it has a counter */
 	} from, to;
-};
-
-/* Where packets of a kind happen at random, each with the same probability. */
-struct chance {
-	double scale; /* 1 / log(1 - probability); 0: never */
-	uint64_t left; /* packets until it happens */
-};
-
-/* A contribution that is sent again. */
-struct again {
-	uint32_t frame;
-	uint16_t slot;
-	uint64_t due; /* when so many contributions were given */
 };
 
 /* The bare kernel's blocks: buffers taken and given back as the switch does it. */
@@ -85,9 +71,7 @@ struct generator {
 	struct generator_job **job_by_id;
 	struct generator_job **job_of_slot;
 	unsigned int id;
-	uint16_t port; /* ethdev */
 	struct frames *frames;
-	struct frames *ordinary; /* NULL: none */
 	struct frames *answers; /* a row for each of `frames`; NULL: no leaf */
 	unsigned int nb_ports;
 	struct rte_ring *out[GENERATOR_PORTS]; /* its own transmit rings, of all ports */
@@ -100,14 +84,8 @@ struct generator {
 	unsigned int at; /* in the lap */
 	uint64_t packets;
 	uint64_t aside; /* TSC cycles that the hosts' tags took */
-	uint64_t ordinary_given; /* ordinary frames beside contributions */
 	uint64_t forwarded; /* ordinary frames that have left */
 	uint64_t random;
-	struct chance next_ordinary, next_lost,
-		next_lost_result; /* a multicast result: one for each source */
-	struct again *again; /* a ring of under_way entries */
-	unsigned int first_again, nb_again;
-	uint64_t repeated; /* contributions, because results were lost */
 	unsigned int *given; /* [slot]: contributions given out of the block under way */
 	uint32_t *block; /* [slot]: its id */
 	uint32_t *row; /* [slot]: the first frame of its row */
@@ -115,7 +93,6 @@ struct generator {
 	uint64_t results; /* after the warm-up */
 	uint64_t verified, wrong;
 	int phase;
-	int counter; /* count.h */
 	bool finished; /* main thread: ro */
 	bool pausing;
 	uint32_t *up; /* [slot] a ring: the slots whose contributions upward wait for an answer */
@@ -143,9 +120,6 @@ uint16_t generator_offer(uint16_t port, uint16_t queue, struct rte_mbuf *packets
 /* The receive callback of a leaf's port to its parent: answers in. arg: as above. */
 uint16_t generator_answer(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t n,
 	uint16_t max, void *arg);
-
-/* Let it happen with this probability, [0, 1), from now on. */
-void generator_chance(struct generator *generator, struct chance *chance, double probability);
 
 /* Take the results that have left, and free them: the worker, or anybody after it has stopped. */
 void generator_drain(struct generator *generator);

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <rte_cycles.h>
 #include <rte_eth_ring.h>
@@ -15,7 +14,6 @@
 #include "rmw/kernels.h"
 
 #define RING             16384 /* results between two polls: a burst may finish so many */
-#define ORDINARY         1024 /* ordinary frames under way beside contributions, about */
 #define WARM_UP_MS       30
 #define PATIENCE_MS      3000
 #define PATIENCE_MAX     600000 /* under callgrind */
@@ -36,9 +34,8 @@ struct bench_switch {
 	struct pktbuf_port_config port[GENERATOR_PORTS];
 	struct rte_ring *ring[GENERATOR_PORTS][GENERATOR_WORKERS + 1]; /* the last: receive */
 	struct frames *lesson; /* teach */
-	const struct rte_eth_rxtx_callback *callback[GENERATOR_WORKERS];
-	uint16_t up_port; /* of a leaf: ethdev */
-	const struct rte_eth_rxtx_callback *answers;
+	uint16_t ethdev[GENERATOR_PORTS];
+	const struct rte_eth_rxtx_callback *callback[GENERATOR_PORTS]; /* NULL: none */
 	struct ppe *ppe;
 };
 
@@ -52,7 +49,7 @@ configure(struct bench_switch *s)
 		.workers = (uint16_t)w->workers,
 		.threads = (uint16_t)w->threads,
 		.burst = (uint16_t)w->burst,
-		.batch = (uint16_t)w->batch,
+		.batch = 256,
 		/* valgrind runs one thread at a time: a thread that waits must sleep. */
 		.idle = w->packets != 0 ? PPE_IDLE_SLEEP : PPE_IDLE_SPIN,
 		.idle_sleep_us = 50,
@@ -142,10 +139,7 @@ make_port(struct bench_switch *s, unsigned int p)
 		.tx_checksum = s->work->checksum ? PKTBUF_CHECKSUM_SOFTWARE : PKTBUF_CHECKSUM_OFF};
 	snprintf(port->name, sizeof(port->name), "p%u", p);
 	rte_eth_dev_get_name_by_port((uint16_t)id, port->device);
-	if (p < n)
-		s->generator[p].port = (uint16_t)id;
-	else
-		s->up_port = (uint16_t)id;
+	s->ethdev[p] = (uint16_t)id;
 	return 0;
 }
 
@@ -158,9 +152,7 @@ make_steps(struct generator *g)
 		.slots = w->depth * w->jobs,
 		.jobs = w->jobs,
 		.sources = w->sources,
-		.run_length = w->run_length,
-		.seed = w->seed + g->id,
-		.late = w->late};
+		.seed = 1 + g->id};
 
 	g->under_way = order.slots * order.sources;
 	g->steps = order.rows * order.sources;
@@ -187,25 +179,6 @@ make_job(struct bench_switch *s, struct generator *g, unsigned int i)
 
 		job->shard_residue[shard][job->nb_shard[shard]++] = r;
 	}
-}
-
-/* What a lossy network does, and ordinary frames in between. */
-static int
-make_chances(struct generator *g)
-{
-	const struct generator_work *w = g->work;
-	struct frames_config ordinary = g->frames->config;
-
-	generator_chance(g, &g->next_lost, w->loss);
-	generator_chance(g, &g->next_lost_result, w->loss);
-	generator_chance(g, &g->next_ordinary, w->ordinary);
-	g->again = calloc(g->under_way, sizeof(*g->again));
-	if (w->ordinary <= 0)
-		return 0;
-	ordinary.ordinary = true;
-	ordinary.rows = ORDINARY / w->sources + 1;
-	g->ordinary = frames_create(&ordinary);
-	return g->ordinary == NULL ? -1 : 0;
 }
 
 /* The parent's answers, one for each row of contributions. */
@@ -250,7 +223,6 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->id = id;
 	g->nb_ports = s->nb_ports;
 	g->phase = -1;
-	g->counter = -1;
 	g->random = 0x9e3779b97f4a7c15u + id;
 	g->results_per_block = w->multicast ? 1 : w->sources;
 	g->frames = frames_create(&frames);
@@ -262,7 +234,7 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->job_of_slot = calloc(slots, sizeof(struct generator_job *));
 	g->job_by_id = s->job_by_id;
 	if (g->frames == NULL || bare_create(&g->bare, w) < 0 || make_steps(g) < 0 ||
-		make_chances(g) < 0 || (w->role == ROLE_LEAF && make_answers(g) < 0))
+		(w->role == ROLE_LEAF && make_answers(g) < 0))
 		return -1;
 	g->lone = w->lone ? calloc(1, sizeof(*g->lone)) : NULL;
 	for (unsigned int i = 0; i < w->jobs; i++)
@@ -278,10 +250,7 @@ make_generator(struct bench_switch *s, unsigned int id)
 static void
 destroy_generator(struct generator *g)
 {
-	if (g->work != NULL && g->counter >= 0)
-		close(g->counter);
 	frames_destroy(g->frames);
-	frames_destroy(g->ordinary);
 	frames_destroy(g->answers);
 	free(g->up);
 	free(g->lone);
@@ -299,7 +268,6 @@ destroy_generator(struct generator *g)
 	free(g->block);
 	free(g->row);
 	free(g->done);
-	free(g->again);
 }
 
 /* Queue q of port p is worker (p + q) % workers' own (ppe/topology.c). */
@@ -342,8 +310,7 @@ build(struct bench_switch *s)
 	/* The bare kernel is chosen before the switch is made: each point has its own isa. */
 	rmw_kernels_select((enum rmw_isa)s->work->isa);
 	configure(s);
-	bool ordinary = s->work->forward || s->work->ordinary > 0,
-	     leaf = s->work->role == ROLE_LEAF;
+	bool ordinary = s->work->forward, leaf = s->work->role == ROLE_LEAF;
 
 	s->nb_ports = ordinary || leaf ? n + 1 : n;
 	s->generator = aligned_alloc(RTE_CACHE_LINE_SIZE, n * sizeof(*s->generator));
@@ -362,41 +329,35 @@ build(struct bench_switch *s)
 	}
 	join_rings(s);
 	for (unsigned int i = 0; i < n; i++)
-		s->callback[i] = rte_eth_add_rx_callback(
-			s->generator[i].port, 0, generator_offer, &s->generator[i]);
+		s->callback[i] =
+			rte_eth_add_rx_callback(s->ethdev[i], 0, generator_offer, &s->generator[i]);
 	if (leaf)
-		s->answers =
-			rte_eth_add_rx_callback(s->up_port, 0, generator_answer, &s->generator[0]);
+		s->callback[n] =
+			rte_eth_add_rx_callback(s->ethdev[n], 0, generator_answer, s->generator);
 	s->ppe = ppe_create(&s->config, s->port, s->nb_ports, &s->jobs);
 	return s->ppe == NULL ? -1 : ppe_start(s->ppe);
 }
 
-static bool
-some_verified(const struct bench_switch *s)
+/* How many workers have finished, or have verified a result? */
+static unsigned int
+count_workers(const struct bench_switch *s, bool finished)
 {
+	unsigned int n = 0;
+
 	for (unsigned int i = 0; i < s->work->workers; i++)
-		if (__atomic_load_n(&s->generator[i].verified, __ATOMIC_RELAXED) > 0)
-			return true;
-	return false;
+		n += finished ? __atomic_load_n(&s->generator[i].finished, __ATOMIC_ACQUIRE)
+			      : __atomic_load_n(&s->generator[i].verified, __ATOMIC_RELAXED) > 0;
+	return n;
 }
 
-static bool
-all_finished(const struct bench_switch *s)
-{
-	for (unsigned int i = 0; i < s->work->workers; i++)
-		if (!__atomic_load_n(&s->generator[i].finished, __ATOMIC_ACQUIRE))
-			return false;
-	return true;
-}
-
-/* Wait until it is so. 0, or -1 after a line: the workers give no more packets. */
+/* Wait until all workers have finished, or one has verified. 0, or -1 after a line: they give no more packets. */
 static int
-await(const struct bench_switch *s, bool (*is_so)(const struct bench_switch *s))
+await(const struct bench_switch *s, bool finished)
 {
 	uint64_t before = UINT64_MAX;
 	unsigned int quiet = 0, patience = s->work->packets != 0 ? PATIENCE_MAX : PATIENCE_MS;
 
-	while (!is_so(s)) {
+	while (count_workers(s, finished) < (finished ? s->work->workers : 1)) {
 		uint64_t now = 0;
 
 		for (unsigned int i = 0; i < s->work->workers; i++)
@@ -419,10 +380,10 @@ run_phases(struct bench_switch *s)
 	s->schedule.phases = PHASES * (unsigned int)s->work->repeat;
 	__atomic_store_n(&s->schedule.start, UINT64_MAX, __ATOMIC_RELEASE);
 	rte_delay_us_sleep(1000 * WARM_UP_MS);
-	if (await(s, some_verified) < 0)
+	if (await(s, false) < 0)
 		return -1;
 	__atomic_store_n(&s->schedule.start, rte_rdtsc(), __ATOMIC_RELEASE);
-	if (await(s, all_finished) < 0)
+	if (await(s, true) < 0)
 		return -1;
 	__atomic_store_n(&s->schedule.stop, true, __ATOMIC_RELAXED);
 	rte_delay_us_sleep(5000);
@@ -470,24 +431,6 @@ sum_turn(const struct generator *generators, const struct generator_work *work, 
 	return true;
 }
 
-/* Per packet of the switch's phases; NaN: nobody counts them. */
-static double
-instructions(const struct generator *generators, const struct generator_work *work)
-{
-	uint64_t count = 0, packets = 0;
-
-	for (unsigned int i = 0; i < work->workers; i++)
-		for (unsigned int r = 0; r < work->repeat; r++) {
-			const struct stretch *s = &generators[i].stretch[PHASES * r + PHASE_SWITCH];
-
-			if (s->from.instructions == 0 || s->to.instructions == 0)
-				continue;
-			count += s->to.instructions - s->from.instructions;
-			packets += s->to.packets - s->from.packets;
-		}
-	return packets > 0 ? (double)count / (double)packets : BENCH_NONE;
-}
-
 static void
 sum_up(const struct generator *generators, const struct generator_work *work,
 	struct generator_result *result)
@@ -503,7 +446,6 @@ sum_up(const struct generator *generators, const struct generator_work *work,
 	for (unsigned int r = 0; work->packets == 0 && !work->lone && r < work->repeat; r++)
 		if (sum_turn(generators, work, r, &result->sample[result->samples]))
 			result->samples++;
-	result->instructions = instructions(generators, work);
 	for (unsigned int i = 0; i < work->workers; i++) {
 		result->verified += generators[i].verified;
 		result->wrong += generators[i].wrong;
@@ -522,9 +464,6 @@ check(struct bench_switch *s, struct generator_result *result)
 	uint64_t dropped = 0, stations;
 
 	ppe_stats_read(s->ppe, &stats);
-	/* Contributions that are repeated because their results were lost; the last ones may be under way. */
-	if (stats.drops[PPE_DROP_LATE] <= s->generator[0].repeated)
-		stats.drops[PPE_DROP_LATE] = 0;
 	for (unsigned int d = 0; d < PPE_DROP_COUNT; d++) {
 		if (stats.drops[d] > 0)
 			warnx("the switch dropped %" PRIu64 ": %s", stats.drops[d],
@@ -553,24 +492,20 @@ tear_down(struct bench_switch *s)
 	__atomic_store_n(&s->schedule.stop, true, __ATOMIC_RELAXED);
 	if (s->ppe != NULL)
 		ppe_stop(s->ppe, 1000);
-	for (unsigned int i = 0; s->ppe != NULL && i < s->work->workers; i++) {
+	for (unsigned int i = 0; s->ppe != NULL && i < s->work->workers; i++)
 		generator_drain(&s->generator[i]);
-		/* It would stay with the port's number, and meet the next switch. */
-		rte_eth_remove_rx_callback(s->generator[i].port, 0, s->callback[i]);
-		rte_free((void *)(uintptr_t)s->callback[i]);
-	}
-	if (s->answers != NULL) {
-		rte_eth_remove_rx_callback(s->up_port, 0, s->answers);
-		rte_free((void *)(uintptr_t)s->answers);
+	/* A callback would stay with the port's number, and meet the next switch. */
+	for (unsigned int p = 0; p < s->nb_ports && s->callback[p] != NULL; p++) {
+		rte_eth_remove_rx_callback(s->ethdev[p], 0, s->callback[p]);
+		rte_free((void *)(uintptr_t)s->callback[p]);
 	}
 	ppe_destroy(s->ppe, NULL);
 	for (unsigned int i = 0; s->generator != NULL && i < s->work->workers; i++)
 		destroy_generator(&s->generator[i]);
 	frames_destroy(s->lesson);
-	for (unsigned int p = 0; p < s->nb_ports; p++) {
+	for (unsigned int p = 0; p < s->nb_ports; p++)
 		for (unsigned int q = 0; q <= s->work->workers; q++)
 			rte_ring_free(s->ring[p][q]);
-	}
 	free(s->generator);
 	free(s);
 }
@@ -591,9 +526,7 @@ unsigned int
 generator_memory_mb(const struct generator_work *work)
 {
 	const struct frames_config frames = {.sources = work->sources,
-		.rows = work->depth * work->jobs * work->copies *
-				(work->role == ROLE_LEAF ? 2 : 1) +
-			(work->ordinary > 0 ? ORDINARY / work->sources + 1 : 0),
+		.rows = work->depth * work->jobs * work->copies * (work->role == ROLE_LEAF ? 2 : 1),
 		.elements = work->elements,
 		.type = work->type};
 	uint64_t blocks = (uint64_t)work->window * work->jobs;

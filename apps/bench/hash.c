@@ -40,23 +40,19 @@ static const char *const operation_name[OPERATIONS] = {
 
 static struct option_list records = {4, {1000, 32000, 1000000, 4000000}};
 static struct option_list loads = {3, {10, 50, 90}};
-static uint64_t batch = 32, seed = 1, operations;
+static uint64_t batch = 32, operations;
 static const char *only = "hit";
-static bool spoil;
 
 static const struct option_row options[] = {
 	{"records", 0, OPTION_LIST, &records, 64, 16000000, NULL,
 		"records that the tables are made for"},
 	{"load", 0, OPTION_LIST, &loads, 1, 95, NULL, "per cent of the records that are live"},
 	{"batch", 0, OPTION_UINT, &batch, 1, BATCH_MAX, NULL, "lookups in flight"},
-	{"seed", 0, OPTION_UINT, &seed, 0, 1e18, NULL, "of the keys"},
 	{"operations", 0, OPTION_UINT, &operations, 0, 100000000, NULL,
 		"for callgrind: collect only this number of Weir's operations, with the first "
 		"--records and --load, and print no figures"},
 	{"operation", 0, OPTION_CHOICE, &only, 0, 0, "hit|miss|insert|delete",
 		"the kind of operations to collect"},
-	{"spoil", 0, OPTION_FLAG, &spoil, 0, 0, NULL,
-		"damage a record, to check that the bench notices"},
 	{0},
 };
 
@@ -76,7 +72,6 @@ struct side {
 	uint32_t filled; /* entries of it */
 	uint64_t next; /* index of the next new key */
 	uint64_t random;
-	size_t bytes; /* of the table, keys included, records' other fields not */
 	uint64_t wrong; /* answers */
 	uint64_t sum; /* of what a scan touched */
 };
@@ -90,7 +85,6 @@ struct ops {
 	int (*create)(struct side *side, uint32_t capacity); /* 0, or -1 with rte_errno */
 	bulk bulk[SCAN]; /* by enum operation */
 	uint32_t (*scan)(struct side *side); /* touch every live record; returns how many */
-	size_t head_bytes; /* of a record that are the table's */
 };
 
 static inline uint64_t
@@ -209,8 +203,8 @@ weir_scan(struct side *side)
 	return hash_scan(side->weir, 0, 1, weir_touch, side);
 }
 
-static const struct ops weir_ops = {"weir", weir_create,
-	{weir_hit, weir_miss, weir_insert, weir_remove}, weir_scan, sizeof(struct hash_record)};
+static const struct ops weir_ops = {
+	"weir", weir_create, {weir_hit, weir_miss, weir_insert, weir_remove}, weir_scan};
 
 /*
  * DPDK's rte_hash at its best for one thread: no flags (no locks, no extendable buckets), CRC
@@ -327,29 +321,19 @@ rte_scan(struct side *side)
 }
 
 static const struct ops rte_ops = {
-	"rte_hash", rte_create, {rte_hit, rte_miss, rte_insert, rte_remove}, rte_scan, 0};
+	"rte_hash", rte_create, {rte_hit, rte_miss, rte_insert, rte_remove}, rte_scan};
 
 /* A bijection: keys of different indices differ. */
 static uint64_t
 key_of(uint64_t index)
 {
-	return bench_mix(index + seed * UINT64_C(0x9e3779b97f4a7c15));
+	return bench_mix(index + UINT64_C(0x9e3779b97f4a7c15));
 }
 
 static uint64_t
 random_below(struct side *side, uint64_t n)
 {
 	return (uint64_t)((unsigned __int128)bench_random(&side->random) * n >> 64);
-}
-
-static size_t
-heap_used(void)
-{
-	struct rte_malloc_socket_stats stats;
-
-	return rte_malloc_get_socket_stats((int)rte_socket_id(), &stats) < 0
-		? 0
-		: stats.heap_allocsz_bytes;
 }
 
 static void
@@ -364,18 +348,14 @@ side_destroy(struct side *side)
 static int
 side_create(struct side *side, const struct ops *ops, uint32_t capacity)
 {
-	size_t before;
-
-	*side = (struct side){.ops = ops, .random = seed};
+	*side = (struct side){.ops = ops, .random = 1};
 	side->live = malloc(sizeof(*side->live) * capacity);
 	side->records =
 		rte_zmalloc("bench", hash_records_bytes(capacity, sizeof(struct record)), 64);
-	before = heap_used();
 	if (side->live == NULL || side->records == NULL || ops->create(side, capacity) < 0) {
 		warnx("%s for %u records: %s", ops->name, capacity, rte_strerror(rte_errno));
 		return -1;
 	}
-	side->bytes = heap_used() - before + capacity * ops->head_bytes;
 	return 0;
 }
 
@@ -510,10 +490,6 @@ measure(struct side *side, uint32_t live, double ns[OPERATIONS])
 static const struct table_column columns[] = {
 	{.key = "records", .title = "records", .width = 8},
 	{.key = "load", .title = "load", .unit = "%"},
-	{.key = "slots", .title = "slots used", .unit = "weir", .digits = 2},
-	{.key = "slots_rte", .title = "", .unit = "rte", .digits = 2, .width = 5},
-	{.key = "bytes", .title = "table", .unit = "B/record", .digits = 1},
-	{.key = "bytes_rte", .title = "", .unit = "rte", .digits = 1, .width = 5},
 	{.key = "op", .title = "op", .left = true},
 	{.key = "ns", .title = "weir", .unit = "ns", .digits = 1, .width = 7},
 	{.key = "mops", .title = "weir", .unit = "Mops/s", .digits = 1, .width = 7},
@@ -529,16 +505,10 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 {
 	static double ns[2][BENCH_REPEAT_MAX][OPERATIONS];
 	uint32_t live = (uint32_t)((uint64_t)capacity * load / 100);
-	const double slots[] = {
-		8.0 * hash_buckets(side[0].weir), rte_align32pow2(capacity)}; /* in all buckets */
 	uint64_t n = bench_common.repeat;
 
-	bench_progress("%u records, %u %% of them live", capacity, load);
 	for (unsigned int s = 0; s < 2; s++)
 		fill(&side[s], live);
-	if (spoil)
-		((struct record *)(void *)hash_lookup(side[0].weir, key_of(side[0].live[0])))
-			->value++;
 	for (uint64_t r = 0; r < 2 * n; r++) {
 		unsigned int s = (r + r / 2) % 2; /* they take turns in being first */
 
@@ -554,9 +524,6 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 		own = bench_median(weir, n);
 		other = own * bench_median(ratio, n);
 		bench_row((struct table_cell[]){TABLE_NUMBER(capacity), TABLE_NUMBER(load),
-			TABLE_NUMBER(live / slots[0]), TABLE_NUMBER(live / slots[1]),
-			TABLE_NUMBER((double)side[0].bytes / capacity),
-			TABLE_NUMBER((double)side[1].bytes / capacity),
 			TABLE_TEXT(operation_name[o]), TABLE_NUMBER(own), TABLE_NUMBER(1e3 / own),
 			TABLE_NUMBER(1e3 / other), TABLE_NUMBER(other), TABLE_NUMBER(other / own),
 			TABLE_NUMBER(batch)});
@@ -636,9 +603,8 @@ run(void)
 		bench_stop_eal();
 		return rc;
 	}
-	bench_note("random 64-bit keys, %d-byte records, %" PRIu64 " in flight, seed %" PRIu64
-		   ", %s pages",
-		RECORD_SIZE, batch, seed, bench_pages());
+	bench_note("random 64-bit keys, %d-byte records, %" PRIu64 " in flight, %s pages",
+		RECORD_SIZE, batch, bench_on_huge_pages ? "huge" : "small");
 	bench_note("load: live records of all that the tables are made for; scan: visit all; age: "
 		   "scan by REF, all in use");
 	bench_table(columns, RTE_DIM(columns));

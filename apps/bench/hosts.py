@@ -3,13 +3,10 @@
 """AllReduce end to end, over hosts, links and switch, and what the hosts' CPU time yields; beside iperf3 through the
 same switch, or dpdk-testpmd in its place.
 
-    weir-bench hosts [--hosts 2,4] [--mtu 1500,9000] [--sizes 4,64K,256K] [--against BUILD] [--quick]
-
 Hosts and switch are in network namespaces; the links have no rate, and all processes share this machine's CPUs.
 docs/performance.md says how to read the table. The exit status is 1 if a result was wrong or something failed, 2 if it
 can't run here.
 """
-import argparse
 import contextlib
 import glob
 import json
@@ -20,13 +17,12 @@ import statistics
 import sys
 import time
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-for _place in ('rack', 'faults'):  # in the source, and installed
-    sys.path.insert(0, os.path.join(os.path.dirname(HERE), _place))
+from report import HERE, Parser, Report, number, numbers
 
-from experiment import Teller, add_outputs, keep, machine, play, size, size_text, table, write_json  # noqa: E402
+sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
+
+from experiment import Teller, machine, play, size, size_text, table  # noqa: E402
 from memif import MemifRack  # noqa: E402
-from plots import SHADES, Panel, Plot  # noqa: E402
 from rack import Rack, RackError, job  # noqa: E402
 
 JOB = 1
@@ -83,37 +79,20 @@ PACKAGES = {'dpdk-testpmd': 'dpdk-dev'}  # those that are called otherwise
 
 
 def options(words=None):
-    def listed(kind):
-        def items(text):
-            return [kind(word) for word in text.split(',')]
-        items.__name__ = 'list'  # argparse: invalid list value
-        return items
+    def sizes(text):
+        return [size(word) for word in text.split(',')]
 
-    parser = argparse.ArgumentParser(prog='weir-bench hosts', description=__doc__.split('\n\n', 1)[0],
-                                     epilog='docs/performance.md says how to read the table')
-    parser.add_argument('--hosts', type=listed(int), default=[2, 4], metavar='LIST', help='how many (2,4)')
-    parser.add_argument('--mtu', type=listed(int), default=[1500, 9000], metavar='LIST', help='of all links (1500,9000)')
-    parser.add_argument('--sizes', type=listed(size), metavar='LIST', help='bytes (4, and 64K to 64M by 4)')
-    parser.add_argument('--transport', choices=list(TRANSPORTS), default='udp', help='of the hosts (udp)')
+    parser = Parser('hosts', __doc__.split('\n\n', 1)[0])
+    parser.add_argument('--hosts', type=numbers(2, 16), default='2,4', metavar='LIST', help='how many')
+    parser.add_argument('--mtu', type=numbers(576, 9000), default='1500,9000', metavar='LIST', help='of all links')
+    parser.add_argument('--sizes', type=sizes, metavar='LIST', default='4,64K,256K,1M,4M,16M,64M',
+                        help='bytes')
+    parser.add_argument('--transport', choices=list(TRANSPORTS), default='udp', help='of the hosts')
     parser.add_argument('--against', metavar='BUILD',
                         help='also hosts of this older build, in turn on the same switch, and the ratios new / old')
-    parser.add_argument('--spin', type=int, default=100, metavar='US', help='how long a waiting host polls (100)')
-    parser.add_argument('--quick', action='store_true', help='few sizes and short: does it work, not how well')
-    every = parser.add_argument_group('Options of every bench')
-    every.add_argument('--repeat', type=int, default=3, metavar='N', help='measure each point N times (3)')
-    every.add_argument('--phase-ms', type=int, default=500, metavar='N', help='length of a measurement, milliseconds (500)')
-    add_outputs(parser)
+    parser.add_argument('--spin', type=number(0, 10**6), default=100, metavar='US', help='how long a waiting host polls')
+    parser.common(repeat=3, phase_ms=500, huge=False)
     chosen = parser.parse_args(words)
-    if chosen.quick:
-        chosen.hosts, chosen.sizes = chosen.hosts[:1], chosen.sizes or [LATENCY, 1 << 16]
-        chosen.repeat, chosen.phase_ms = 1, 50
-    chosen.sizes = chosen.sizes or [LATENCY] + [(1 << 16) << 2 * k for k in range(6)]
-    if not 2 <= min(chosen.hosts) <= max(chosen.hosts) <= 16:
-        parser.error('2 to 16 hosts')
-    if not 576 <= min(chosen.mtu) <= max(chosen.mtu) <= 9000:
-        parser.error('an MTU of 576 to 9000')
-    if chosen.repeat < 1 or chosen.phase_ms < 1:
-        parser.error('--repeat and --phase-ms: from 1 on')
     if chosen.against and chosen.transport != 'udp':
         parser.error('--against: only with --transport udp')
     return chosen
@@ -196,7 +175,7 @@ class Bench:
 
 # -- what records say
 
-def number(value, known=True):
+def shown(value, known=True):
     return '%.*f' % (0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3, value) if known else '-'
 
 
@@ -209,8 +188,8 @@ def cells(record, goodput, per_core, known=True):
     """Of a row: how it compares with the limit; a latency, if that has one: limit / row."""
     beside = limits_of(record)[-1]
     if not known and 'time_us_' + beside in record:
-        return number(record['time_us_' + beside] / record['time_us']), '-'
-    return number(goodput / record['goodput_' + beside], known), number(per_core / record['per_core_' + beside], known)
+        return shown(record['time_us_' + beside] / record['time_us']), '-'
+    return shown(goodput / record['goodput_' + beside], known), shown(per_core / record['per_core_' + beside], known)
 
 
 def lines(records, tool):
@@ -219,15 +198,16 @@ def lines(records, tool):
     for r in records:
         title = '%(hosts)d hosts, MTU %(mtu)d, blocks of %(elements)d elements' % r
         if title not in groups:
-            groups[title] = [('%s %s' % (tool, name), number(r.get('time_us_' + name, 0), 'time_us_' + name in r), number(r['goodput_' + name]), '-', '-', number(r['per_core_' + name]),
-                              '-', *cells(r, r['goodput_' + name], r['per_core_' + name]), *['-'] * 3 * old)
+            groups[title] = [('%s %s' % (tool, name), shown(r.get('time_us_' + name, 0), 'time_us_' + name in r),
+                              shown(r['goodput_' + name]), '-', '-', shown(r['per_core_' + name]), '-',
+                              *cells(r, r['goodput_' + name], r['per_core_' + name]), *['-'] * 3 * old)
                              for name in limits_of(r)]
         rates = r['bytes'] > LATENCY
         groups[title].append((
-            size_text(r['bytes']), number(r['time_us']), number(r['goodput'], rates), number(r['user_us']),
-            number(r['system_us']), number(r['per_core'], rates), number(r['switch_cpus']),
+            size_text(r['bytes']), shown(r['time_us']), shown(r['goodput'], rates), shown(r['user_us']),
+            shown(r['system_us']), shown(r['per_core'], rates), shown(r['switch_cpus']),
             *cells(r, r['goodput'], r['per_core'], rates),
-            *((number(r['per_core_old'], rates), number(r['ratio_per_core']), number(r['ratio_goodput'])) if old else ())))
+            *((shown(r['per_core_old'], rates), shown(r['ratio_per_core']), shown(r['ratio_goodput'])) if old else ())))
     heads = [('size', 'time', 'goodput', 'host CPU', '', 'per core', 'switch', 'of ' + limits_of(records[0])[-1], ''),
              ('', '', '', 'user', 'system', '', '', 'goodput', 'per core'),
              ('', '(us)', '(Gbit/s)', '(us)', '(us)', '(Gbit/s)', '(CPUs)', '', '')]
@@ -235,26 +215,10 @@ def lines(records, tool):
     return table([head + (extra if old else ()) for head, extra in zip(heads, more)], groups.items())
 
 
-def plots(found):
-    panels = []
-    for mtu in sorted({r['mtu'] for r in found['records']}):
-        mine = [r for r in found['records'] if r['mtu'] == mtu and r['bytes'] > LATENCY]
-        ticks = [(b, size_text(b).replace('iB', '').replace(' ', '')) for b in sorted({r['bytes'] for r in mine})]
-        for key, title in (('goodput', 'Goodput'), ('per_core', 'Goodput per core of host')):
-            panel = Panel('%s, MTU %d' % (title, mtu), 'bytes', 'Gbit/s', log='x', ticks=ticks)
-            for colour, hosts in zip(SHADES, sorted({r['hosts'] for r in mine})):
-                panel.line('%d hosts' % hosts, [(r['bytes'], r[key]) for r in mine if r['hosts'] == hosts], colour)
-            for r in mine[:1]:
-                panel.limit('%s %s' % (found['tool'], limits_of(r)[-1]), r['%s_%s' % (key, limits_of(r)[-1])])
-            panels.append(panel)
-    return [Plot('hosts', 'AllReduce end to end', 'hosts, links and switch on one machine, no rate limit; medians', panels)]
-
-
-def run(chosen):
+def run(chosen, records):
     teller = Teller('hosts')
     rack_of, tool, measure_limits = TRANSPORTS[chosen.transport]
-    found = {'machine': machine(), 'tool': tool, 'records': []}
-    teller.warn(found['machine'])
+    teller.warn(machine())
     for hosts in chosen.hosts:
         for mtu in chosen.mtu:
             elements = min(ELEMENTS_MAX, (mtu - HEADERS) // 4)
@@ -269,18 +233,11 @@ def run(chosen):
                     for kind, one in limits.items())))
                 for bytes_ in chosen.sizes:
                     record = bench.measure(bytes_)
-                    found['records'].append(record)
+                    records.append(record)
                     teller.say('%s, %s: %s us, %s Gbit/s, %s per core of host' % (name, size_text(bytes_), *(
-                        number(record[key]) for key in ('time_us', 'goodput', 'per_core'))))
+                        shown(record[key]) for key in ('time_us', 'goodput', 'per_core'))))
                 rack.stop_switch()
-    text = '\n'.join(lines(found['records'], tool))
-    print('#\n%s' % text, flush=True)
-    if chosen.json == '-':
-        json.dump(found['records'], sys.__stdout__, indent=1)
-    elif chosen.json:
-        write_json(chosen.json, found['records'])
-    chosen.json = None  # keep() has a format of its own
-    keep(chosen, found, plots, {'weir-bench hosts': text}, teller)
+    print('#\n%s' % '\n'.join(lines(records, tool)), flush=True)
     return 0
 
 
@@ -294,9 +251,11 @@ def main(words=None):
         return 2
     for name in [one for one in os.environ if one == 'WEIR_TRANSPORT' or one.startswith('WEIR_DPDK')]:
         del os.environ[name]  # the rack sets them
-    with contextlib.redirect_stdout(sys.stderr if chosen.json == '-' else sys.stdout):
-        return play('hosts', lambda: run(chosen))
+    report = Report('hosts', chosen.json)
+    with contextlib.redirect_stdout(report.out):
+        status = play('hosts', lambda: run(chosen, report.records))
+    return status or report.close()
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(sys.argv[2:]))

@@ -9,20 +9,18 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "apps/bench/bench.h"
 #include "apps/bench/kernels_loops.h"
 #include "pktbuf/wire/wire.h"
 
-#define LINE         64u
-#define HUGE_PAGE    ((size_t)2 << 20)
-#define INTO         58u /* Ethernet, IPv4, UDP, aggregation header, extension: 14 + 20 + 8 + 12 + 4 */
-#define BATCH        64u /* blocks between two looks at the clock */
-#define TOGETHER_MAX 64u
+#define LINE    64u
+#define INTO    58u /* Ethernet, IPv4, UDP, aggregation header, extension: 14 + 20 + 8 + 12 + 4 */
+#define BATCH   64u /* blocks between two looks at the clock */
+#define SOURCES 8u /* of the blocks that are begun, reduced and finished */
 
 static struct option_list kib = {2, {16, 512}};
-static uint64_t elements = 1024, sources = 8, together = 8;
+static uint64_t elements = 1024;
 static const char *only_type = "all", *only_op = "all";
 
 static const struct option_row options[] = {
@@ -31,10 +29,6 @@ static const struct option_row options[] = {
 	{"elements", 0, OPTION_UINT, &elements, 1, 65536, NULL, "of a block"},
 	{"kib", 0, OPTION_LIST, &kib, 1, 1 << 20, NULL,
 		"KiB of accumulators and contributions in turn"},
-	{"sources", 0, OPTION_UINT, &sources, 1, 256, NULL,
-		"of the blocks that are begun, reduced and finished"},
-	{"together", 0, OPTION_UINT, &together, 1, TOGETHER_MAX, NULL,
-		"contributions to such a block that are added in one pass"},
 	{0},
 };
 
@@ -89,16 +83,6 @@ fill(const struct cell *c, uint8_t *to, uint64_t *state)
 	}
 }
 
-static uint8_t *
-memory_of(size_t bytes)
-{
-	uint8_t *p = aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-
-	if (p != NULL && strcmp(bench_common.huge, "no") != 0)
-		(void)madvise(p, bytes, MADV_HUGEPAGE); /* where there are some */
-	return p;
-}
-
 static size_t
 lines(size_t bytes)
 {
@@ -117,8 +101,8 @@ cell_create(struct cell *c, uint64_t bytes)
 	c->blocks = bytes / (c->acc_stride + c->src_stride);
 	if (c->blocks == 0)
 		c->blocks = 1;
-	c->acc = memory_of(c->blocks * c->acc_stride);
-	c->src = memory_of(c->blocks * c->src_stride);
+	c->acc = aligned_alloc(LINE, c->blocks * c->acc_stride);
+	c->src = aligned_alloc(LINE, c->blocks * c->src_stride);
 	if (c->acc == NULL || c->src == NULL) {
 		warnx("no memory for blocks");
 		return -1;
@@ -128,22 +112,17 @@ cell_create(struct cell *c, uint64_t bytes)
 	return 0;
 }
 
-/* A block from the first contributions, in turn, `together` in one pass. */
+/* A block of the first contributions, in one pass. */
 static void
 whole_block(const struct cell *c, const struct rmw_reduction *r, uint8_t *acc)
 {
-	const void *src[TOGETHER_MAX];
+	const void *src[SOURCES];
 
-	for (uint64_t s = 0; s < sources;) {
-		unsigned int n = 0;
-
-		for (; s + n < sources && n < together; n++)
-			src[n] = c->src + (s + n) % c->blocks * c->src_stride + INTO;
-		(s == 0 ? r->begin : r->reduce)(acc, src, n, elements);
-		s += n;
-	}
+	for (unsigned int s = 0; s < SOURCES; s++)
+		src[s] = c->src + s % c->blocks * c->src_stride + INTO;
+	r->begin(acc, src, SOURCES, elements);
 	if (r->finish != NULL)
-		r->finish(acc, elements, (unsigned int)sources);
+		r->finish(acc, elements, SOURCES);
 }
 
 /* What one of them does to block b. loop: for the loops; r: of the kernels. */
@@ -191,7 +170,7 @@ rate(const struct cell *c, unsigned int what)
 			step(c, what, loop, r, copy, b);
 			b = b + 1 == c->blocks ? 0 : b + 1;
 		}
-		done += BATCH * (what == BLOCK ? sources : 1);
+		done += BATCH * (what == BLOCK ? SOURCES : 1);
 		now = bench_cpu_ns();
 	} while (now - began < bench_common.phase_ms * 1000000);
 	return (double)(done * c->src_bytes) / (double)(now - began);
@@ -227,7 +206,6 @@ run_cell(enum weir_dtype type, enum weir_op op, uint64_t size)
 	unsigned int widest = 0;
 	int rc;
 
-	bench_progress("%s %s, %" PRIu64 " KiB", weir_dtype_text(type), weir_op_text(op), size);
 	rc = cell_create(&c, size << 10) < 0 ? 2 : 0;
 	/* Interleaved, so that a disturbance affects all of them. */
 	for (unsigned int i = 0; i < bench_common.repeat && rc == 0; i++)
@@ -247,7 +225,7 @@ run_cell(enum weir_dtype type, enum weir_op op, uint64_t size)
 			TABLE_NUMBER(m[BLOCK]), TABLE_NUMBER(m[COPY]),
 			TABLE_NUMBER(m[widest] / m[LOOP + widest]),
 			TABLE_NUMBER(m[widest] / m[COPY]), TABLE_NUMBER(elements),
-			TABLE_NUMBER(sources)});
+			TABLE_NUMBER(SOURCES)});
 	free(c.acc);
 	free(c.src);
 	return rc;
@@ -268,10 +246,9 @@ run(void)
 
 	bench_note("contributions of %" PRIu64 " elements; %s is the widest instruction set here",
 		elements, rmw_isa_name(rmw_kernels_select(RMW_ISA_AUTO)));
-	bench_note("bare: plain C, vectorized by the compiler for the widest; block: %" PRIu64
-		   " contributions begun, reduced and finished by the widest, %" PRIu64
-		   " in one pass",
-		sources, together);
+	bench_note("bare: plain C, vectorized by the compiler for the widest; block: %u "
+		   "contributions begun and finished in one pass by the widest",
+		SOURCES);
 	bench_table(columns, sizeof(columns) / sizeof(columns[0]));
 	for (unsigned int i = 0; i < kib.count * each && rc == 0; i++) {
 		enum weir_dtype type = (enum weir_dtype)(i % each / WEIR_OPS);

@@ -36,13 +36,7 @@ ANYWHERE(double, f64);
 	LOOP(type##_prod, unsigned_type, unsigned_type, 1u * a * b)                                \
 	LOOP(type##_min, type, type, a < b ? a : b)                                                \
 	LOOP(type##_max, type, type, a > b ? a : b)                                                \
-	LOOP(type##_avg, wide, type, a + (wide)b)                                                  \
-	LOOP(type##_band, type, type, (a) & (b))                                                   \
-	LOOP(type##_bor, type, type, a | b)                                                        \
-	LOOP(type##_bxor, type, type, a ^ b)                                                       \
-	LOOP(type##_land, type, type, (a) && (b))                                                  \
-	LOOP(type##_lor, type, type, a || b)                                                       \
-	LOOP(type##_lxor, type, type, !a != !b)
+	LOOP(type##_avg, wide, type, a + (wide)b)
 
 #define FLOAT(type)                                                                                \
 	LOOP(type##_sum, type, type, a + b)                                                        \
@@ -58,9 +52,7 @@ ANYWHERE(double, f64);
 
 #define INTEGER_OPS(type)                                                                          \
 	[WEIR_OP_PROD] = type##_prod, [WEIR_OP_SUM] = type##_sum, [WEIR_OP_MIN] = type##_min,      \
-	[WEIR_OP_MAX] = type##_max, [WEIR_OP_AVG] = type##_avg, [WEIR_OP_BAND] = type##_band,      \
-	[WEIR_OP_BOR] = type##_bor, [WEIR_OP_BXOR] = type##_bxor, [WEIR_OP_LAND] = type##_land,    \
-	[WEIR_OP_LOR] = type##_lor, [WEIR_OP_LXOR] = type##_lxor
+	[WEIR_OP_MAX] = type##_max, [WEIR_OP_AVG] = type##_avg
 #define FLOAT_OPS(type)                                                                            \
 	[WEIR_OP_PROD] = type##_prod, [WEIR_OP_SUM] = type##_sum, [WEIR_OP_MIN] = type##_min,      \
 	[WEIR_OP_MAX] = type##_max, [WEIR_OP_AVG] = type##_sum

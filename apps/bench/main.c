@@ -3,12 +3,9 @@
 #include <libgen.h>
 #include <limits.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,15 +30,26 @@ static const struct option_row common_options[] = {
 	{0},
 };
 
-static const struct bench bench_hosts = {
-	.name = "hosts",
-	.help = "AllReduce end to end, over hosts, links and switch, beside iperf3",
-	.script = "hosts.py",
-};
-
-static const struct bench *const benches[] = {&bench_engine, &bench_ports, &bench_latency,
-	&bench_rfc2544, &bench_hash, &bench_kernels, &bench_pair, &bench_plan, &bench_tree,
-	&bench_hosts, NULL};
+#define SCRIPT(title, file, text)                                                                  \
+	&(const struct bench)                                                                      \
+	{                                                                                          \
+		.name = title, .script = file, .help = text                                        \
+	}
+static const struct bench *const benches[] = {&bench_engine,
+	SCRIPT("ports", "ports.py", "the whole switch over memif ports, beside testpmd"),
+	SCRIPT("latency", "ports.py",
+		"from the last contribution to the first result, beside testpmd"),
+	SCRIPT("rfc2544", "ports.py", "highest rate without loss, by bisection, beside testpmd"),
+	&bench_hash, &bench_kernels, SCRIPT("pair", "pair.py", "two builds of the engine, in turn"),
+	SCRIPT("plan", "plan.py",
+		"how many lcores, how much memory and how loaded links a switch or a tree takes; "
+		"measures nothing"),
+	SCRIPT("tree", "tree.py",
+		"what a level of a tree adds: lcore time of a leaf and of a spine, latency, beside "
+		"one switch"),
+	SCRIPT("hosts", "hosts.py",
+		"AllReduce end to end, over hosts, links and switch, beside iperf3"),
+	&bench_traffic, NULL};
 
 static struct {
 	const char *bench;
@@ -90,7 +98,6 @@ bench_note(const char *format, ...)
 {
 	va_list arguments;
 
-	bench_progress(NULL);
 	fputs("# ", bench_out());
 	va_start(arguments, format);
 	vfprintf(bench_out(), format, arguments);
@@ -102,26 +109,8 @@ bench_note(const char *format, ...)
 void
 bench_row(const struct table_cell *cells)
 {
-	bench_progress(NULL);
 	if (report.table == NULL || table_row(report.table, cells) < 0)
 		warnx("no memory for the table");
-}
-
-void
-bench_progress(const char *format, ...)
-{
-	va_list arguments;
-
-	if (!isatty(STDERR_FILENO))
-		return;
-	fputs("\r\033[K", stderr);
-	if (format != NULL) {
-		fprintf(stderr, "%s: ", report.bench);
-		va_start(arguments, format);
-		vfprintf(stderr, format, arguments);
-		va_end(arguments);
-	}
-	fflush(stderr);
 }
 
 /* 0, or an exit status after a line. */
@@ -169,10 +158,11 @@ bench_cpu(unsigned int i)
 	return cpu;
 }
 
-static bool on_huge_pages;
+bool bench_on_huge_pages;
 
-bool
-bench_huge_pages_for(unsigned int megabytes)
+/* Are there free huge pages of 2 MiB for so many MiB? */
+static bool
+huge_pages_for(unsigned int megabytes)
 {
 	FILE *file = fopen(HUGE_FREE, "re");
 	unsigned long pages = 0;
@@ -189,7 +179,7 @@ int
 bench_start_eal(unsigned int workers, unsigned int memory_mb)
 {
 	char lcores[1024], prefix[64], memory[16];
-	bool huge = bench_huge_pages_for(memory_mb);
+	bool huge = huge_pages_for(memory_mb);
 	size_t at = (size_t)snprintf(lcores, sizeof(lcores), "0@%u", bench_cpu(0));
 	const char *argv[] = {"weir-bench", "--no-shconf", "--no-pci", "--no-telemetry", "-m",
 		memory, "--log-level=*:error", "--lcores", lcores, "--file-prefix", prefix,
@@ -201,8 +191,8 @@ bench_start_eal(unsigned int workers, unsigned int memory_mb)
 			memory_mb, memory_mb / 2 + 64);
 		return -1;
 	}
-	on_huge_pages = huge && strcmp(bench_common.huge, "no") != 0;
-	if (on_huge_pages) {
+	bench_on_huge_pages = huge && strcmp(bench_common.huge, "no") != 0;
+	if (bench_on_huge_pages) {
 		argv[1] = "--huge-unlink";
 		argv[11] = "--in-memory";
 	}
@@ -217,18 +207,6 @@ bench_start_eal(unsigned int workers, unsigned int memory_mb)
 	return -1;
 }
 
-bool
-bench_on_huge_pages(void)
-{
-	return on_huge_pages;
-}
-
-const char *
-bench_pages(void)
-{
-	return on_huge_pages ? "huge" : "small";
-}
-
 void
 bench_stop_eal(void)
 {
@@ -237,37 +215,6 @@ bench_stop_eal(void)
 	snprintf(directory, sizeof(directory), "%s", rte_eal_get_runtime_dir());
 	rte_eal_cleanup();
 	rmdir(directory);
-}
-
-int
-bench_spawn(const char *const *argv, FILE *out, FILE *said)
-{
-	pid_t parent = getpid(), pid = fork();
-	int status;
-
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent || dup2(fileno(out), STDOUT_FILENO) < 0 ||
-			dup2(fileno(said), STDERR_FILENO) < 0)
-			_exit(2);
-		execvp(argv[0], (char **)(uintptr_t)argv);
-		fprintf(stderr, "%s: %m\n", argv[0]);
-		_exit(2);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		return -1;
-	rewind(out);
-	rewind(said);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-void
-bench_quote(FILE *said)
-{
-	char line[512];
-
-	while (said != NULL && fgets(line, sizeof(line), said) != NULL)
-		fputs(line, stderr);
 }
 
 uint64_t
@@ -307,7 +254,8 @@ about(void)
 	      "the same run.\n\n",
 		out);
 	for (unsigned int i = 0; benches[i] != NULL; i++)
-		fprintf(out, "  %-9s %s\n", benches[i]->name, benches[i]->help);
+		if (benches[i]->help != NULL)
+			fprintf(out, "  %-9s %s\n", benches[i]->name, benches[i]->help);
 	fputs("\n`weir-bench BENCH --help' lists the options of a bench. A LIST is 64,256,1024, or "
 	      "8..4096 for the powers of two in between. docs/performance.md explains the "
 	      "tables.\v",
@@ -316,7 +264,8 @@ about(void)
 	return text;
 }
 
-/* Become a script, which finds the programs of this build or installation in WEIR_BUILD. An exit status after a line. */
+/* Become a script, which gets argv from [1] on, the bench's name and its options, and finds the programs of this build or
+ * installation in WEIR_BUILD. An exit status after a line. */
 static int
 become(const char *script, char **argv)
 {
@@ -346,14 +295,12 @@ main(int argc, char **argv)
 
 	for (unsigned int i = 0; first < argc && benches[i] != NULL; i++) {
 		const struct bench *bench = benches[i];
-		const struct option_row *tables[] = {bench->options,
-			bench->more != NULL ? bench->more : common_options,
-			bench->more != NULL ? common_options : NULL, NULL};
+		const struct option_row *tables[] = {bench->options, common_options, NULL};
 
 		if (strcmp(argv[first], bench->name) != 0)
 			continue;
 		if (bench->script != NULL)
-			return become(bench->script, argv + first);
+			return become(bench->script, argv + first - 1);
 		report.bench = bench->name;
 		report.records = json_array();
 		if (asprintf(&program, "weir-bench %s", report.bench) < 0)
@@ -363,7 +310,6 @@ main(int argc, char **argv)
 			options_parse(program, bench->help, bench->arguments, tables, argc - first,
 				argv + first);
 		rc = bench->run();
-		bench_progress(NULL);
 		end_table();
 		/* What was measured before something went wrong is still worth reading. */
 		if (write_records() != 0 && rc == 0)

@@ -56,17 +56,11 @@ static unsigned int
 may_send(const struct order_config *c, const unsigned int *sent, unsigned int source,
 	unsigned int blocks)
 {
-	unsigned int under_way = c->slots / c->jobs, lead = RTE_MAX(under_way / 2, 1u),
-		     least = blocks;
-	bool late = c->late && source == 0;
+	unsigned int under_way = c->slots / c->jobs, least = blocks;
 
-	for (unsigned int s = late; s < c->sources; s++)
+	for (unsigned int s = 0; s < c->sources; s++)
 		least = RTE_MIN(least, sent[s]);
-	if (late && least < blocks)
-		least -= RTE_MIN(under_way / 4, least);
-	else if (!late)
-		least = RTE_MIN(least + lead, blocks);
-	return least > sent[source] ? least - sent[source] : 0;
+	return RTE_MIN(least + RTE_MAX(under_way / 2, 1u), blocks) - sent[source];
 }
 
 /* Any source of any job that may send, sends a run; until all have sent all. */
@@ -82,7 +76,7 @@ make_runs(const struct order_config *c, struct step *step)
 	for (unsigned int n = 0; n < all;) {
 		unsigned int job = (unsigned int)(bench_random(&state) % c->jobs);
 		unsigned int source = (unsigned int)(bench_random(&state) % c->sources);
-		unsigned int run = 1 + (unsigned int)(bench_random(&state) % c->run_length);
+		unsigned int run = 1 + (unsigned int)(bench_random(&state) % ORDER_RUN);
 		unsigned int *own = sent + (size_t)job * c->sources;
 
 		run = RTE_MIN(run, may_send(c, own, source, blocks));

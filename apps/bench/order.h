@@ -4,8 +4,8 @@
  *
  * Row r of the frames belongs to slot r modulo `slots`, and slot k to job k modulo `jobs`. A slot has one block at a
  * time. In every order all contributions to a slot's block come before the first one to its next block, at least half
- * the blocks under way earlier, except with a late source, where it is a quarter: so one half is in flight while the
- * other finishes. No source is ahead of another one of its job by more than that half, which is inside the window.
+ * the blocks under way earlier: so one half is in flight while the other finishes. No source is ahead of another one
+ * of its job by more than that half, which is inside the window.
  */
 #ifndef APPS_BENCH_ORDER_H
 #define APPS_BENCH_ORDER_H
@@ -18,7 +18,10 @@ enum order {
 	ORDER_BLOCK, /* a block's contributions one after the other */
 	ORDER_SOURCE, /* a source's contributions to half a window, then the next source's */
 	ORDER_RANDOM, /* half a window's contributions shuffled */
+	ORDERS
 };
+
+#define ORDER_RUN 32 /* contributions at most; lengths of runs are equally likely */
 
 struct order_config {
 	enum order order;
@@ -26,10 +29,7 @@ struct order_config {
 	unsigned int slots; /* blocks under way, [1, 65535], a multiple of jobs */
 	unsigned int jobs; /* [1, 256] */
 	unsigned int sources; /* [2, 256] of each job */
-	/* Of ORDER_RUNS: */
-	unsigned int run_length; /* [1, ...]: the longest; lengths are equally likely */
-	uint64_t seed;
-	bool late; /* source 0 of each job sends a block when all others are a quarter of its blocks ahead */
+	uint64_t seed; /* of ORDER_RUNS */
 };
 
 /* A contribution. */

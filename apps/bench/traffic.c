@@ -1,24 +1,86 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/bench/traffic.h"
-
-#include <err.h>
+/*
+ * The generator of `weir-bench ports`, `latency` and `rfc2544` (ports.py), which starts this program with two ports to
+ * each of two devices, the switch and testpmd, and gives it commands.
+ *
+ * Contributions to a job: sources with even numbers are at port 0 of a link, the others at port 1. From a switch come
+ * results, each compared with the sum; from a device that only forwards (testpmd), the contributions themselves, whose
+ * headers are read. Block b carries one of five payloads, so that the sum of block b - window is wrong for block b. Sums
+ * of small integers are exact in any order.
+ *
+ * Ordinary frames: from a station at port 0 to one at port 1, which every device forwards.
+ *
+ * All frames are made beforehand, and sent again and again with another block number, which the driver allows that
+ * copies them out as it sends.
+ *
+ * Commands on standard input, each answered with a line of numbers, or `failed` after a line on standard error:
+ *
+ *     up DEVICE                                               1: its ports see ours and it forwards; else 0
+ *     make DEVICE SOURCES WINDOW ELEMENTS BYTES MULTICAST     its traffic from now on; 0 sources: ordinary frames
+ *     run DEVICE MS                                           a closed loop: rate, idle, lost
+ *     offer DEVICE RATE MS EACH                               an open loop: rate, lost, samples, p50, p99, p99.9, max
+ *
+ * Closed loop: block b + window is sent when all of block b is back; of ordinary frames 256 are under way. What is late
+ * after 50 ms is lost and sent again; ordinary frames are not. rate: frames per second. idle: share of the time without
+ * work. lost: frames that did not come back in time, warm-up and end included.
+ *
+ * Open loop: frames leave on a fixed schedule, whether or not the device keeps up, and 20 ms are waited for the last
+ * ones. A frame that could not leave in time (its block's window is not open) leaves late, and its latency counts from
+ * when it was due: waiting in the generator counts ("coordinated omission"). Latencies, us, of blocks or of one ordinary
+ * frame in EACH: from when a block's last contribution was due to its first result. A lost frame took as long as the
+ * repair, or as the whole run.
+ */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <rte_cycles.h>
+#include <rte_errno.h>
 #include <rte_ethdev.h>
 
+#include "apps/bench/bench.h"
 #include "apps/bench/frames.h"
+#include "pktbuf/pool.h"
 
-#define HEADERS    (FRAME_HEADERS + WEIR_BASE_BYTES)
-#define UDP_AT     (FRAME_HEADERS - 8)
-#define VARIANTS   5 /* payloads of a source; coprime to every window */
-#define ORDINARY   64 /* ordinary frames, so that each is once in a burst */
-#define FLYING     256 /* of them under way in a closed loop */
-#define BURST      LINK_BURST
-#define REPEAT_MS  50
-#define QUIET_MS   20
-#define GIVE_UP_MS 5000 /* a device that shares its CPU with much else may take seconds */
+#define HEADERS      (FRAME_HEADERS + WEIR_BASE_BYTES)
+#define UDP_AT       (FRAME_HEADERS - 8)
+#define PORTS        2 /* of a device */
+#define DEVICES      2
+#define JOBS         3 /* numbers: 1 unicast, 2 multicast results; 0: ordinary frames */
+#define GENERATION   7
+#define SOURCES_MAX  64
+#define WINDOW_MAX   4096
+#define VARIANTS     5 /* payloads of a source; coprime to every window */
+#define ORDINARY     64 /* ordinary frames, so that each is once in a burst */
+#define FLYING       256 /* of them under way in a closed loop */
+#define BURST        32
+#define SAMPLES_MOST (1u << 20) /* latencies after the last place are not kept */
+#define SAMPLES_P999 10000 /* with fewer, p99.9 is a guess */
+#define REPEAT_MS    50
+#define QUIET_MS     20
+#define GIVE_UP_MS   5000 /* a device that shares its CPU with much else may take seconds */
+#define POOL_PACKETS 2047
+#define POOL_CACHE   256
+#define MEMORY_MB    96
+
+struct device {
+	const char *name;
+	bool is_switch;
+	uint16_t port[PORTS]; /* ethdevs of the generator */
+	struct rte_mempool *pool;
+	struct traffic *traffic; /* may be NULL */
+	/* By job and residue modulo the window: what to add for the next block. */
+	uint32_t block[JOBS][WINDOW_MAX];
+};
+
+static struct device devices[DEVICES] = {
+	{.name = "weir-switch", .is_switch = true}, {.name = "dpdk-testpmd"}};
+static double samples[SAMPLES_MOST]; /* TSC cycles */
+static uint64_t buffer_bytes = 2048;
+static const struct option_row options[] = {
+	{"buffer", 0, OPTION_UINT, &buffer_bytes, 64, 65535, NULL, "data room of mbufs, bytes"},
+	{0},
+};
 
 /* A block in flight; residue of its number modulo the window. */
 struct place {
@@ -31,7 +93,9 @@ struct place {
 };
 
 struct traffic {
-	struct traffic_config config;
+	struct device *device;
+	unsigned int sources, window, elements;
+	bool multicast; /* results: one per port */
 	bool ordinary;
 	bool results; /* a switch answers; else frames come back as they are */
 	bool closed; /* the loop: of ordinary frames only FLYING are under way */
@@ -40,31 +104,25 @@ struct traffic {
 	unsigned int next; /* frame to send, in the window's order */
 	uint64_t all; /* what `got` is when the block is complete */
 	uint64_t sent, done, lost, wrong; /* frames, of which `done` by whole blocks */
-	uint64_t came; /* for config.lose */
 	unsigned int open; /* places */
 	uint64_t now; /* TSC after the last receive */
-	uint64_t idle, stalled; /* cycles of a closed loop: without work; without a CPU */
-	struct samples *samples; /* may be NULL */
+	uint64_t idle; /* cycles of a closed loop without work */
+	bool sampling; /* one block in `each` */
 	unsigned int each;
-	struct place place[DEVICE_WINDOW_MAX];
+	size_t nb_samples;
+	struct place place[WINDOW_MAX];
 };
-
-unsigned int
-traffic_frame_bytes(unsigned int elements)
-{
-	return HEADERS + 4 * elements;
-}
 
 /* Throw away what comes until nothing has come for a millisecond. */
 static void
-drain(struct link *link)
+drain(const struct device *device)
 {
 	struct rte_mbuf *burst[BURST];
 
 	for (unsigned int quiet = 0, turns = 0; quiet < 10 && turns < 10000; turns++) {
 		quiet++;
-		for (unsigned int p = 0; p < LINK_PORTS; p++) {
-			uint16_t n = rte_eth_rx_burst(link->port[p], 0, burst, BURST);
+		for (unsigned int p = 0; p < PORTS; p++) {
+			uint16_t n = rte_eth_rx_burst(device->port[p], 0, burst, BURST);
 
 			if (n > 0)
 				quiet = 0;
@@ -75,58 +133,77 @@ drain(struct link *link)
 	}
 }
 
-/* One frame from the receiver of ordinary frames, so that the switch knows where that is. */
+/* A frame from a station at one port to one at the other. Has it left? */
+static bool
+send_one(const struct device *device, unsigned int from)
+{
+	const struct frames_config config = {.id = from,
+		.sources = 1,
+		.rows = 1,
+		.ordinary = true,
+		.to_port = 1 - from,
+		.bytes = 60};
+	struct frames *one = frames_create(&config);
+	bool sent = one != NULL && rte_eth_tx_burst(device->port[from], 0, one->mbuf, 1) == 1;
+
+	frames_destroy(one);
+	return sent;
+}
+
+/* The switch learns where the receiver of ordinary frames is. */
 static int
 teach(struct traffic *t)
 {
-	const struct frames_config config = {
-		.id = 1, .sources = 1, .rows = 1, .ordinary = true, .to_port = 0, .bytes = 60};
-	struct link *link = &t->config.device->link;
-	struct frames *lesson = frames_create(&config);
-	uint16_t sent = 0;
+	bool sent = send_one(t->device, 1);
 
-	if (lesson != NULL)
-		sent = rte_eth_tx_burst(link->port[1], 0, lesson->mbuf, 1);
-	drain(link);
-	frames_destroy(lesson);
-	if (sent == 1)
-		return 0;
-	warnx("port 1 of the generator takes no frame");
-	return -1;
+	drain(t->device);
+	if (!sent)
+		warnx("port 1 of the generator takes no frame");
+	return sent ? 0 : -1;
 }
 
-struct traffic *
-traffic_create(const struct traffic_config *config)
+static void
+traffic_destroy(struct traffic *t)
+{
+	if (t == NULL)
+		return;
+	/* The next traffic goes on with the blocks after these. */
+	for (unsigned int b = 0; b < t->window; b++)
+		t->device->block[t->job][b] = t->place[b].block - b;
+	frames_destroy(t->frames);
+	free(t);
+}
+
+/* sources 0: ordinary frames of so many bytes, without check sequence. The device learns their stations here. NULL after a
+ * line. */
+static struct traffic *
+traffic_create(struct device *device, unsigned int sources, unsigned int window,
+	unsigned int elements, unsigned int bytes, bool multicast)
 {
 	struct traffic *t = calloc(1, sizeof(*t));
-	struct traffic_config *c = t == NULL ? NULL : &t->config;
-	struct frames_config frames = {.type = WEIR_DTYPE_FP32,
-		.checksum = true,
-		.to_port = 1,
-		.generation = DEVICE_GENERATION};
+	struct frames_config frames = {
+		.type = WEIR_DTYPE_FP32, .checksum = true, .to_port = 1, .generation = GENERATION};
 	unsigned int bits;
 
 	if (t == NULL)
 		return NULL;
-	*c = *config;
-	t->ordinary = c->sources == 0;
-	t->results = c->device->is_switch && !t->ordinary;
-	if (t->ordinary) {
-		c->sources = 1;
-		c->window = DEVICE_WINDOW_MAX;
-		c->elements = 0;
-		frames.bytes = c->bytes;
-	}
-	bits = c->multicast && t->results ? RTE_MIN(c->sources, (unsigned int)LINK_PORTS)
-					  : c->sources;
+	t->device = device;
+	t->ordinary = sources == 0;
+	t->results = device->is_switch && !t->ordinary;
+	t->multicast = multicast;
+	t->sources = t->ordinary ? 1 : sources;
+	t->window = t->ordinary ? WINDOW_MAX : window;
+	t->elements = t->ordinary ? 0 : elements;
+	t->job = t->ordinary ? 0 : multicast ? 2 : 1;
+	bits = multicast && t->results ? RTE_MIN(sources, (unsigned int)PORTS) : t->sources;
 	t->all = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
-	t->job = t->ordinary ? 0 : c->multicast ? DEVICE_JOB_MULTICAST : DEVICE_JOB_UNICAST;
-	for (unsigned int b = 0; b < c->window; b++)
-		t->place[b].block = b + c->device->block[t->job][b];
+	for (unsigned int b = 0; b < t->window; b++)
+		t->place[b].block = b + device->block[t->job][b];
 	frames.ordinary = t->ordinary;
+	frames.bytes = t->ordinary ? bytes : 0;
 	frames.job = t->job;
-	frames.sources = c->sources;
-	frames.elements = c->elements;
+	frames.sources = t->sources;
+	frames.elements = t->elements;
 	frames.rows = t->ordinary ? ORDINARY : VARIANTS;
 	t->frames = frames_create(&frames);
 	if (t->frames != NULL && (!t->ordinary || teach(t) == 0))
@@ -135,22 +212,10 @@ traffic_create(const struct traffic_config *config)
 	return NULL;
 }
 
-void
-traffic_destroy(struct traffic *t)
-{
-	if (t == NULL)
-		return;
-	/* The next traffic goes on with the blocks after these. */
-	for (unsigned int b = 0; b < t->config.window; b++)
-		t->config.device->block[t->job][b] = t->place[b].block - b;
-	frames_destroy(t->frames);
-	free(t);
-}
-
 /* Frames on their way to the ports. What the rings do not take is lost. */
 struct batch {
-	struct rte_mbuf *list[LINK_PORTS][DEVICE_SOURCES_MAX];
-	uint16_t count[LINK_PORTS];
+	struct rte_mbuf *list[PORTS][SOURCES_MAX];
+	uint16_t count[PORTS];
 };
 
 /* Is the source's frame for this block prepared for another block, and not sent yet? */
@@ -167,7 +232,7 @@ busy(const struct traffic *t, unsigned int source, uint32_t block)
 static void
 add(struct traffic *t, struct batch *batch, unsigned int source, uint32_t block)
 {
-	unsigned int p = source % LINK_PORTS, row = block % t->frames->config.rows;
+	unsigned int p = source % PORTS, row = block % t->frames->config.rows;
 	struct rte_mbuf *m =
 		frames_take(t->frames, row * t->frames->config.sources + source, block);
 
@@ -178,12 +243,11 @@ add(struct traffic *t, struct batch *batch, unsigned int source, uint32_t block)
 static void
 flush(struct traffic *t, struct batch *batch)
 {
-	for (unsigned int p = 0; p < LINK_PORTS; p++) {
+	for (unsigned int p = 0; p < PORTS; p++) {
 		uint16_t n = batch->count[p], taken = 0;
 
 		if (n > 0)
-			taken = rte_eth_tx_burst(
-				t->config.device->link.port[p], 0, batch->list[p], n);
+			taken = rte_eth_tx_burst(t->device->port[p], 0, batch->list[p], n);
 		rte_pktmbuf_free_bulk(batch->list[p] + taken, n - taken);
 	}
 }
@@ -192,7 +256,7 @@ static void
 close_place(struct traffic *t, struct place *place)
 {
 	place->open = false;
-	place->block += t->config.window;
+	place->block += t->window;
 	t->open--;
 }
 
@@ -227,15 +291,15 @@ send_some(struct traffic *t, unsigned int n, double due, double step)
 	unsigned int i;
 
 	for (i = 0; i < RTE_MIN(n, (unsigned int)BURST); i++) {
-		unsigned int source = t->next % t->config.sources;
-		struct place *place = &t->place[t->next / t->config.sources];
+		unsigned int source = t->next % t->sources;
+		struct place *place = &t->place[t->next / t->sources];
 
 		if (busy(t, source, place->block) || !admit(t, place, source))
 			break;
 		add(t, &batch, source, place->block);
 		place->due = (uint64_t)(due + step * i);
 		place->sent = now;
-		if (++t->next == t->config.sources * t->config.window)
+		if (++t->next == t->sources * t->window)
 			t->next = 0;
 	}
 	flush(t, &batch);
@@ -248,8 +312,8 @@ complain(struct traffic *t, const struct weir_header *h, const char *what)
 {
 	if (t->wrong++ == 0)
 		warnx("%s: block %u for source %u: %s (status %s, %u sources, %u elements)",
-			t->config.device->name, h->block_id, h->src_id, what,
-			weir_status_text(h->status), h->src_cnt, h->grad_cnt);
+			t->device->name, h->block_id, h->src_id, what, weir_status_text(h->status),
+			h->src_cnt, h->grad_cnt);
 }
 
 /* Is the payload behind the headers `bytes` of `expected`? Frames come in any number of segments. */
@@ -266,17 +330,14 @@ payload_is(const struct rte_mbuf *m, const void *expected, unsigned int bytes)
 static void
 check(struct traffic *t, struct rte_mbuf *m, const struct weir_header *h)
 {
-	if (t->config.spoil)
-		m->pkt_len -= 4;
 	if (!t->results) {
 		if (m->pkt_len != t->frames->bytes)
 			complain(t, h, "came back with another length");
-	} else if (h->status != WEIR_STATUS_OK || h->degraded || h->gen_id != DEVICE_GENERATION) {
+	} else if (h->status != WEIR_STATUS_OK || h->degraded || h->gen_id != GENERATION) {
 		complain(t, h, "is not a result");
-	} else if (h->src_cnt != t->config.sources || h->grad_cnt != t->config.elements) {
+	} else if (h->src_cnt != t->sources || h->grad_cnt != t->elements) {
 		complain(t, h, "is incomplete");
-	} else if (!payload_is(m, t->frames->expected[h->block_id % VARIANTS],
-			   4 * t->config.elements)) {
+	} else if (!payload_is(m, t->frames->expected[h->block_id % VARIANTS], 4 * t->elements)) {
 		complain(t, h, "is not the sum");
 	}
 }
@@ -291,8 +352,8 @@ addressee(
 	bool to_group = weir_get16(bytes + UDP_AT + 2) == WEIR_PORT_BASE;
 	unsigned int source = h->src_id & 63u;
 
-	if (t->results && t->config.multicast)
-		return to_group || source % LINK_PORTS == p ? UINT64_C(1) << p : 0;
+	if (t->results && t->multicast)
+		return to_group || source % PORTS == p ? UINT64_C(1) << p : 0;
 	return t->results && to_group ? 0 : UINT64_C(1) << source;
 }
 
@@ -311,22 +372,21 @@ take(struct traffic *t, unsigned int p, struct rte_mbuf *m)
 	if (t->ordinary && p == 0)
 		return; /* the frame of teach(), late */
 	weir_header_read(&h, bytes + FRAME_HEADERS);
-	place = &t->place[h.block_id & (t->config.window - 1)];
+	place = &t->place[h.block_id & (t->window - 1)];
 	bit = addressee(t, p, bytes, &h);
-	if (h.job_id != t->job || (bit & t->all) == 0 ||
-		(t->config.lose != 0 && ++t->came % t->config.lose == 0))
+	if (h.job_id != t->job || (bit & t->all) == 0)
 		return;
 	if (!place->open || place->block != h.block_id || (place->got & bit) != 0)
 		return; /* once more */
 	check(t, m, &h);
-	if (place->got == 0 && t->samples != NULL && h.block_id % t->each == 0 &&
-		t->samples->count < t->samples->most)
-		t->samples->value[t->samples->count++] = (double)(t->now - place->due);
+	if (place->got == 0 && t->sampling && h.block_id % t->each == 0 &&
+		t->nb_samples < SAMPLES_MOST)
+		samples[t->nb_samples++] = (double)(t->now - place->due);
 	place->got |= bit;
 	if (place->got != t->all)
 		return;
 	close_place(t, place);
-	t->done += t->config.sources;
+	t->done += t->sources;
 }
 
 /* Receive once from each port. Returns the frames. */
@@ -336,8 +396,8 @@ poll_ports(struct traffic *t)
 	struct rte_mbuf *burst[BURST];
 	unsigned int total = 0;
 
-	for (unsigned int p = 0; p < LINK_PORTS; p++) {
-		uint16_t n = rte_eth_rx_burst(t->config.device->link.port[p], 0, burst, BURST);
+	for (unsigned int p = 0; p < PORTS; p++) {
+		uint16_t n = rte_eth_rx_burst(t->device->port[p], 0, burst, BURST);
 
 		if (n == 0)
 			continue;
@@ -356,11 +416,11 @@ static void
 repair(struct traffic *t, uint64_t progress)
 {
 	uint64_t ms = rte_get_tsc_hz() / 1000, now = rte_rdtsc(), late = now - REPEAT_MS * ms;
-	bool by_source = !t->config.multicast || !t->results;
+	bool by_source = !t->multicast || !t->results;
 
 	if (t->ordinary && now - progress < QUIET_MS * ms)
 		return;
-	for (unsigned int i = 0; i < t->config.window; i++) {
+	for (unsigned int i = 0; i < t->window; i++) {
 		struct place *place = &t->place[i];
 		struct batch batch = {.count = {0}};
 
@@ -373,7 +433,7 @@ repair(struct traffic *t, uint64_t progress)
 			close_place(t, place);
 			continue;
 		}
-		for (unsigned int s = 0; s < t->config.sources; s++)
+		for (unsigned int s = 0; s < t->sources; s++)
 			if ((!by_source || (place->got >> s & 1) == 0) && !busy(t, s, place->block))
 				add(t, &batch, s, place->block);
 		flush(t, &batch);
@@ -382,13 +442,10 @@ repair(struct traffic *t, uint64_t progress)
 }
 
 static int
-give_up(struct traffic *t)
+give_up(const struct traffic *t)
 {
-	char what[80];
-
-	snprintf(what, sizeof(what), "nothing came through within %u ms (frames of %u bytes)",
+	warnx("%s: nothing came through within %u ms (frames of %u bytes)", t->device->name,
 		GIVE_UP_MS, t->frames->bytes);
-	device_blame(t->config.device, what);
 	return -1;
 }
 
@@ -410,17 +467,14 @@ loop(struct traffic *t, uint64_t ms)
 		moved += poll_ports(t);
 		now = rte_rdtsc();
 		/* Turns are microseconds apart: a longer one is the scheduler's. */
-		if (now - before > cycles / 5)
-			t->stalled += now - before;
-		else if (moved == 0)
+		if (moved == 0 && now - before < cycles / 5)
 			t->idle += now - before;
 		if (t->done != done)
 			progress = now;
 		if (now - checked > cycles) {
 			checked = now;
 			repair(t, progress);
-			if (device_interrupted() ||
-				(!t->ordinary && now - progress > GIVE_UP_MS * cycles))
+			if (!t->ordinary && now - progress > GIVE_UP_MS * cycles)
 				return give_up(t);
 		}
 		if (unlikely(t->wrong > 0))
@@ -433,7 +487,7 @@ loop(struct traffic *t, uint64_t ms)
 static int
 finish(struct traffic *t)
 {
-	unsigned int sources = t->config.sources;
+	unsigned int sources = t->sources;
 
 	for (unsigned int i = 0; i < 1000 && t->next % sources != 0; i++) {
 		send_some(t, sources - t->next % sources, (double)rte_rdtsc(), 0);
@@ -446,22 +500,24 @@ static void
 begin(struct traffic *t)
 {
 	if (t->ordinary)
-		drain(&t->config.device->link);
-	t->next = t->next / t->config.sources * t->config.sources;
-	t->samples = NULL;
-	t->each = 1;
+		drain(t->device);
+	t->next = t->next / t->sources * t->sources;
+	t->sampling = false;
+	t->nb_samples = 0;
 }
 
-int
-traffic_run(struct traffic *t, uint64_t ms, struct closed_loop *result)
+/* 0, or -1 after a line: nothing comes, or not within 5 s; a wrong result. */
+static int
+run_closed(struct traffic *t, uint64_t ms)
 {
 	uint64_t lost = t->lost, hz = rte_get_tsc_hz(), began, all, done;
+	double idle, rate;
 
 	begin(t);
 	/* The device wakes up, caches fill. */
 	if (loop(t, ms / 4 + 1) < 0)
 		return -1;
-	t->idle = t->stalled = 0;
+	t->idle = 0;
 	done = t->done;
 	began = rte_rdtsc();
 	/* On a busy machine the device may not even run in a short time. */
@@ -472,62 +528,181 @@ traffic_run(struct traffic *t, uint64_t ms, struct closed_loop *result)
 	} while (t->done == done && all < hz / 1000 * GIVE_UP_MS);
 	if (t->done == done)
 		return give_up(t);
-	result->good = 1 - (double)t->stalled / (double)all;
-	result->idle = (double)t->idle / (double)all;
-	result->rate = (double)(t->done - done) * (double)hz / (double)all /
-		(result->good < TRAFFIC_GOOD ? 1 : result->good);
+	idle = (double)t->idle / (double)all;
+	rate = (double)(t->done - done) * (double)hz / (double)all;
 	/* What is missing now is noticed here. */
 	if (finish(t) < 0)
 		return -1;
-	result->lost = t->lost - lost;
+	printf("%.10g %.6g %" PRIu64 "\n", rate, idle, t->lost - lost);
 	return 0;
 }
 
-int
-traffic_offer(struct traffic *t, double rate, uint64_t ms, struct samples *samples,
-	unsigned int each, struct open_loop *result)
+/* us, of sorted samples: the least that so great a share, [0, 1], does not exceed. */
+static double
+quantile_of(size_t n, double quantile)
+{
+	/* What a product of decimals lacks or has too much must not move the rank. */
+	double rank = ceil(quantile * (double)n - 1e-9 * (double)n);
+
+	if (n == 0)
+		return BENCH_NONE;
+	return samples[rank < 1                   ? 0
+			       : rank > (double)n ? n - 1
+						  : (size_t)rank - 1] *
+		1e6 / (double)rte_get_tsc_hz();
+}
+
+/* The same. */
+static int
+run_open(struct traffic *t, double rate, uint64_t ms, unsigned int each)
 {
 	double hz = (double)rte_get_tsc_hz(), step = hz / rate;
-	uint64_t total =
-		(uint64_t)(rate * (double)ms / 1000) / t->config.sources * t->config.sources;
+	uint64_t total = (uint64_t)(rate * (double)ms / 1000) / t->sources * t->sources;
 	uint64_t patience = (uint64_t)hz / 1000 * QUIET_MS, limit = (uint64_t)hz / 1000 * 4 * ms;
-	uint64_t began, now, last, ended = 0, sent = t->sent, done = t->done, missing;
+	uint64_t began, now, last, ended = 0, sent = 0, before = t->sent, done = t->done, missing;
+	size_t n;
 	int rc;
 
 	begin(t);
-	t->samples = samples;
+	t->sampling = true;
 	t->each = each;
 	t->closed = false;
 	began = now = last = rte_rdtsc();
-	*result = (struct open_loop){0};
 	/* A device that takes or gives nothing any more ends it, too. */
-	while ((result->sent < total || result->done < total) && now - last <= patience &&
+	while ((sent < total || t->done - done < total) && now - last <= patience &&
 		now - began <= limit + patience) {
 		uint64_t due = RTE_MIN((uint64_t)((double)(now - began) / step) + 1, total);
 		unsigned int moved = 0;
 
-		if (due > result->sent)
-			moved = send_some(t,
-				(unsigned int)RTE_MIN(due - result->sent, (uint64_t)BURST),
-				(double)began + step * (double)result->sent, step);
-		result->sent = t->sent - sent;
+		if (due > sent)
+			moved = send_some(t, (unsigned int)RTE_MIN(due - sent, (uint64_t)BURST),
+				(double)began + step * (double)sent, step);
+		sent = t->sent - before;
 		moved += poll_ports(t);
-		result->done = t->done - done;
 		now = rte_rdtsc();
-		if (result->sent == total && ended == 0)
+		if (sent == total && ended == 0)
 			ended = now;
 		if (moved > 0)
 			last = now;
 	}
-	result->rate = (double)result->sent * hz /
-		(double)RTE_MAX((ended != 0 ? ended : now) - began, UINT64_C(1));
-	missing = t->ordinary ? (result->sent - result->done + each - 1) / each : 0;
+	rate = (double)sent * hz / (double)RTE_MAX((ended != 0 ? ended : now) - began, UINT64_C(1));
+	missing = sent - (t->done - done);
 	/* What was lost is repeated, so that the job can go on, and its latency is the repair's. */
 	rc = finish(t);
-	for (; samples != NULL && missing > 0; missing--) {
-		samples->count -= samples->count == samples->most; /* always has a place */
-		samples->value[samples->count++] = (double)(now - began);
+	for (uint64_t m = 0; t->ordinary && m < missing; m += each) {
+		t->nb_samples -= t->nb_samples == SAMPLES_MOST; /* always has a place */
+		samples[t->nb_samples++] = (double)(now - began);
 	}
-	t->samples = NULL;
-	return t->wrong > 0 ? -1 : rc;
+	t->sampling = false;
+	n = t->nb_samples;
+	if (rc < 0 || t->wrong > 0)
+		return -1;
+	qsort(samples, n, sizeof(samples[0]), bench_ascending);
+	printf("%.10g %" PRIu64 " %zu %g %g %g %g\n", rate, missing, n, quantile_of(n, 0.5),
+		quantile_of(n, 0.99), n < SAMPLES_P999 ? BENCH_NONE : quantile_of(n, 0.999),
+		quantile_of(n, 1));
+	return 0;
 }
+
+/* Do the ports see the device's, and does a frame in at port 0 come out at port 1? */
+static bool
+is_up(const struct device *device)
+{
+	struct rte_mbuf *burst[BURST];
+	struct rte_eth_link state;
+	uint16_t n;
+
+	for (unsigned int p = 0; p < PORTS; p++)
+		if (rte_eth_link_get_nowait(device->port[p], &state) < 0 ||
+			state.link_status != RTE_ETH_LINK_UP)
+			return false;
+	send_one(device, 0);
+	rte_delay_us_sleep(1000);
+	n = rte_eth_rx_burst(device->port[1], 0, burst, BURST);
+	rte_pktmbuf_free_bulk(burst, n);
+	return n > 0;
+}
+
+/* argument: "DRIVER,ARGUMENTS" */
+static int
+open_port(struct device *device, unsigned int p, const char *argument)
+{
+	struct rte_eth_conf conf = {0};
+	char name[64], pool[RTE_MEMPOOL_NAMESIZE];
+	uint16_t *port = &device->port[p];
+	int rc;
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument, ","), argument);
+	snprintf(pool, sizeof(pool), "%s", device->name);
+	if (device->pool == NULL)
+		device->pool = pktbuf_packet_pool(
+			pool, POOL_PACKETS, (uint32_t)buffer_bytes, POOL_CACHE, 0);
+	if (device->pool == NULL)
+		return -rte_errno;
+	rc = rte_eal_hotplug_add("vdev", name, argument + strcspn(argument, ",") + 1);
+	if (rc == 0)
+		rc = rte_eth_dev_get_port_by_name(name, port);
+	if (rc == 0)
+		rc = rte_eth_dev_configure(*port, 1, 1, &conf);
+	if (rc == 0)
+		rc = rte_eth_rx_queue_setup(*port, 0, 512, 0, NULL, device->pool);
+	if (rc == 0)
+		rc = rte_eth_tx_queue_setup(*port, 0, 512, 0, NULL);
+	return rc == 0 ? rte_eth_dev_start(*port) : rc;
+}
+
+/* 0, or -1 after a line. */
+static int
+obey(const char *line)
+{
+	unsigned int d = 0, sources, window, elements, bytes, multicast, each;
+	struct device *device = devices;
+	struct traffic **t;
+	uint64_t ms;
+	double rate;
+
+	(void)sscanf(line, "%*s %u", &d);
+	device += d % DEVICES;
+	t = &device->traffic;
+	if (strncmp(line, "up", 2) == 0)
+		return printf("%d\n", is_up(device)) > 0 ? 0 : -1;
+	if (sscanf(line, "make %*u %u %u %u %u %u", &sources, &window, &elements, &bytes,
+		    &multicast) == 5) {
+		traffic_destroy(*t);
+		*t = traffic_create(device, sources, window, elements, bytes, multicast != 0);
+		return *t != NULL && puts("0") >= 0 ? 0 : -1;
+	}
+	if (*t != NULL && sscanf(line, "run %*u %" SCNu64, &ms) == 1)
+		return run_closed(*t, ms);
+	if (*t != NULL && sscanf(line, "offer %*u %lf %" SCNu64 " %u", &rate, &ms, &each) == 3)
+		return run_open(*t, rate, ms, each);
+	warnx("traffic: what is %s", line);
+	return -1;
+}
+
+static int
+run(void)
+{
+	char line[256];
+	int rc = 0;
+
+	if (bench_start_eal(0, MEMORY_MB) < 0)
+		return 2;
+	for (unsigned int i = 0;
+		rc == 0 && i < DEVICES * PORTS && bench_common.arguments[i] != NULL; i++)
+		rc = open_port(&devices[i / PORTS], i % PORTS, bench_common.arguments[i]);
+	if (rc != 0)
+		warnx("the generator's ports: %s", rte_strerror(-rc));
+	for (setlinebuf(stdout); rc == 0 && fgets(line, sizeof(line), stdin) != NULL;)
+		if (obey(line) < 0)
+			puts("failed");
+	bench_stop_eal();
+	return rc == 0 ? 0 : 2;
+}
+
+const struct bench bench_traffic = {
+	.name = "traffic",
+	.arguments = "PORT PORT PORT PORT",
+	.options = options,
+	.run = run,
+};

@@ -170,7 +170,7 @@ class Api(http.client.HTTPConnection):
 
 
 class Process:
-    """A process in a namespace of the rack, its output in a file."""
+    """A process in a namespace of the rack (place None: in this one), its output in a file."""
 
     def __init__(self, rack, place, argv, name, env=None):
         self.name, self.argv = name, argv
@@ -190,7 +190,7 @@ class Process:
         # others off the CPUs for a minute (Linux 6.18).
         with open(self.log, 'wb') as out:
             self.popen = subprocess.Popen(
-                ['ip', 'netns', 'exec', rack.namespace(place)] + argv, stdin=subprocess.DEVNULL,
+                ([] if place is None else ['ip', 'netns', 'exec', rack.namespace(place)]) + argv, stdin=subprocess.DEVNULL,
                 stdout=out, stderr=subprocess.STDOUT, preexec_fn=tie, env=env, start_new_session=True)
 
     @property

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the benches in Python share: options, tables whose rows appear as they are measured, and the same rows as
+records, as apps/report/table.h has them."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import namedtuple
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+BUILD = os.environ.get('WEIR_BUILD', 'build')  # weir-bench sets it
+SUFFIXES = {'': 1, 'k': 10**3, 'M': 10**6, 'G': 10**9}
+
+# key: of the records; None: not in them. title: None: not in the table. width: the least.
+Column = namedtuple('Column', 'key title unit digits width left', defaults=(None, '', 0, 0, False))
+
+
+def program(*path):
+    """A program of this build, or installed beside weir-bench."""
+    return next(filter(os.path.exists, (os.path.join(BUILD, 'apps', *path), os.path.join(BUILD, 'bin', path[-1]))), path[-1])
+
+
+def number(least, most, kind=int):
+    """A type for argparse: a number in a range."""
+    def read(text):
+        unit = text[-1:] if text[-1:] in SUFFIXES and kind is int else ''
+        value = kind(text[:len(text) - len(unit)]) * SUFFIXES[unit]
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError('%s is not in %.10g..%.10g' % (text, least, most))
+        return value
+    read.__name__ = 'number'  # in argparse's message
+    return read
+
+
+def numbers(least, most):
+    """The same for a list: 64,256,1024, or 8..4096 for the powers of two in between."""
+    one = number(least, most)
+
+    def read(text):
+        first, dots, last = text.partition('..')
+        return [2**n for n in range(64) if one(first) <= 2**n <= one(last)] if dots else [one(word) for word in text.split(',')]
+    read.__name__ = 'list'
+    return read
+
+
+def engine(bench, path, *options):
+    """The records of a run of `weir-bench engine`."""
+    run = subprocess.run([path, 'engine', '--json', '-', *map(str, options)], capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        print('weir-bench %s: %s engine fails:\n%s' % (bench, path, run.stderr), end='', file=sys.stderr)
+        sys.exit(run.returncode)
+    return json.loads(run.stdout)
+
+
+class Formatter(argparse.ArgumentDefaultsHelpFormatter):
+    def _get_help_string(self, action):
+        return super()._get_help_string(action) if action.default else action.help
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with the default of each option in its help, and the options that every bench has."""
+
+    def __init__(self, bench, about, **more):
+        super().__init__(prog='weir-bench ' + bench, description=about, allow_abbrev=False,
+                         formatter_class=Formatter,
+                         epilog='docs/performance.md explains the tables', **more)
+
+    def common(self, repeat=5, phase_ms=20, huge=True):
+        group = self.add_argument_group('Options of every bench')
+        group.add_argument('--json', metavar='FILE', help='also write the records to this file, - for standard output')
+        if huge:
+            group.add_argument('--huge', choices=('auto', 'yes', 'no'), default='auto', help='use huge pages')
+        group.add_argument('--repeat', type=number(1, 99), default=repeat, metavar='N',
+                           help='measure each point N times, in turn with its limit; the median counts')
+        group.add_argument('--phase-ms', type=number(1, 10000), default=phase_ms, metavar='N',
+                           help='length of a measurement, milliseconds')
+
+
+class Report:
+    """The tables of a bench. With --json - they go to standard error."""
+
+    def __init__(self, bench, path):
+        self.bench, self.path = bench, path
+        self.out = sys.stderr if path == '-' else sys.stdout
+        self.records, self.columns, self.head = [], [], False
+
+    def note(self, text, *values):
+        print('# ' + (text % values if values else text), file=self.out, flush=True)
+
+    def table(self, columns):
+        self.columns, self.head = columns, True
+
+    def line(self, mark, texts):
+        shown = [(column, text) for column, text in zip(self.columns, texts) if column.title is not None]
+        wide = [max(column.width, len(column.title), len(column.unit)) for column, _ in shown]
+        print(mark + ' '.join(text.ljust(w) if column.left else text.rjust(w)
+                              for (column, text), w in zip(shown, wide)).rstrip(), file=self.out, flush=True)
+
+    def row(self, *cells):
+        """A cell for each column: a text, a truth value, or a number; None: not known."""
+        if self.head:
+            self.line('# ', [column.title or '' for column in self.columns])
+            self.line('# ', [column.unit for column in self.columns])
+        self.head = False
+        self.line('  ', [cell if isinstance(cell, str) else '-' if cell is None else '%.*f' % (column.digits, cell)
+                         for column, cell in zip(self.columns, cells)])
+        self.records.append(dict({column.key: cell for column, cell in zip(self.columns, cells) if column.key}, bench=self.bench))
+
+    def close(self):
+        """Write the records. An exit status."""
+        try:
+            if self.path == '-':
+                json.dump(self.records, sys.stdout, indent=2)
+                print(flush=True)
+            elif self.path:
+                with open(self.path, 'w') as file:
+                    json.dump(self.records, file, indent=2)
+        except OSError as error:
+            print('weir-bench %s: %s' % (self.bench, error), file=sys.stderr)
+            return 1
+        return 0
