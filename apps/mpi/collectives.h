@@ -7,22 +7,33 @@
 #define APPS_MPI_COLLECTIVES_H
 
 /*
- * X(NAME, Name, name, SHAPE, ...): OFFLOAD_NAME; MPI_Name and MPI_Iname; the name in Open MPI's functions and in
- * reports; the parameters. libweir has the same nine.
+ * X(NAME, Name, name, SHAPE, ...): WEIR_COLLECTIVE_NAME, whose codes are [0, OFFLOAD_COLLECTIVES); MPI_Name and MPI_Iname; the
+ * name in Open MPI's functions and in reports; the parameters.
  */
 #define OFFLOAD_LIST(X, ...)                                                                       \
 	OFFLOAD_COUNTED_LIST(X, __VA_ARGS__)                                                       \
 	X(BARRIER, Barrier, barrier, NOTHING, __VA_ARGS__)
+#define OFFLOAD_COLLECTIVES 9
 /* Those that have counts, and so MPI_Name_c and MPI_Iname_c, too. */
 #define OFFLOAD_COUNTED_LIST(X, ...)                                                               \
 	X(ALLREDUCE, Allreduce, allreduce, REDUCED, __VA_ARGS__)                                   \
 	X(REDUCE, Reduce, reduce, REDUCED_TO_ROOT, __VA_ARGS__)                                    \
-	X(REDUCE_SCATTER_BLOCK, Reduce_scatter_block, reduce_scatter_block, REDUCED, __VA_ARGS__)  \
-	X(BCAST, Bcast, bcast, BUFFER, __VA_ARGS__)                                                \
+	X(REDUCESCATTER, Reduce_scatter_block, reduce_scatter_block, REDUCED, __VA_ARGS__)         \
+	X(BROADCAST, Bcast, bcast, BUFFER, __VA_ARGS__)                                            \
 	X(SCATTER, Scatter, scatter, MOVED_WITH_ROOT, __VA_ARGS__)                                 \
 	X(GATHER, Gather, gather, MOVED_WITH_ROOT, __VA_ARGS__)                                    \
 	X(ALLGATHER, Allgather, allgather, MOVED, __VA_ARGS__)                                     \
 	X(ALLTOALL, Alltoall, alltoall, MOVED, __VA_ARGS__)
+
+/*
+ * MPI's functions. F(NAME, SHAPE, Name, Iname, PARAMETERS): as above, with _c where counts are large, and the macro of
+ * the parameters.
+ */
+#define OFFLOAD_FORM_LIST(F)                                                                       \
+	OFFLOAD_LIST(OFFLOAD_FORMS, F) OFFLOAD_COUNTED_LIST(OFFLOAD_LARGE_FORMS, F)
+#define OFFLOAD_FORMS(id, name, lower, shape, F) F(id, shape, name, I##lower, OFFLOAD_PARAMETERS)
+#define OFFLOAD_LARGE_FORMS(id, name, lower, shape, F)                                             \
+	F(id, shape, name##_c, I##lower##_c, OFFLOAD_LARGE_PARAMETERS)
 
 /*
  * The shapes: the parameters of MPI's function before the communicator. ONE(type, name): also the name of the field of
@@ -61,8 +72,8 @@
 	OFFLOAD_##shape(OFFLOAD_PARAMETER, OFFLOAD_PARAMETER, MPI_Count)
 #define OFFLOAD_ARGUMENTS(shape) OFFLOAD_##shape(OFFLOAD_ARGUMENT, OFFLOAD_ARGUMENT, )
 #define OFFLOAD_CALL(id, shape)                                                                    \
-	((const struct offload_call){                                                              \
-		.collective = OFFLOAD_##id, OFFLOAD_##shape(OFFLOAD_FIELD, OFFLOAD_FIELDS, )})
+	((const struct offload_call){.collective = WEIR_COLLECTIVE_##id,                           \
+		OFFLOAD_##shape(OFFLOAD_FIELD, OFFLOAD_FIELDS, )})
 
 #define OFFLOAD_PARAMETER(type, name, ...)   type name,
 #define OFFLOAD_ARGUMENT(type, name, ...)    name,

@@ -24,6 +24,7 @@ static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER, engine = PTHREAD_MU
 static struct offload_comm *comms; /* registry */
 static struct offload_comm *actives; /* engine */
 static _Atomic unsigned int busy; /* active communicators */
+static _Atomic(struct offload_op *) dead; /* operations that ops_bury() destroys */
 static bool started, finalized;
 
 #define PROGRESS_BUSY_NS 8000
@@ -131,45 +132,6 @@ comm_reference(struct offload_comm *comm)
 	pthread_mutex_unlock(&registry);
 }
 
-void
-offload_comm_release(struct offload_comm *comm)
-{
-	bool last = false;
-
-	if (comm == NULL)
-		return;
-	pthread_mutex_lock(&registry);
-	if (--comm->references == 0) {
-		last = true;
-		*(comm->previous != NULL ? &comm->previous->next : &comms) = comm->next;
-		if (comm->next != NULL)
-			comm->next->previous = comm->previous;
-	}
-	pthread_mutex_unlock(&registry);
-	if (!last)
-		return;
-	if (finalized)
-		free(comm);
-	else
-		comm_end(comm);
-}
-
-void
-offload_finalize(void)
-{
-	if (!started || finalized)
-		return;
-	report_finalize();
-	/* Nothing is in progress any more, and no other thread calls MPI. */
-	finalized = true;
-	for (struct offload_comm *comm = comms; comm != NULL; comm = comm->next) {
-		mpi_comm_free(&comm->private_comm);
-		job_close(comm);
-		atomic_store(&comm->state, COMM_OFF);
-	}
-	kept_close();
-}
-
 /* Errors */
 
 /*
@@ -178,7 +140,7 @@ offload_finalize(void)
  * engine's lock. Returns the code.
  */
 static int
-comm_fail(struct offload_comm *comm, enum offload_collective collective, const char *text)
+comm_fail(struct offload_comm *comm, enum weir_collective collective, const char *text)
 {
 	if (comm->error != MPI_SUCCESS)
 		return comm->error;
@@ -200,7 +162,7 @@ comm_fail(struct offload_comm *comm, enum offload_collective collective, const c
 
 /* This rank misses an opening or an operation that the others count, wherever that one runs. As comm_fail(). */
 static int
-comm_lose(struct offload_comm *comm, enum offload_collective collective, const char *text)
+comm_lose(struct offload_comm *comm, enum weir_collective collective, const char *text)
 {
 	atomic_store(&comm->lost, true);
 	return comm_fail(comm, collective, text);
@@ -208,7 +170,7 @@ comm_lose(struct offload_comm *comm, enum offload_collective collective, const c
 
 /* Has this rank's leader failed? */
 static void
-comm_look_for_failure(struct offload_comm *comm, enum offload_collective collective)
+comm_look_for_failure(struct offload_comm *comm, enum weir_collective collective)
 {
 	char text[sizeof(comm->failure)];
 	int found = 0;
@@ -402,6 +364,25 @@ comm_advance(struct offload_comm *comm, struct offload_op ***ended, bool starts)
 }
 
 static void
+comm_release(struct offload_comm *comm)
+{
+	bool last;
+
+	pthread_mutex_lock(&registry);
+	last = --comm->references == 0;
+	if (last) {
+		*(comm->previous != NULL ? &comm->previous->next : &comms) = comm->next;
+		if (comm->next != NULL)
+			comm->next->previous = comm->previous;
+	}
+	pthread_mutex_unlock(&registry);
+	if (last && finalized)
+		free(comm);
+	else if (last)
+		comm_end(comm);
+}
+
+static void
 op_destroy(struct offload_op *op)
 {
 	/* Local steps of a communicator that failed may still write there. */
@@ -411,10 +392,23 @@ op_destroy(struct offload_op *op)
 		PMPI_Type_free(&op->call.send_type);
 	if (op->kept[1])
 		PMPI_Type_free(&op->call.recv_type);
+	comm_release(op->comm);
 	free(op);
 }
 
-/* Tell the owners, without a lock, and let go. Returns the number of operations. */
+/* Destroy the operations that were freed where MPI cannot be called. */
+static void
+ops_bury(void)
+{
+	struct offload_op *op = atomic_exchange(&dead, NULL), *next;
+
+	for (; op != NULL; op = next) {
+		next = op->next;
+		op_destroy(op);
+	}
+}
+
+/* Tell the owners, without a lock. Returns the number of operations. */
 static int
 ops_end(struct offload_op *ended)
 {
@@ -422,25 +416,51 @@ ops_end(struct offload_op *ended)
 	int n = 0;
 
 	for (struct offload_op *op = ended; op != NULL; op = next, n++) {
-		struct offload_comm *comm = op->comm;
-		void (*tell)(void *, int);
-		bool freed;
-
 		next = op->next;
-		pthread_mutex_lock(&engine);
-		tell = op->ended;
-		pthread_mutex_unlock(&engine);
-		if (tell != NULL)
-			tell(op->context, op->error);
-		pthread_mutex_lock(&engine);
-		freed = op->freed;
-		atomic_store(&op->told, true);
-		pthread_mutex_unlock(&engine);
-		if (freed)
+		if (op->ended != NULL && !(atomic_load(&op->marks) & OP_FREED))
+			op->ended(op->context, op->error);
+		if (atomic_fetch_or(&op->marks, OP_TOLD) & OP_FREED)
 			op_destroy(op);
-		offload_comm_release(comm);
 	}
 	return n;
+}
+
+void
+offload_comm_release(struct offload_comm *comm)
+{
+	ops_bury();
+	if (comm == NULL)
+		return;
+	comm->released = true;
+	comm_release(comm);
+}
+
+bool
+offload_comm_idle(void *comm)
+{
+	bool idle;
+
+	pthread_mutex_lock(&engine);
+	idle = ((struct offload_comm *)comm)->first == NULL;
+	pthread_mutex_unlock(&engine);
+	return idle;
+}
+
+void
+offload_finalize(void)
+{
+	if (!started || finalized)
+		return;
+	ops_bury();
+	report_finalize();
+	/* Nothing is in progress any more, and no other thread calls MPI. */
+	finalized = true;
+	for (struct offload_comm *comm = comms; comm != NULL; comm = comm->next) {
+		mpi_comm_free(&comm->private_comm);
+		job_close(comm);
+		atomic_store(&comm->state, COMM_OFF);
+	}
+	kept_close();
 }
 
 /* Under the lock. */
@@ -463,6 +483,8 @@ offload_progress(void)
 	struct offload_comm *idle[IDLE_MAX];
 	unsigned int n = 0;
 
+	if (atomic_load_explicit(&dead, memory_order_relaxed) != NULL)
+		ops_bury();
 	if (atomic_load_explicit(&busy, memory_order_relaxed) == 0 ||
 		pthread_mutex_trylock(&engine) != 0)
 		return 0;
@@ -479,7 +501,7 @@ offload_progress(void)
 	}
 	pthread_mutex_unlock(&engine);
 	while (n > 0)
-		offload_comm_release(idle[--n]);
+		comm_release(idle[--n]);
 	return ended != NULL ? ops_end(ended) : 0;
 }
 
@@ -498,7 +520,7 @@ comm_deserves_job(struct offload_comm *comm, const struct facts *facts)
 
 /* Until the communicator has been opened, or not. Only in blocking calls. */
 static enum comm_state
-comm_open(struct offload_comm *comm, enum offload_collective collective)
+comm_open(struct offload_comm *comm, enum weir_collective collective)
 {
 	struct opening *opening;
 	enum comm_state state;
@@ -612,6 +634,21 @@ op_append(struct offload_comm *comm, const struct offload_call *call, void (*end
 	return op;
 }
 
+void
+offload_wait(bool (*ended)(void *context), void *context)
+{
+	uint64_t start = now_ns(CLOCK_MONOTONIC);
+
+	for (offload_progress(); !ended(context); offload_progress())
+		wait_a_little(start);
+}
+
+static bool
+op_told(void *op)
+{
+	return atomic_load(&((struct offload_op *)op)->marks) & OP_TOLD;
+}
+
 int
 offload_run(struct offload_comm *comm, const struct offload_call *call)
 {
@@ -653,9 +690,9 @@ offload_run(struct offload_comm *comm, const struct offload_call *call)
 	pthread_mutex_unlock(&engine);
 	if (op == NULL)
 		return error;
-	offload_op_wait(op);
+	offload_wait(op_told, op);
 	error = op->error;
-	offload_op_free(op);
+	op_destroy(op);
 	return error;
 }
 
@@ -723,27 +760,19 @@ offload_start(struct offload_comm *comm, const struct offload_call *call,
 	return error;
 }
 
-void
-offload_op_wait(struct offload_op *op)
+int
+offload_op_error(const struct offload_op *op, MPI_Comm *comm)
 {
-	uint64_t start = now_ns(CLOCK_MONOTONIC);
-
-	for (offload_progress(); !atomic_load(&op->told); offload_progress())
-		wait_a_little(start);
+	*comm = op->comm->released ? MPI_COMM_WORLD : op->comm->comm;
+	return op->error;
 }
 
 void
 offload_op_free(struct offload_op *op)
 {
-	bool told;
-
-	if (op == NULL)
+	if (op == NULL || !(atomic_fetch_or(&op->marks, OP_FREED) & OP_TOLD))
 		return;
-	pthread_mutex_lock(&engine);
-	told = atomic_load(&op->told);
-	op->freed = true;
-	op->ended = NULL;
-	pthread_mutex_unlock(&engine);
-	if (told)
-		op_destroy(op);
+	op->next = atomic_load(&dead);
+	while (!atomic_compare_exchange_weak(&dead, &op->next, op))
+		;
 }

@@ -53,13 +53,7 @@
 #include <stdint.h>
 
 #include "apps/mpi/collectives.h"
-
-enum offload_collective {
-#define OFFLOAD_X(name, ...) OFFLOAD_##name,
-	OFFLOAD_LIST(OFFLOAD_X)
-#undef OFFLOAD_X
-		OFFLOAD_COLLECTIVES
-};
+#include "pktbuf/wire/types.h"
 
 /*
  * A call, with the program's arguments as they are: MPI_IN_PLACE in `send` (Scatter: in `recv`), MPI_BOTTOM allowed.
@@ -67,7 +61,7 @@ enum offload_collective {
  * Unused fields are 0; arguments that MPI ignores on this rank may be anything.
  */
 struct offload_call {
-	enum offload_collective collective;
+	enum weir_collective collective;
 	const void *send;
 	void *recv;
 	int64_t send_count, recv_count; /* MPI_Allreduce_c and its like have more than int */
@@ -199,27 +193,33 @@ struct offload_op;
  * Start a call. OFFLOAD_MPI: nothing was started, *op is NULL. MPI_SUCCESS: *op is an operation. An MPI error code:
  * the communicator has failed; nothing was started.
  *
- * ended(context, error) is called once, from offload_progress() or offload_op_wait() in any thread, or before this
- * function returns; error is an MPI error code. It must not call MPI except to complete a request (MPI_Grequest_complete),
- * and it may call offload_op_free(). Datatypes and the operation may be freed by the program meanwhile: they are kept.
+ * ended(context, error) is called once, from offload_progress() in any thread, or before this function returns; error is
+ * an MPI error code. It must not call MPI except to complete a request (MPI_Grequest_complete), and it may call
+ * offload_op_free(). Datatypes and the operation may be freed by the program meanwhile: they are kept.
  */
 int offload_start(struct offload_comm *comm, const struct offload_call *call,
 	void (*ended)(void *context, int error), void *context, struct offload_op **op);
 
-/*
- * Wait until `ended` has been called, while MPI makes progress. Not needed; a preload's MPI_Wait may use it. Does not
- * free.
- */
-void offload_op_wait(struct offload_op *op);
+/* The error of an operation that has ended, and the communicator whose error handler is called for it. */
+int offload_op_error(const struct offload_op *op, MPI_Comm *comm);
 
-/* Free an operation, at any time after `ended` began, or before: then it ends, without a call of `ended`. NULL is fine. */
+/*
+ * Free an operation, at any time after `ended` began, or before: then it ends, without a call of `ended`. Calls nothing of
+ * MPI, takes no lock. NULL is fine.
+ */
 void offload_op_free(struct offload_op *op);
+
+/* Wait until ended(context), while MPI and all operations make progress. */
+void offload_wait(bool (*ended)(void *context), void *context);
+
+/* Has a communicator (struct offload_comm *) no operations in progress? */
+bool offload_comm_idle(void *comm);
 
 /*
  * The program makes a persistent request, which is MPI's: ranks may start such requests in different orders, and operations on Weir
  * have one order. Rank 0 says so with verbosity 1. NULL is fine.
  */
-void offload_persistent(const struct offload_comm *comm, enum offload_collective collective);
+void offload_persistent(const struct offload_comm *comm, enum weir_collective collective);
 
 /*
  * Advance all operations and openings in progress. Returns the number of operations that ended. Never waits. Cost without

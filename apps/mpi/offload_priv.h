@@ -40,6 +40,7 @@ struct offload_comm {
 	char name[MPI_MAX_OBJECT_NAME + 16]; /* as it was at the creation of this state */
 	int rank, size;
 	_Atomic(enum comm_state) state;
+	_Atomic bool released; /* by the front end; operations may be left */
 	_Atomic bool lost; /* in COMM_FAILED: all calls that could be offloaded fail */
 
 	/* Of offload.c; under its registry lock. */
@@ -84,7 +85,7 @@ enum step_kind { STEP_LOCAL, STEP_SEND, STEP_RECV, STEP_WEIR, STEP_PRIVATE };
 
 struct step {
 	enum step_kind kind;
-	enum offload_collective collective;
+	enum weir_collective collective;
 	bool last; /* of STEP_LOCAL: on local[1] */
 	const void *send;
 	void *recv;
@@ -113,15 +114,18 @@ struct plan {
 	void *memory[5]; /* temporary buffers; NULL after the last one */
 };
 
+enum { OP_TOLD = 1, OP_FREED = 2 };
+
 struct offload_op {
 	struct offload_op *next;
 	struct offload_comm *comm;
 	struct offload_call call; /* with datatypes of its own if the program may free them */
 	struct plan plan;
 	unsigned int at; /* the step that is done next, or in progress */
-	bool planned, in_progress, done, freed;
+	bool planned, in_progress, done;
 	bool kept[2]; /* the datatypes of `call` are duplicates */
-	_Atomic bool told; /* `ended` has been called */
+	_Atomic unsigned int
+		marks; /* OP_TOLD: `ended` has been called; OP_FREED: by the front end */
 	uint32_t number;
 	MPI_Request request; /* of the step in progress, or ... */
 	struct weir_request *weir;
@@ -189,7 +193,7 @@ struct facts {
 	bool nothing; /* to be done */
 	size_t unit; /* bytes of a slice, or of the vector */
 	size_t count; /* of a slice, in elements of form.dtype */
-	bool reduces;
+	bool reduces, sliced; /* each rank has a slice */
 	struct mpi_form form; /* op: of reductions */
 };
 
@@ -279,17 +283,17 @@ void mpi_comm_free(MPI_Comm *comm);
 
 /* report.c */
 
-void count_call(enum offload_collective collective, bool offloaded);
+void count_call(enum weir_collective collective, bool offloaded);
 
 /* Count a call that runs on MPI. Rank 0 says why with verbosity 1, once for each reason. */
 void count_mpi(
-	const struct offload_comm *comm, enum offload_collective collective, enum reason reason);
+	const struct offload_comm *comm, enum weir_collective collective, enum reason reason);
 /* Count a job; NULL: the use of one that was kept. */
 void report_job(const char *job);
 void report_finalize(void);
 
 /* As in counters and messages. */
-const char *collective_text(enum offload_collective collective);
+const char *collective_text(enum weir_collective collective);
 
 /* One line to stderr, after "weir: ", if the verbosity is at least `level`. */
 void say(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));

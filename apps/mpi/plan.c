@@ -1,45 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "apps/mpi/offload_priv.h"
+#include "pktbuf/wire/collectives.h"
 
-/* Where a collective has slices, one for each rank. */
+/* Does this rank contribute data, and does it get any? The root of a broadcast gets what it has. */
 static bool
-slices(enum offload_collective collective)
+contributes(const struct collective_row *row, bool root)
 {
-	return collective == OFFLOAD_REDUCE_SCATTER_BLOCK || collective == OFFLOAD_SCATTER ||
-		collective == OFFLOAD_GATHER || collective == OFFLOAD_ALLGATHER ||
-		collective == OFFLOAD_ALLTOALL;
+	return row->contribution == CONTRIBUTION_ROOT ? root
+						      : row->contribution != CONTRIBUTION_NOTHING;
 }
 
 static bool
-rooted(enum offload_collective collective)
+gets(const struct collective_row *row, bool root)
 {
-	return collective == OFFLOAD_REDUCE || collective == OFFLOAD_BCAST ||
-		collective == OFFLOAD_SCATTER || collective == OFFLOAD_GATHER;
+	return row->to == TO_ROOT ? root : row->result != RESULT_NOTHING;
 }
 
 bool
 call_uses(const struct offload_comm *comm, const struct offload_call *call, bool send)
 {
+	const struct collective_row *row = &collective_table[call->collective];
 	bool root = comm->rank == call->root;
 
-	switch (call->collective) {
-	case OFFLOAD_BCAST: return !send;
-	case OFFLOAD_SCATTER: return send ? root : !root || call->recv != MPI_IN_PLACE;
-	case OFFLOAD_REDUCE:
-	case OFFLOAD_GATHER: return send ? !root || call->send != MPI_IN_PLACE : root;
-	case OFFLOAD_ALLREDUCE:
-	case OFFLOAD_REDUCE_SCATTER_BLOCK:
-	case OFFLOAD_ALLGATHER:
-	case OFFLOAD_ALLTOALL: return !send || call->send != MPI_IN_PLACE;
-	case OFFLOAD_BARRIER:
-	case OFFLOAD_COLLECTIVES: break;
-	}
-	return false;
+	if (!send)
+		return gets(row, root) &&
+			!(call->recv == MPI_IN_PLACE && root &&
+				call->collective == WEIR_COLLECTIVE_SCATTER);
+	return contributes(row, root) && call->collective != WEIR_COLLECTIVE_BROADCAST &&
+		!(call->send == MPI_IN_PLACE && (root || !row->rooted) &&
+			call->collective != WEIR_COLLECTIVE_SCATTER);
 }
 
 /* The bytes of what is sent or received. False: MPI has to report it. */
@@ -54,22 +47,22 @@ side_bytes(const void *buffer, int64_t count, MPI_Datatype type, size_t *bytes)
 enum reason
 call_facts(const struct offload_comm *comm, const struct offload_call *call, struct facts *facts)
 {
-	bool sends = call_uses(comm, call, true), gets = call_uses(comm, call, false);
+	const struct collective_row *row = &collective_table[call->collective];
+	bool sends = call_uses(comm, call, true), receives = call_uses(comm, call, false);
 	size_t sent = 0, got = 0;
 
 	*facts = (struct facts){0};
-	if (call->collective == OFFLOAD_BARRIER)
+	if (call->collective == WEIR_COLLECTIVE_BARRIER)
 		return ON_WEIR;
 	/* What is not valid is MPI's to report. */
-	if ((rooted(call->collective) && (call->root < 0 || call->root >= comm->size)) ||
+	if ((row->rooted && (call->root < 0 || call->root >= comm->size)) ||
 		(sends && !side_bytes(call->send, call->send_count, call->send_type, &sent)) ||
-		(gets && !side_bytes(call->recv, call->recv_count, call->recv_type, &got)) ||
-		(sends && gets && sent != got))
+		(receives && !side_bytes(call->recv, call->recv_count, call->recv_type, &got)) ||
+		(sends && receives && sent != got))
 		return REASON_NOT_VALID;
-	facts->unit = gets ? got : sent;
-	facts->reduces = call->collective == OFFLOAD_ALLREDUCE ||
-		call->collective == OFFLOAD_REDUCE ||
-		call->collective == OFFLOAD_REDUCE_SCATTER_BLOCK;
+	facts->unit = receives ? got : sent;
+	facts->reduces = row->contribution == CONTRIBUTION_REDUCE;
+	facts->sliced = row->contribution >= CONTRIBUTION_SLICE || row->result >= RESULT_SLICE;
 	/* One element of some rank's type may be all of it, and MPI packs at most INT_MAX bytes. */
 	if (!facts->reduces && facts->unit > INT_MAX)
 		return REASON_TOO_MANY;
@@ -78,8 +71,8 @@ call_facts(const struct offload_comm *comm, const struct offload_call *call, str
 		return REASON_TOO_MANY;
 	if (facts->reduces && !mpi_reduction(call->recv_type, call->op, &facts->form))
 		return REASON_REDUCTION;
-	if (__builtin_mul_overflow((uint64_t)facts->unit,
-		    slices(call->collective) ? (uint64_t)comm->size : 1, &facts->bytes))
+	if (__builtin_mul_overflow(
+		    (uint64_t)facts->unit, facts->sliced ? (uint64_t)comm->size : 1, &facts->bytes))
 		return REASON_TOO_MANY;
 	facts->nothing = facts->bytes == 0;
 	if (facts->reduces)
@@ -94,10 +87,10 @@ call_fits(
 	const struct offload_comm *comm, const struct offload_call *call, const struct facts *facts)
 {
 	const struct layout *layout = &comm->layout;
-	bool sliced = slices(call->collective);
+	bool sliced = facts->sliced;
 	unsigned int elements = comm->elements;
 
-	if (call->collective == OFFLOAD_BARRIER)
+	if (call->collective == WEIR_COLLECTIVE_BARRIER)
 		return ON_WEIR;
 	if (facts->bytes < comm->min_bytes)
 		return REASON_SMALL;
@@ -116,7 +109,7 @@ call_fits(
 	 * Leaders exchange the slices of their ranks in one piece, so these must be neighbors. An AlltoAll would be
 	 * reordered twice, and no byte of it less would pass the link.
 	 */
-	if (call->collective == OFFLOAD_ALLTOALL)
+	if (call->collective == WEIR_COLLECTIVE_ALLTOALL)
 		return REASON_SHARED;
 	if (sliced && !layout->regular)
 		return REASON_IRREGULAR;
@@ -130,6 +123,7 @@ struct maker {
 	const struct offload_comm *comm;
 	const struct offload_call *call;
 	const struct facts *facts;
+	const struct collective_row *row;
 	/* Contiguous memory: what this rank contributes, and what it gets; NULL where it has no part. */
 	char *send, *recv;
 	bool leader, no_memory;
@@ -165,22 +159,17 @@ region(struct maker *maker, struct packing *packing, void *user, size_t count, M
 static size_t
 part(const struct maker *maker, bool send)
 {
+	const struct collective_row *row = maker->row;
 	bool root = maker->comm->rank == maker->call->root;
-	size_t all = (size_t)maker->facts->bytes, slice = maker->facts->unit;
 
-	switch (maker->call->collective) {
-	case OFFLOAD_ALLREDUCE: return all;
-	case OFFLOAD_REDUCE: return send || root ? all : 0;
-	case OFFLOAD_REDUCE_SCATTER_BLOCK: return send ? all : slice;
-	case OFFLOAD_BCAST: return send == root ? all : 0;
-	case OFFLOAD_SCATTER: return !send ? slice : root ? all : 0;
-	case OFFLOAD_GATHER: return send ? slice : root ? all : 0;
-	case OFFLOAD_ALLGATHER: return send ? slice : all;
-	case OFFLOAD_ALLTOALL: return all;
-	case OFFLOAD_BARRIER:
-	case OFFLOAD_COLLECTIVES: break;
-	}
-	return 0;
+	if (send ? !contributes(row, root)
+		 : !gets(row, root) ||
+				(root && row->contribution == CONTRIBUTION_ROOT &&
+					row->result == RESULT_WHOLE))
+		return 0;
+	return (send ? row->contribution == CONTRIBUTION_SLICE : row->result == RESULT_SLICE)
+		? maker->facts->unit
+		: (size_t)maker->facts->bytes;
 }
 
 static void
@@ -234,7 +223,7 @@ add_weir(struct maker *maker, const void *send, void *recv, size_t n, int root)
 
 /* Inside the host: a collective of `n` slices a rank, on the communicator of first or of last steps. */
 static void
-add_local(struct maker *maker, enum offload_collective collective, bool last, const void *send,
+add_local(struct maker *maker, enum weir_collective collective, bool last, const void *send,
 	void *recv, size_t n, int root)
 {
 	struct step *step;
@@ -264,106 +253,95 @@ add_carry(struct maker *maker, bool to_root, int root_local, char *whole)
 		add(maker, STEP_SEND, whole, NULL, root ? 0 : root_local)->count *= n;
 }
 
-/* Several ranks on a host: MPI inside, Weir among the leaders. */
+/* Several ranks on a host: MPI inside, Weir among the leaders. An alltoall is not planned so. */
 static void
 plan_hosts(struct maker *maker)
 {
 	const struct layout *layout = &maker->comm->layout;
-	size_t locals = (size_t)layout->locals, n = (size_t)maker->comm->size;
-	size_t block = locals * maker->facts->unit, at = (size_t)layout->host * block,
-	       all = (size_t)maker->facts->bytes;
+	const struct collective_row *row = maker->row;
+	const struct facts *facts = maker->facts;
+	size_t locals = (size_t)layout->locals, all = (size_t)facts->bytes,
+	       n = facts->unit > 0 ? all / facts->unit : 1, block = locals * facts->unit,
+	       at = (size_t)layout->host * block;
 	int root = maker->call->root, root_host = 0, root_local = 0;
-	bool leader = maker->leader, is_root = false, root_here = false;
+	bool leader = maker->leader, is_root = row->rooted && maker->comm->rank == root,
+	     root_here = false, reduces = row->contribution == CONTRIBUTION_REDUCE,
+	     sends_slice = row->contribution == CONTRIBUTION_SLICE,
+	     gets_slice = row->result == RESULT_SLICE;
+	/* The leader's and the root's: all slices, and those of this host. */
 	char *send = maker->send, *recv = maker->recv, *whole = NULL, *own = NULL;
 
-	if (rooted(maker->call->collective)) {
+	if (row->rooted) {
 		root_host = layout->host_of[root];
 		for (int rank = 0; rank < root; rank++)
 			root_local += layout->host_of[rank] == root_host;
-		is_root = maker->comm->rank == root;
 		root_here = layout->host == root_host;
 	}
-	switch (maker->call->collective) {
-	case OFFLOAD_ALLREDUCE:
-		add_local(maker, OFFLOAD_REDUCE, false, send, recv, 1, 0);
+	if (maker->call->collective == WEIR_COLLECTIVE_BARRIER) {
+		add_local(maker, WEIR_COLLECTIVE_BARRIER, false, NULL, NULL, 1, 0);
 		if (leader)
-			add_weir(maker, locals > 1 ? recv : send, recv, 1, 0);
-		add_local(maker, OFFLOAD_BCAST, true, recv, recv, 1, 0);
-		break;
-	case OFFLOAD_REDUCE:
-		whole = is_root                               ? recv
-			: leader && (locals > 1 || root_here) ? temporary(maker, all)
-							      : NULL;
-		add_local(maker, OFFLOAD_REDUCE, false, send, leader ? whole : NULL, 1, 0);
-		if (leader)
-			add_weir(maker, locals > 1 ? whole : send, root_here ? whole : NULL, 1,
-				root_host);
-		add_carry(maker, true, root_local, whole);
-		break;
-	case OFFLOAD_REDUCE_SCATTER_BLOCK:
-		whole = leader ? temporary(maker, all) : NULL;
-		add_local(maker, OFFLOAD_REDUCE, false, send, whole, n, 0);
-		if (leader)
-			add_weir(maker, whole, whole + at, locals, 0);
-		add_local(maker, OFFLOAD_SCATTER, true, leader ? whole + at : NULL, recv, 1, 0);
-		break;
-	case OFFLOAD_BCAST:
+			add_weir(maker, NULL, NULL, 1, 0);
+		add_local(maker, WEIR_COLLECTIVE_BARRIER, true, NULL, NULL, 1, 0);
+		return;
+	}
+	if (maker->call->collective == WEIR_COLLECTIVE_BROADCAST) {
 		own = is_root ? send : recv;
 		if (root_here)
-			add_local(maker, OFFLOAD_BCAST, false, own, own, 1, root_local);
+			add_local(maker, WEIR_COLLECTIVE_BROADCAST, false, own, own, 1, root_local);
 		if (leader)
 			add_weir(maker, own, own, 1, root_host);
 		if (!root_here)
-			add_local(maker, OFFLOAD_BCAST, true, own, own, 1, 0);
-		break;
-	case OFFLOAD_SCATTER:
-		whole = is_root ? send : leader && root_here ? temporary(maker, all) : NULL;
-		own = leader ? temporary(maker, block) : NULL;
-		add_carry(maker, false, root_local, whole);
-		if (leader)
-			add_weir(maker, whole, own, locals, root_host);
-		add_local(maker, OFFLOAD_SCATTER, true, own, recv, 1, 0);
-		break;
-	case OFFLOAD_GATHER:
-		whole = is_root ? recv : leader && root_here ? temporary(maker, all) : NULL;
-		own = leader ? temporary(maker, block) : NULL;
-		add_local(maker, OFFLOAD_GATHER, false, send, own, 1, 0);
-		if (leader)
-			add_weir(maker, own, whole, locals, root_host);
-		add_carry(maker, true, root_local, whole);
-		break;
-	case OFFLOAD_ALLGATHER:
-		add_local(maker, OFFLOAD_GATHER, false, send, leader ? recv + at : NULL, 1, 0);
-		if (leader)
-			add_weir(maker, recv + at, recv, locals, 0);
-		add_local(maker, OFFLOAD_BCAST, true, recv, recv, n, 0);
-		break;
-	case OFFLOAD_BARRIER:
-		add_local(maker, OFFLOAD_BARRIER, false, NULL, NULL, 1, 0);
-		if (leader)
-			add_weir(maker, NULL, NULL, 1, 0);
-		add_local(maker, OFFLOAD_BARRIER, true, NULL, NULL, 1, 0);
-		break;
-	case OFFLOAD_ALLTOALL:
-	case OFFLOAD_COLLECTIVES: break;
+			add_local(maker, WEIR_COLLECTIVE_BROADCAST, true, own, own, 1, 0);
+		return;
 	}
+	if (is_root)
+		whole = row->to == TO_ROOT ? recv : send;
+	else if (leader && !row->rooted && !gets_slice)
+		whole = recv;
+	else if (leader && (root_here || (reduces && locals > 1)))
+		whole = temporary(maker, all);
+	if (leader && (sends_slice || gets_slice))
+		own = row->rooted ? temporary(maker, block) : whole + at;
+
+	if (reduces)
+		add_local(maker, WEIR_COLLECTIVE_REDUCE, false, send, leader ? whole : NULL, n, 0);
+	else if (sends_slice)
+		add_local(maker, WEIR_COLLECTIVE_GATHER, false, send, own, 1, 0);
+	else
+		add_carry(maker, false, root_local, whole);
+	if (leader)
+		add_weir(maker,
+			sends_slice                      ? own
+				: reduces && locals == 1 ? send
+							 : whole,
+			gets_slice                                 ? own
+				: row->to == TO_ROOT && !root_here ? NULL
+								   : whole,
+			sends_slice || gets_slice ? locals : 1, root_host);
+	if (row->to == TO_ROOT)
+		add_carry(maker, true, root_local, whole);
+	else if (gets_slice)
+		add_local(maker, WEIR_COLLECTIVE_SCATTER, true, own, recv, 1, 0);
+	else
+		add_local(maker, WEIR_COLLECTIVE_BROADCAST, true, recv, recv, n, 0);
 }
 
 int
 plan_make(struct plan *plan, const struct offload_comm *comm, const struct offload_call *call,
 	const struct facts *facts)
 {
-	struct maker maker = {plan, comm, call, facts, .leader = comm->layout.local == 0};
+	struct maker maker = {plan, comm, call, facts, &collective_table[call->collective],
+		.leader = comm->layout.local == 0};
 
 	plan->n = 0;
 	plan->pack.flat = plan->unpack.flat = NULL;
 	plan->form = facts->form;
 	memset(plan->memory, 0, sizeof(plan->memory));
-	if (call->collective != OFFLOAD_BARRIER)
+	if (call->collective != WEIR_COLLECTIVE_BARRIER)
 		regions(&maker);
 	if (!comm->layout.alone)
 		plan_hosts(&maker);
-	else if (call->collective == OFFLOAD_BCAST && comm->rank == call->root)
+	else if (call->collective == WEIR_COLLECTIVE_BROADCAST && comm->rank == call->root)
 		add_weir(&maker, maker.send, maker.send, 1, call->root);
 	else
 		add_weir(&maker, maker.send, maker.recv, 1, call->root);
@@ -433,41 +411,24 @@ int
 weir_start(struct weir *weir, const struct plan *plan, const struct step *step,
 	struct weir_request **request)
 {
-	enum weir_dtype dtype = plan->form.dtype;
-	enum weir_op op = plan->form.op;
-	unsigned int root = (unsigned int)step->root;
-	const void *send = step->send;
-	void *recv = step->recv;
-	size_t count = step->count;
+	const struct weir_call call = {step->collective, step->send, step->recv, step->count,
+		plan->form.dtype, plan->form.op, (unsigned int)step->root};
 
-	switch (step->collective) {
-	case OFFLOAD_ALLREDUCE: return weir_iallreduce(weir, send, recv, count, dtype, op, request);
-	case OFFLOAD_REDUCE: return weir_ireduce(weir, send, recv, count, dtype, op, root, request);
-	case OFFLOAD_REDUCE_SCATTER_BLOCK:
-		return weir_ireducescatter(weir, send, recv, count, dtype, op, request);
-	case OFFLOAD_BCAST: return weir_ibroadcast(weir, send, recv, count, dtype, root, request);
-	case OFFLOAD_SCATTER: return weir_iscatter(weir, send, recv, count, dtype, root, request);
-	case OFFLOAD_GATHER: return weir_igather(weir, send, recv, count, dtype, root, request);
-	case OFFLOAD_ALLGATHER: return weir_iallgather(weir, send, recv, count, dtype, request);
-	case OFFLOAD_ALLTOALL: return weir_ialltoall(weir, send, recv, count, dtype, request);
-	case OFFLOAD_BARRIER: return weir_ibarrier(weir, request);
-	case OFFLOAD_COLLECTIVES: break;
-	}
-	return -EINVAL;
+	return weir_collective(weir, &call, request);
 }
 
 /* A nonblocking collective of MPI. */
 static int
 collective_start(const struct offload_call *call, MPI_Comm on, MPI_Request *request)
 {
-	switch (call->collective) {
+	switch ((unsigned int)call->collective) {
 #define FIELD(type, name)                call->name,
 #define RECEIVED(type, name, sent, recv) call->recv,
 #define OFFLOAD_X(id, mpi, name, shape, ...)                                                       \
-	case OFFLOAD_##id: return PMPI_I##name(OFFLOAD_##shape(FIELD, RECEIVED, ) on, request);
+	case WEIR_COLLECTIVE_##id:                                                                 \
+		return PMPI_I##name(OFFLOAD_##shape(FIELD, RECEIVED, ) on, request);
 		OFFLOAD_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
-	case OFFLOAD_COLLECTIVES: break;
 	}
 	return MPI_ERR_INTERN;
 }
@@ -497,7 +458,7 @@ mpi_start(struct offload_op *op, const struct step *step)
 	case STEP_RECV:
 		return PMPI_Irecv(step->recv, count, type, step->root, tag, on, &op->request);
 	case STEP_LOCAL:
-		if (step->collective == OFFLOAD_REDUCE)
+		if (step->collective == WEIR_COLLECTIVE_REDUCE)
 			call.op = mpi_op_of(op->plan.form.op);
 		return collective_start(&call, on, &op->request);
 	case STEP_PRIVATE: return collective_start(&op->call, comm->private_comm, &op->request);

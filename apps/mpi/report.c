@@ -14,10 +14,10 @@ static char jobs[JOBS_MAX][JOB_NAME_MAX]; /* the first ones */
 static unsigned int n_jobs, n_reused; /* all */
 
 const char *
-collective_text(enum offload_collective collective)
+collective_text(enum weir_collective collective)
 {
 	static const char *const texts[] = {
-#define OFFLOAD_X(id, mpi, name, ...) #name,
+#define OFFLOAD_X(id, mpi, name, ...) [WEIR_COLLECTIVE_##id] = #name,
 		OFFLOAD_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
 	};
@@ -26,14 +26,14 @@ collective_text(enum offload_collective collective)
 }
 
 void
-count_call(enum offload_collective collective, bool offloaded)
+count_call(enum weir_collective collective, bool offloaded)
 {
 	atomic_fetch_add_explicit(&counts[collective][offloaded], 1, memory_order_relaxed);
 }
 
 /* Once for each reason. */
 static void
-say_why(const struct offload_comm *comm, enum offload_collective collective, enum reason reason)
+say_why(const struct offload_comm *comm, enum weir_collective collective, enum reason reason)
 {
 	static const char *const texts[] = {
 #define X(name, text) [REASON_##name] = text,
@@ -49,14 +49,14 @@ say_why(const struct offload_comm *comm, enum offload_collective collective, enu
 }
 
 void
-count_mpi(const struct offload_comm *comm, enum offload_collective collective, enum reason reason)
+count_mpi(const struct offload_comm *comm, enum weir_collective collective, enum reason reason)
 {
 	count_call(collective, false);
 	say_why(comm, collective, reason);
 }
 
 void
-offload_persistent(const struct offload_comm *comm, enum offload_collective collective)
+offload_persistent(const struct offload_comm *comm, enum weir_collective collective)
 {
 	if (comm != NULL)
 		say_why(comm, collective, REASON_PERSISTENT);
@@ -92,7 +92,7 @@ write_report(int rank)
 		fprintf(file, ", \"%s\": {", on ? "offloaded" : "mpi");
 		for (unsigned int i = 0; i < OFFLOAD_COLLECTIVES; i++, comma = ", ")
 			fprintf(file, "%s\"%s\": %llu", comma,
-				collective_text((enum offload_collective)i),
+				collective_text((enum weir_collective)i),
 				(unsigned long long)atomic_load(&counts[i][on]));
 		fprintf(file, "}");
 	}
@@ -122,7 +122,7 @@ report_finalize(void)
 	for (unsigned int i = 0; i < OFFLOAD_COLLECTIVES; i++)
 		if (atomic_load(&counts[i][1]) > 0)
 			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s %llu",
-				n > 0 ? "," : ":", collective_text((enum offload_collective)i),
+				n > 0 ? "," : ":", collective_text((enum weir_collective)i),
 				(unsigned long long)atomic_load(&counts[i][1]));
 	for (unsigned int i = 0; i < n_jobs && i < JOBS_MAX; i++)
 		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%.*s",

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void (*fake_weir_started)(struct weir *weir, enum offload_collective collective);
+void (*fake_weir_started)(struct weir *weir, enum weir_collective collective);
 int fake_weir_looks = 3;
 unsigned int fake_weir_slept_ms;
 
@@ -127,28 +127,14 @@ struct weir_request {
 	int looks;
 };
 
-static int
-start(struct weir *weir, enum offload_collective collective, struct weir_request **request)
+int
+weir_collective(struct weir *weir, const struct weir_call *call, struct weir_request **request)
 {
 	*request = calloc(1, sizeof(**request));
 	(*request)->endless = weir == fake_weir_endless;
 	if (fake_weir_started != NULL)
-		fake_weir_started(weir, collective);
+		fake_weir_started(weir, call->collective);
 	return 0;
-}
-
-int
-weir_ibarrier(struct weir *weir, struct weir_request **request)
-{
-	return start(weir, OFFLOAD_BARRIER, request);
-}
-
-int
-weir_iallreduce(struct weir *weir, const void *send, void *recv, size_t count,
-	enum weir_dtype dtype, enum weir_op op, struct weir_request **request)
-{
-	(void)send, (void)recv, (void)count, (void)dtype, (void)op;
-	return start(weir, OFFLOAD_ALLREDUCE, request);
 }
 
 int

@@ -12,7 +12,7 @@
 #define GAPPED ((MPI_Datatype)0x01234567)
 
 /* Called where libweir would start and test operations. */
-extern void (*fake_weir_started)(struct weir *weir, enum offload_collective collective);
+extern void (*fake_weir_started)(struct weir *weir, enum weir_collective collective);
 
 /* So many looks at an operation until it ends, and the ms that all looks would have slept. */
 extern int fake_weir_looks;

@@ -45,10 +45,10 @@ layout_free(struct layout *layout)
 
 /* A barrier and an allreduce take turns. */
 static void
-count_start(struct weir *weir, enum offload_collective collective)
+count_start(struct weir *weir, enum weir_collective collective)
 {
 	if (weir != fake_weir_endless)
-		wrong += collective != (started++ % 2 == 0 ? OFFLOAD_BARRIER : OFFLOAD_ALLREDUCE);
+		wrong += collective != (started++ % 2 == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE);
 }
 
 static void
@@ -81,9 +81,9 @@ Test(mpi_order, blocking_after_nonblocking)
 {
 	const struct offload_front with = {.progress = no_progress};
 	const struct offload_settings without = {.min_bytes = 0};
-	const struct offload_call barrier = {.collective = OFFLOAD_BARRIER};
+	const struct offload_call barrier = {.collective = WEIR_COLLECTIVE_BARRIER};
 	int32_t in = 1, out;
-	const struct offload_call allreduce = {.collective = OFFLOAD_ALLREDUCE,
+	const struct offload_call allreduce = {.collective = WEIR_COLLECTIVE_ALLREDUCE,
 		.send = &in,
 		.recv = &out,
 		.send_count = 1,
@@ -135,7 +135,7 @@ Test(mpi_order, progress_of_mpi)
 {
 	const struct offload_front with = {.progress = work};
 	const struct offload_settings without = {.min_bytes = 0};
-	const struct offload_call barrier = {.collective = OFFLOAD_BARRIER};
+	const struct offload_call barrier = {.collective = WEIR_COLLECTIVE_BARRIER};
 
 	offload_init(&with, &without);
 	fake_weir_looks = LOOKS;
@@ -163,7 +163,7 @@ Test(mpi_order, opened_by_calls_or_bytes)
 	const struct offload_front with = {.progress = no_progress};
 	const struct offload_settings without = {.min_bytes = 0};
 	static int32_t in[16384], out[16384];
-	struct offload_call call = {.collective = OFFLOAD_ALLREDUCE,
+	struct offload_call call = {.collective = WEIR_COLLECTIVE_ALLREDUCE,
 		.send = in,
 		.recv = out,
 		.send_type = MPI_INT,

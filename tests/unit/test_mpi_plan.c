@@ -14,40 +14,40 @@
 enum { RANKS_MAX = 6, COUNT = 3, BUFFER = RANKS_MAX * COUNT * 2 };
 
 static bool
-reduces(enum offload_collective c)
+reduces(enum weir_collective c)
 {
-	return c == OFFLOAD_ALLREDUCE || c == OFFLOAD_REDUCE || c == OFFLOAD_REDUCE_SCATTER_BLOCK;
+	return c == WEIR_COLLECTIVE_ALLREDUCE || c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_REDUCESCATTER;
 }
 
 static bool
-has_root(enum offload_collective c)
+has_root(enum weir_collective c)
 {
-	return c == OFFLOAD_REDUCE || c == OFFLOAD_BCAST || c == OFFLOAD_SCATTER ||
-		c == OFFLOAD_GATHER;
+	return c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_BROADCAST || c == WEIR_COLLECTIVE_SCATTER ||
+		c == WEIR_COLLECTIVE_GATHER;
 }
 
 /* Slices that each rank sends and gets, of n; 0: it has no part. */
 static int
-sent(enum offload_collective c, int n, bool root)
+sent(enum weir_collective c, int n, bool root)
 {
-	if (c == OFFLOAD_BARRIER || ((c == OFFLOAD_BCAST || c == OFFLOAD_SCATTER) && !root))
+	if (c == WEIR_COLLECTIVE_BARRIER || ((c == WEIR_COLLECTIVE_BROADCAST || c == WEIR_COLLECTIVE_SCATTER) && !root))
 		return 0;
-	return c == OFFLOAD_REDUCE_SCATTER_BLOCK || c == OFFLOAD_SCATTER || c == OFFLOAD_ALLTOALL
+	return c == WEIR_COLLECTIVE_REDUCESCATTER || c == WEIR_COLLECTIVE_SCATTER || c == WEIR_COLLECTIVE_ALLTOALL
 		? n
 		: 1;
 }
 
 static int
-got(enum offload_collective c, int n, bool root)
+got(enum weir_collective c, int n, bool root)
 {
-	if (c == OFFLOAD_BARRIER || ((c == OFFLOAD_REDUCE || c == OFFLOAD_GATHER) && !root))
+	if (c == WEIR_COLLECTIVE_BARRIER || ((c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_GATHER) && !root))
 		return 0;
-	return c == OFFLOAD_GATHER || c == OFFLOAD_ALLGATHER || c == OFFLOAD_ALLTOALL ? n : 1;
+	return c == WEIR_COLLECTIVE_GATHER || c == WEIR_COLLECTIVE_ALLGATHER || c == WEIR_COLLECTIVE_ALLTOALL ? n : 1;
 }
 
 /* A collective by its definition, for slices of `count` ints. Buffers of ranks without a part may be NULL. */
 static void
-collective(enum offload_collective c, int n, const int32_t *const *send, int32_t *const *recv,
+collective(enum weir_collective c, int n, const int32_t *const *send, int32_t *const *recv,
 	size_t count, int root)
 {
 	int32_t *in[RANKS_MAX];
@@ -67,13 +67,13 @@ collective(enum offload_collective c, int n, const int32_t *const *send, int32_t
 			if (recv[r] == NULL) /* it has the data already */
 				break;
 			for (int s = 0; s < n && reduces(c); s++)
-				sum += in[s][c == OFFLOAD_REDUCE_SCATTER_BLOCK
+				sum += in[s][c == WEIR_COLLECTIVE_REDUCESCATTER
 						? (size_t)r * count + i
 						: i];
 			recv[r][i] = reduces(c)         ? sum
-				: c == OFFLOAD_BCAST    ? in[root][i]
-				: c == OFFLOAD_SCATTER  ? in[root][(size_t)r * count + i]
-				: c == OFFLOAD_ALLTOALL ? in[from][(size_t)r * count + at]
+				: c == WEIR_COLLECTIVE_BROADCAST    ? in[root][i]
+				: c == WEIR_COLLECTIVE_SCATTER  ? in[root][(size_t)r * count + i]
+				: c == WEIR_COLLECTIVE_ALLTOALL ? in[from][(size_t)r * count + at]
 							: in[from][at];
 		}
 	for (int r = 0; r < n; r++)
@@ -168,7 +168,7 @@ advance(int n, const int *hosts, int n_hosts)
 
 /* One call on ranks of these hosts. gaps: bit r: rank r has gaps between its ints. Returns whether Weir had it. */
 static bool
-check(const int *hosts, int n, enum offload_collective c, int root, bool in_place,
+check(const int *hosts, int n, enum weir_collective c, int root, bool in_place,
 	unsigned int gaps)
 {
 	const int32_t *sends[RANKS_MAX] = {NULL};
@@ -179,10 +179,10 @@ check(const int *hosts, int n, enum offload_collective c, int root, bool in_plac
 
 	for (int r = 0; r < n; r++) {
 		struct rank *rank = &ranks[r];
-		bool here = in_place && (!has_root(c) || r == root) && c != OFFLOAD_BCAST,
-		     discard = here && c == OFFLOAD_SCATTER;
+		bool here = in_place && (!has_root(c) || r == root) && c != WEIR_COLLECTIVE_BROADCAST,
+		     discard = here && c == WEIR_COLLECTIVE_SCATTER;
 		int s = gaps >> r & 1 ? 2 : 1,
-		    own = c == OFFLOAD_GATHER || c == OFFLOAD_ALLGATHER ? r * COUNT : 0;
+		    own = c == WEIR_COLLECTIVE_GATHER || c == WEIR_COLLECTIVE_ALLGATHER ? r * COUNT : 0;
 		MPI_Datatype type = s == 2 ? GAPPED : MPI_INT;
 
 		memset(rank, 0, sizeof(*rank));
@@ -196,7 +196,7 @@ check(const int *hosts, int n, enum offload_collective c, int root, bool in_plac
 		memset(rank->recv, 0x55, sizeof(rank->recv));
 		rank->call = (struct offload_call){
 			c, rank->send, rank->recv, COUNT, COUNT, type, type, MPI_SUM, root};
-		if (c == OFFLOAD_BCAST)
+		if (c == WEIR_COLLECTIVE_BROADCAST)
 			rank->call.recv = rank->send;
 		if (here && !discard) {
 			for (int i = 0; i < sent(c, n, r == root) * COUNT; i++)
@@ -227,7 +227,7 @@ check(const int *hosts, int n, enum offload_collective c, int root, bool in_plac
 		;
 	for (int r = 0; r < n; r++) {
 		struct rank *rank = &ranks[r];
-		const int32_t *result = c == OFFLOAD_BCAST ? rank->send : rank->recv;
+		const int32_t *result = c == WEIR_COLLECTIVE_BROADCAST ? rank->send : rank->recv;
 
 		cr_assert_eq(rank->at, rank->plan.n, "rank %d is stuck", r);
 		plan_copy(&rank->plan, PLAN_UNPACK);
@@ -278,8 +278,8 @@ Test(mpi_plan, more_than_an_int)
 	struct offload_call call = {0};
 	struct facts facts;
 
-	for (int c = OFFLOAD_BCAST; c <= OFFLOAD_ALLTOALL; c++) {
-		call.collective = (enum offload_collective)c;
+	for (int c = WEIR_COLLECTIVE_BROADCAST; c <= WEIR_COLLECTIVE_ALLTOALL; c++) {
+		call.collective = (enum weir_collective)c;
 		call.send_type = call.recv_type = MPI_BYTE;
 		call.send_count = call.recv_count = INT_MAX;
 		cr_assert_eq(call_facts(&comm, &call, &facts), ON_WEIR, "collective %d", c);
@@ -290,9 +290,9 @@ Test(mpi_plan, more_than_an_int)
 		call.send_count = call.recv_count = 2;
 		call.send_type = MPI_DATATYPE_NULL;
 		cr_assert_eq(call_facts(&comm, &call, &facts),
-			c == OFFLOAD_BCAST ? ON_WEIR : REASON_NOT_VALID, "collective %d", c);
+			c == WEIR_COLLECTIVE_BROADCAST ? ON_WEIR : REASON_NOT_VALID, "collective %d", c);
 	}
-	call = (struct offload_call){.collective = OFFLOAD_ALLREDUCE,
+	call = (struct offload_call){.collective = WEIR_COLLECTIVE_ALLREDUCE,
 		.send_type = MPI_INT,
 		.recv_type = MPI_INT,
 		.send_count = INT_MAX,

@@ -17,7 +17,6 @@ typedef struct ompi_op_t ompi_op_t;
 #include <ompi/mca/coll/coll.h>
 
 #include "apps/mpi/offload.h"
-#include "apps/mpi/openmpi/create.h"
 
 struct coll_weir_module {
 	mca_coll_base_module_t super;

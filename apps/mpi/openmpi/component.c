@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/mpi/openmpi/coll_weir.h"
 
+#include "apps/mpi/create.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -102,11 +104,8 @@ look_up(struct offload_settings *settings)
 static void
 begin(void)
 {
-	static const struct offload_front front = {
+	struct offload_front front = {
 		.progress = opal_progress,
-		.create = coll_weir_create,
-		.create_all = coll_weir_create_all,
-		.created = coll_weir_created,
 		.plain = plain,
 		.own = MPI_COMM_NULL,
 		.keeps_types = true,
@@ -115,6 +114,7 @@ begin(void)
 	int key;
 
 	look_up(&settings);
+	create_functions(&front);
 	offload_init(&front, &settings);
 	PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &key, NULL);
 	PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
@@ -198,7 +198,7 @@ internal(const struct offload_call *call, void *caller)
 	{                                                                                          \
 		coll_weir_module_t *module = (coll_weir_module_t *)base;                           \
                                                                                                    \
-		offload_persistent(coll_weir_comm(module, comm), OFFLOAD_##id);                    \
+		offload_persistent(coll_weir_comm(module, comm), WEIR_COLLECTIVE_##id);            \
 		return module->mpi.coll_##name##_init(OFFLOAD_ARGUMENTS(shape) comm, info,         \
 			request, module->mpi.coll_##name##_init_module);                           \
 	}

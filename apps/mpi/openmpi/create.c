@@ -6,7 +6,7 @@
  * each other, by empty messages up and down a tree, and then let Open MPI agree on a context id by messages
  * with a tag of their own, as MPI_Comm_create_group does.
  */
-#include "apps/mpi/openmpi/create.h"
+#include "apps/mpi/create.h"
 
 #include "apps/mpi/openmpi/coll_weir.h"
 
@@ -23,8 +23,9 @@
 INTERNALS(X)
 #undef X
 
-const char *
-coll_weir_missing(void)
+/* A symbol that this process's Open MPI lacks; NULL: there is none. */
+static const char *
+missing(void)
 {
 #define X(name)                                                                                    \
 	if ((const void *)(uintptr_t)&name == NULL)                                                \
@@ -65,8 +66,8 @@ message(struct creation *creation, bool send, int peer)
 	creation->failed |= code != OMPI_SUCCESS;
 }
 
-int
-coll_weir_create(MPI_Comm comm, MPI_Group group, int which, void **result)
+static int
+create(MPI_Comm comm, MPI_Group group, int which, void **result)
 {
 	struct creation *creation = calloc(1, sizeof(*creation));
 	int rank, size, tree[3];
@@ -93,14 +94,14 @@ coll_weir_create(MPI_Comm comm, MPI_Group group, int which, void **result)
 	return MPI_SUCCESS;
 }
 
-int
-coll_weir_create_all(MPI_Comm comm, void **result)
+static int
+create_all(MPI_Comm comm, void **result)
 {
 	MPI_Group group;
 	int code;
 
 	PMPI_Comm_group(comm, &group);
-	code = coll_weir_create(comm, group, 0, result);
+	code = create(comm, group, 0, result);
 	PMPI_Group_free(&group);
 	return code;
 }
@@ -162,8 +163,8 @@ next(struct creation *creation)
 	creation->stage++;
 }
 
-bool
-coll_weir_created(void *opaque, MPI_Comm *result)
+static bool
+created(void *opaque, MPI_Comm *result)
 {
 	struct creation *creation = opaque;
 
@@ -178,4 +179,29 @@ coll_weir_created(void *opaque, MPI_Comm *result)
 		return true;
 	}
 	return false;
+}
+
+void
+create_functions(struct offload_front *front)
+{
+	char version[MPI_MAX_LIBRARY_VERSION_STRING], series[32];
+	const char *lacks = missing();
+	int length, rank = 0;
+
+	PMPI_Get_library_version(version, &length);
+	length = snprintf(
+		series, sizeof(series), "Open MPI v%d.%d.", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION);
+	if (strncmp(version, series, (size_t)length) != 0)
+		return;
+	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	if (lacks != NULL && rank == 0)
+		fprintf(stderr,
+			"weir: this Open MPI has no %s, so only blocking collectives open "
+			"communicators: build Weir with its headers\n",
+			lacks);
+	if (lacks != NULL)
+		return;
+	front->create = create;
+	front->create_all = create_all;
+	front->created = created;
 }

@@ -30,16 +30,9 @@ typedef long MPI_Count;
 #endif
 
 /* A collective and its nonblocking form, which has a request as its last argument. */
-#define WEIR_MPI_FORMS(id, name, lower, shape, X)                                                  \
-	X(name, (OFFLOAD_PARAMETERS(shape) MPI_Comm comm), (OFFLOAD_ARGUMENTS(shape) comm))        \
-	X(I##lower, (OFFLOAD_PARAMETERS(shape) MPI_Comm comm, MPI_Request * request),              \
-		(OFFLOAD_ARGUMENTS(shape) comm, request))
-
-/* Their forms with large counts, which MPI has since version 4. */
-#define WEIR_MPI_LARGE_FORMS(id, name, lower, shape, X)                                            \
-	X(name##_c, (OFFLOAD_LARGE_PARAMETERS(shape) MPI_Comm comm),                               \
-		(OFFLOAD_ARGUMENTS(shape) comm))                                                   \
-	X(I##lower##_c, (OFFLOAD_LARGE_PARAMETERS(shape) MPI_Comm comm, MPI_Request * request),    \
+#define WEIR_MPI_FORMS(id, shape, name, iname, PARAMETERS)                                         \
+	WEIR_X(name, (PARAMETERS(shape) MPI_Comm comm), (OFFLOAD_ARGUMENTS(shape) comm))           \
+	WEIR_X(iname, (PARAMETERS(shape) MPI_Comm comm, MPI_Request * request),                    \
 		(OFFLOAD_ARGUMENTS(shape) comm, request))
 
 /* Wait for requests, or ask about them: during these calls offloaded operations go on. */
@@ -60,25 +53,24 @@ typedef long MPI_Count;
 	X(Request_get_status, (MPI_Request request, int *done, MPI_Status *status),                \
 		(request, done, status))
 
-/* X(name without MPI_, parameters, arguments), the last two in parentheses; all return int. */
-#define WEIR_MPI_CALLS(X)                                                                          \
-	OFFLOAD_LIST(WEIR_MPI_FORMS, X)                                                            \
-	OFFLOAD_COUNTED_LIST(WEIR_MPI_LARGE_FORMS, X)                                              \
-	WEIR_MPI_COMPLETIONS(X)                                                                    \
-	X(Init, (int *argc, char ***argv), (argc, argv))                                           \
-	X(Init_thread, (int *argc, char ***argv, int required, int *provided),                     \
+/* WEIR_X(name without MPI_, parameters, arguments), the last two in parentheses; all return int. */
+#define WEIR_MPI_CALLS                                                                             \
+	OFFLOAD_FORM_LIST(WEIR_MPI_FORMS)                                                          \
+	WEIR_MPI_COMPLETIONS(WEIR_X)                                                               \
+	WEIR_X(Init, (int *argc, char ***argv), (argc, argv))                                      \
+	WEIR_X(Init_thread, (int *argc, char ***argv, int required, int *provided),                \
 		(argc, argv, required, provided))                                                  \
-	X(Finalize, (void), ())                                                                    \
-	X(Comm_create_from_group,                                                                  \
+	WEIR_X(Finalize, (void), ())                                                               \
+	WEIR_X(Comm_create_from_group,                                                             \
 		(MPI_Group group, const char *tag, MPI_Info info, MPI_Errhandler handler,          \
 			MPI_Comm *comm),                                                           \
 		(group, tag, info, handler, comm))                                                 \
-	X(Comm_free, (MPI_Comm * comm), (comm))                                                    \
-	X(Comm_disconnect, (MPI_Comm * comm), (comm))
+	WEIR_X(Comm_free, (MPI_Comm * comm), (comm))                                               \
+	WEIR_X(Comm_disconnect, (MPI_Comm * comm), (comm))
 
 struct weir_mpi_calls {
 #define WEIR_X(name, parameters, arguments) int(*name) parameters;
-	WEIR_MPI_CALLS(WEIR_X)
+	WEIR_MPI_CALLS
 #undef WEIR_X
 };
 

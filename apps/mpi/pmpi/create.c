@@ -1,59 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/mpi/pmpi/create.h"
+/* MPICH's communicators. All ranks: by MPI_Comm_idup. Some: by MPI_Comm_create_group, which waits, in a thread. */
+#include "apps/mpi/create.h"
 
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "apps/mpi/openmpi/create.h"
-
-bool
-thread_start(pthread_t *thread, void *(*function)(void *), void *argument)
-{
-	sigset_t all, former;
-	bool can;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &former);
-	can = pthread_create(thread, NULL, function, argument) == 0;
-	pthread_sigmask(SIG_SETMASK, &former, NULL);
-	return can;
-}
-
-#ifdef OPEN_MPI
-/* As the component does: the collectives of Open MPI's MPI_Comm_idup take the tags of the program's. */
-void
-set_creation(struct offload_front *front)
-{
-#ifdef WEIR_OPENMPI_CREATES
-	char version[MPI_MAX_LIBRARY_VERSION_STRING], series[32];
-	const char *missing = coll_weir_missing();
-	int length, rank = 0;
-
-	PMPI_Get_library_version(version, &length);
-	length = snprintf(
-		series, sizeof(series), "Open MPI v%d.%d.", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION);
-	if (strncmp(version, series, (size_t)length) != 0)
-		return;
-	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	if (missing != NULL && rank == 0)
-		fprintf(stderr,
-			"weir: this Open MPI has no %s, so only blocking collectives open "
-			"communicators: build Weir with its headers\n",
-			missing);
-	if (missing != NULL)
-		return;
-	front->create = coll_weir_create;
-	front->create_all = coll_weir_create_all;
-	front->created = coll_weir_created;
-#else
-	(void)front;
-#endif
-}
-#else
-/* All ranks: by MPI_Comm_idup. Some: by MPI_Comm_create_group, which waits, in a thread. */
 struct creation {
 	MPI_Comm comm, parent;
 	MPI_Request request;
@@ -137,10 +88,9 @@ created(void *creation, MPI_Comm *result)
 }
 
 void
-set_creation(struct offload_front *front)
+create_functions(struct offload_front *front)
 {
 	front->create = create;
 	front->create_all = create_all;
 	front->created = created;
 }
-#endif

@@ -4,7 +4,7 @@
  * (offload.h).
  *
  * The state of a communicator is its attribute. A nonblocking operation is a generalized request, so MPI's own functions
- * wait for it, among requests of all kinds.
+ * complete it, among requests of all kinds; before they wait, the hook waits here, in the way that suits operations.
  *
  * Progress. MPI obliges an operation to go on while its rank is blocked in any MPI call, also in calls that are not
  * taken over, such as MPI_Recv or MPI_Win_fence. Two ways:
@@ -13,14 +13,16 @@
  *	others    have nothing of this kind. The library asks MPI for MPI_THREAD_MULTIPLE, and while requests are
  *	          outstanding, a thread calls offload_progress() once a millisecond. If MPI grants less, nonblocking
  *	          calls stay with MPI.
+ *
+ * Errors. MPI would call the error handler of MPI_COMM_WORLD for a generalized request. So the request always succeeds, and
+ * its status tells the hook of the completion call that it did not; the hook calls the communicator's handler.
  */
 #include "apps/mpi/offload.h"
 #include "apps/mpi/pmpi/calls.h"
-#include "apps/mpi/pmpi/create.h"
+#include "apps/mpi/create.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,55 +31,51 @@
 _Static_assert(OFFLOAD_MPI == WEIR_MPI_NEXT, "the core's answer is the hook's");
 
 #define FROM_INIT (-1)
-#define BUCKETS   256 /* of the table of requests */
 #define ROUND_NS  1000000 /* between two rounds of the thread */
 #define EXPORTED  __attribute__((visibility("default")))
+#define FAILED                                                                                     \
+	(MPI_UNDEFINED -                                                                           \
+		1) /* the tag in the status of a failed operation, whose source is the error */
 
-/* A nonblocking operation, from start() to reap(). */
-struct request {
-	struct request *next; /* in its bucket, or among the dead */
-	struct offload_op *op;
-	MPI_Comm comm; /* whose error handler is called; MPI_COMM_WORLD once it is freed */
-	MPI_Request handle; /* MPI_REQUEST_NULL: MPI could not make one, and start() has told so */
-	atomic_uint stages; /* 2: start() is done with it, and the operation has ended */
-	atomic_uint references; /* of MPI, and of the list of failures */
-	struct request *next_failure;
-	int index; /* in the array of the completion call */
-	int error;
-	bool failed; /* in a list of failures */
-};
+/* Open MPI alone has these. */
+extern void opal_progress(void) __attribute__((weak));
+extern int opal_progress_register(int (*progress)(void)) __attribute__((weak));
+extern int opal_progress_unregister(int (*progress)(void)) __attribute__((weak));
 
 static struct {
 	bool running; /* between MPI_Init and MPI_Finalize */
 	bool nonblocking; /* nonblocking calls go on whatever the rank waits for */
-	int keyval; /* of the attribute: struct offload_comm *, or &never */
-	int (*add)(int (*progress)(void)); /* opal_progress_register */
-	int (*remove)(int (*progress)(void));
-	void (*progress)(void); /* opal_progress */
+	int keyval; /* of the attribute: struct offload_comm *, or NULL */
 	MPI_Comm own; /* a duplicate of MPI_COMM_SELF that returns errors */
-	MPI_Request endless; /* without it: a generalized request that ends in MPI_Finalize */
+	MPI_Request
+		endless; /* without opal_progress(): a generalized request that ends in MPI_Finalize */
 } mpi;
-static char never; /* the attribute of a communicator that the core has no state for */
 
-/* The requests, by handle, and the thread. */
+/* A nonblocking operation, until MPI frees its request. */
+struct request {
+	struct offload_op *op;
+	MPI_Request handle;
+};
+
+static atomic_uint known; /* requests */
+
+/* The thread. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct request *buckets[BUCKETS];
-	struct request *dead; /* without references */
-	atomic_uint known; /* requests in the table */
 	unsigned int outstanding; /* operations that have not ended */
 	pthread_t thread;
-	bool threaded, stop;
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+	bool started, stop;
+} rounds = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
 static __thread bool
 	inside; /* this thread is in a hook that calls PMPI functions which have hooks */
-/* The failed operations whose statuses MPI has asked for in this completion call. */
+/* What MPI has found in this completion call: an operation that failed. */
 static __thread struct {
 	bool collecting;
-	struct request *first;
-} failures;
+	int error;
+	MPI_Comm comm;
+} failure;
 
 /* ---- communicators ---- */
 
@@ -88,31 +86,13 @@ raise_error(MPI_Comm comm, int error)
 	return error;
 }
 
-/* How many operations of a communicator are in progress. From now on its requests belong to `heir`. */
-static unsigned int
-requests_of(MPI_Comm comm, MPI_Comm heir)
-{
-	unsigned int n = 0;
-
-	pthread_mutex_lock(&table.lock);
-	for (size_t i = 0; i < BUCKETS && table.known > 0; i++)
-		for (struct request *request = table.buckets[i]; request != NULL;
-			request = request->next)
-			if (request->comm == comm) {
-				n += atomic_load(&request->stages) < 2;
-				request->comm = heir;
-			}
-	pthread_mutex_unlock(&table.lock);
-	return n;
-}
-
 static int
 comm_freed(MPI_Comm comm, int keyval, void *state, void *extra)
 {
+	(void)comm;
 	(void)keyval;
 	(void)extra;
-	requests_of(comm, MPI_COMM_WORLD);
-	if (mpi.running && state != &never)
+	if (mpi.running)
 		offload_comm_release(state);
 	return MPI_SUCCESS;
 }
@@ -129,53 +109,20 @@ comm_state(MPI_Comm comm)
 		return NULL;
 	if (!set) {
 		state = offload_comm_create(comm);
-		if (state == NULL)
-			state = &never;
 		if (PMPI_Comm_set_attr(comm, mpi.keyval, state) != MPI_SUCCESS)
 			return NULL;
 	}
-	return state == &never ? NULL : state;
+	return state;
 }
 
 /* ---- requests ---- */
 
-static struct request **
-bucket_of(MPI_Request handle)
-{
-	uintptr_t key = (uintptr_t)handle;
-
-	return &table.buckets[(key ^ key >> 8 ^ key >> 16) % BUCKETS];
-}
-
-/* The last reference leaves the request to reap(): MPICH holds a lock meanwhile, and the core's locks are outside of it. */
-static void
-drop(struct request *request)
-{
-	if (atomic_fetch_sub(&request->references, 1) != 1)
-		return;
-	pthread_mutex_lock(&table.lock);
-	request->next = table.dead;
-	table.dead = request;
-	pthread_mutex_unlock(&table.lock);
-}
-
-static void
-finish(struct request *request)
-{
-	if (atomic_fetch_add(&request->stages, 1) != 1)
-		return;
-	if (request->handle != MPI_REQUEST_NULL)
-		PMPI_Grequest_complete(request->handle);
-	else
-		drop(request);
-}
-
 static void
 count_out(void)
 {
-	pthread_mutex_lock(&table.lock);
-	table.outstanding--;
-	pthread_mutex_unlock(&table.lock);
+	pthread_mutex_lock(&rounds.lock);
+	rounds.outstanding--;
+	pthread_mutex_unlock(&rounds.lock);
 }
 
 static void
@@ -183,30 +130,28 @@ ended(void *context, int error)
 {
 	struct request *request = context;
 
+	(void)error; /* query() asks for it */
 	count_out();
-	request->error = error;
-	finish(request);
+	PMPI_Grequest_complete(request->handle);
 }
 
-/*
- * MPI asks for the status of a request that has ended. It is never the error: MPI would call the error handler of
- * another communicator. The hook calls the right one.
- */
+/* MPI asks for the status of a request that has ended. */
 static int
 query(void *context, MPI_Status *status)
 {
-	struct request *request = context;
+	const struct request *request = context;
+	MPI_Comm comm;
+	int error = request->op != NULL ? offload_op_error(request->op, &comm) : MPI_SUCCESS;
 
-	if (request->error != MPI_SUCCESS && failures.collecting && !request->failed) {
-		request->failed = true;
-		atomic_fetch_add(&request->references, 1);
-		request->next_failure = failures.first;
-		failures.first = request;
-	}
 	PMPI_Status_set_elements(status, MPI_BYTE, 0);
 	PMPI_Status_set_cancelled(status, 0);
 	status->MPI_SOURCE = MPI_UNDEFINED;
 	status->MPI_TAG = MPI_UNDEFINED;
+	if (error != MPI_SUCCESS && failure.collecting) {
+		failure.error = status->MPI_SOURCE = error;
+		failure.comm = comm;
+		status->MPI_TAG = FAILED;
+	}
 	return MPI_SUCCESS;
 }
 
@@ -214,34 +159,12 @@ query(void *context, MPI_Status *status)
 static int
 forget(void *context)
 {
-	struct request *request = context, **at;
+	struct request *request = context;
 
-	pthread_mutex_lock(&table.lock);
-	for (at = bucket_of(request->handle); *at != NULL && *at != request; at = &(*at)->next)
-		;
-	if (*at != NULL)
-		*at = request->next;
-	table.known--;
-	pthread_mutex_unlock(&table.lock);
-	drop(request);
+	offload_op_free(request->op);
+	free(request);
+	atomic_fetch_sub(&known, 1);
 	return MPI_SUCCESS;
-}
-
-/* Free the requests without references. */
-static void
-reap(void)
-{
-	struct request *dead, *next;
-
-	pthread_mutex_lock(&table.lock);
-	dead = table.dead;
-	table.dead = NULL;
-	pthread_mutex_unlock(&table.lock);
-	for (; dead != NULL; dead = next) {
-		next = dead->next;
-		offload_op_free(dead->op);
-		free(dead);
-	}
 }
 
 static int
@@ -252,23 +175,36 @@ cancel(void *context, int complete)
 	return MPI_SUCCESS;
 }
 
+bool
+thread_start(pthread_t *thread, void *(*function)(void *), void *argument)
+{
+	sigset_t all, former;
+	bool can;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &former);
+	can = pthread_create(thread, NULL, function, argument) == 0;
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
+	return can;
+}
+
 static void *
 go_on(void *unused)
 {
 	struct timespec round = {.tv_nsec = ROUND_NS};
 
-	pthread_mutex_lock(&table.lock);
-	while (!table.stop) {
-		if (table.outstanding == 0) {
-			pthread_cond_wait(&table.wake, &table.lock);
+	pthread_mutex_lock(&rounds.lock);
+	while (!rounds.stop) {
+		if (rounds.outstanding == 0) {
+			pthread_cond_wait(&rounds.wake, &rounds.lock);
 			continue;
 		}
-		pthread_mutex_unlock(&table.lock);
+		pthread_mutex_unlock(&rounds.lock);
 		nanosleep(&round, NULL);
 		offload_progress();
-		pthread_mutex_lock(&table.lock);
+		pthread_mutex_lock(&rounds.lock);
 	}
-	pthread_mutex_unlock(&table.lock);
+	pthread_mutex_unlock(&rounds.lock);
 	return unused;
 }
 
@@ -278,13 +214,13 @@ count_in(void)
 {
 	bool can;
 
-	pthread_mutex_lock(&table.lock);
-	if (mpi.add == NULL && !table.threaded)
-		table.threaded = thread_start(&table.thread, go_on, NULL);
-	can = mpi.add != NULL || table.threaded;
-	if (can && table.outstanding++ == 0 && table.threaded)
-		pthread_cond_signal(&table.wake);
-	pthread_mutex_unlock(&table.lock);
+	pthread_mutex_lock(&rounds.lock);
+	if (opal_progress_register == NULL && !rounds.started)
+		rounds.started = thread_start(&rounds.thread, go_on, NULL);
+	can = opal_progress_register != NULL || rounds.started;
+	if (can && rounds.outstanding++ == 0 && rounds.started)
+		pthread_cond_signal(&rounds.wake);
+	pthread_mutex_unlock(&rounds.lock);
 	return can;
 }
 
@@ -308,213 +244,146 @@ start(MPI_Comm comm, const struct offload_call *call, MPI_Request *handle)
 
 	if (state == NULL)
 		return OFFLOAD_MPI;
-	/* From here on, MPI cannot do it instead: the other ranks do not know. */
+	/* If there is no memory, MPI cannot do it instead: the other ranks do not know. */
 	request = calloc(1, sizeof(*request));
-	if (request == NULL || !count_in()) {
+	if (request == NULL ||
+		PMPI_Grequest_start(query, forget, cancel, request, &request->handle) !=
+			MPI_SUCCESS) {
 		free(request);
 		return raise_error(comm, MPI_ERR_NO_MEM);
 	}
-	request->comm = comm;
-	atomic_init(&request->references, 1);
-	error = offload_start(state, call, ended, request, &request->op);
-	if (error != MPI_SUCCESS) {
-		count_out();
-		free(request);
-		return error > 0 ? raise_error(comm, error) : error;
-	}
-	error = PMPI_Grequest_start(query, forget, cancel, request, &request->handle);
-	if (error != MPI_SUCCESS) {
-		/* The operation goes on, for the other ranks. */
-		request->handle = MPI_REQUEST_NULL;
-		finish(request);
-		return raise_error(comm, error);
-	}
-	pthread_mutex_lock(&table.lock);
-	request->next = *bucket_of(request->handle);
-	*bucket_of(request->handle) = request;
-	table.known++;
-	pthread_mutex_unlock(&table.lock);
 	*handle = request->handle;
-	finish(request);
-	return MPI_SUCCESS;
+	atomic_fetch_add(&known, 1);
+	error = MPI_ERR_NO_MEM;
+	if (count_in()) {
+		error = offload_start(state, call, ended, request, &request->op);
+		if (error == MPI_SUCCESS)
+			return error;
+		count_out();
+	}
+	PMPI_Grequest_complete(*handle);
+	PMPI_Request_free(handle);
+	return error > 0 ? raise_error(comm, error) : error;
 }
 
-#define HOOKS(id, name, lower, shape, ...)                                                         \
-	static int hook_##name(OFFLOAD_PARAMETERS(shape) MPI_Comm comm)                            \
+#define HOOKS(id, shape, name, iname, PARAMETERS)                                                  \
+	static int hook_##name(PARAMETERS(shape) MPI_Comm comm)                                    \
 	{                                                                                          \
 		return run(comm, &OFFLOAD_CALL(id, shape));                                        \
 	}                                                                                          \
-	static int hook_I##lower(OFFLOAD_PARAMETERS(shape) MPI_Comm comm, MPI_Request *request)    \
+	static int hook_##iname(PARAMETERS(shape) MPI_Comm comm, MPI_Request *request)             \
 	{                                                                                          \
 		return start(comm, &OFFLOAD_CALL(id, shape), request);                             \
 	}
-OFFLOAD_LIST(HOOKS)
-
-#define LARGE_HOOKS(id, name, lower, shape, ...)                                                   \
-	static int hook_##name##_c(OFFLOAD_LARGE_PARAMETERS(shape) MPI_Comm comm)                  \
-	{                                                                                          \
-		return run(comm, &OFFLOAD_CALL(id, shape));                                        \
-	}                                                                                          \
-	static int hook_I##lower##_c(                                                              \
-		OFFLOAD_LARGE_PARAMETERS(shape) MPI_Comm comm, MPI_Request *request)               \
-	{                                                                                          \
-		return start(comm, &OFFLOAD_CALL(id, shape), request);                             \
-	}
-OFFLOAD_COUNTED_LIST(LARGE_HOOKS)
+OFFLOAD_FORM_LIST(HOOKS)
 
 /* ---- completion ---- */
 
-/* The operation behind requests[index], if this library has made that request; its failure will be told for this index. */
-static struct offload_op *
-note_ours(const MPI_Request *requests, int index)
+/* What a completion call waits for: all of these requests, or any of them. */
+struct waiting {
+	const MPI_Request *requests;
+	int n, at; /* all before `at` have ended */
+	bool any;
+};
+
+static bool
+have_ended(void *context)
 {
-	struct request *request;
+	struct waiting *waiting = context;
+	bool none = true;
 
-	pthread_mutex_lock(&table.lock);
-	for (request = *bucket_of(requests[index]);
-		request != NULL && request->handle != requests[index]; request = request->next)
-		;
-	if (request != NULL)
-		request->index = index;
-	pthread_mutex_unlock(&table.lock);
-	return request == NULL ? NULL : request->op;
-}
+	for (int i = waiting->at; i < waiting->n; i++) {
+		int done = 1;
 
-/* All requests are going to be waited for: wait for the operations among them in the way that suits them. */
-static void
-await_all(int n, const MPI_Request *requests)
-{
-	struct offload_op *op;
-
-	for (int i = 0; i < n && table.known > 0; i++) {
-		op = note_ours(requests, i);
-		if (op != NULL)
-			offload_op_wait(op);
+		if (waiting->requests[i] == MPI_REQUEST_NULL)
+			continue;
+		none = false;
+		if (PMPI_Request_get_status(waiting->requests[i], &done, MPI_STATUS_IGNORE) !=
+			MPI_SUCCESS)
+			done = 1;
+		if (waiting->any && done)
+			return true;
+		if (!waiting->any && !done)
+			return false;
+		waiting->at = waiting->any ? waiting->at : i + 1;
 	}
-}
-
-/* How many of the requests are operations. */
-static int
-count_ours(int n, const MPI_Request *requests)
-{
-	int ours = 0;
-
-	for (int i = 0; i < n && table.known > 0; i++)
-		ours += note_ours(requests, i) != NULL;
-	return ours;
-}
-
-/* Until one of the requests has ended, if operations are among them. */
-static void
-await_any(int n, const MPI_Request *requests)
-{
-	int ours = count_ours(n, requests), done = 0;
-
-	while (ours > 0 && !done) {
-		offload_progress();
-		for (int i = 0; i < n && !done; i++)
-			if (requests[i] != MPI_REQUEST_NULL &&
-				PMPI_Request_get_status(requests[i], &done, MPI_STATUS_IGNORE) !=
-					MPI_SUCCESS)
-				done = 1;
-		if (!done)
-			sched_yield();
-	}
-}
-
-static void
-advance(int n, const MPI_Request *requests)
-{
-	count_ours(n, requests);
-	offload_progress();
+	return none || !waiting->any;
 }
 
 /* The end of a call for one request. error: MPI's answer. */
 static int
-end_one(int error)
+end_one(int error, MPI_Status *status)
 {
-	struct request *request = failures.first;
-
-	if (request == NULL)
+	if (failure.error == MPI_SUCCESS)
 		return error;
-	failures.first = NULL;
-	error = raise_error(request->comm, request->error);
-	drop(request);
-	return error;
+	if (status != MPI_STATUS_IGNORE)
+		status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+	return raise_error(failure.comm, failure.error);
 }
 
 /*
- * The end of a call for several requests, which has completed n of them: which[0..n), or NULL for all of the array. As MPI
- * demands, the statuses have the errors, and one error handler is called.
+ * The end of a call for several requests, which has completed n of them. As MPI demands, the statuses have the errors, and
+ * one error handler is called.
  */
 static int
-end_several(int error, int n, const int *which, MPI_Status *statuses)
+end_several(int error, int n, MPI_Status *statuses)
 {
-	struct request *request = failures.first;
-	MPI_Comm comm = MPI_COMM_NULL;
-	int class = error, raised = MPI_SUCCESS;
+	int class = error;
 
-	failures.first = NULL;
 	if (error != MPI_SUCCESS &&
 		(PMPI_Error_class(error, &class) != MPI_SUCCESS || class != MPI_ERR_IN_STATUS))
 		n = 0; /* MPI has not said what it completed */
-	if (request != NULL && statuses != MPI_STATUSES_IGNORE && error == MPI_SUCCESS)
-		for (int i = 0; i < n; i++)
-			statuses[i].MPI_ERROR = MPI_SUCCESS;
-	for (struct request *next; request != NULL; request = next) {
-		next = request->next_failure;
-		for (int i = 0; i < n; i++) {
-			if ((which != NULL ? which[i] : i) != request->index)
-				continue;
-			comm = request->comm;
-			raised = request->error;
-			if (statuses != MPI_STATUSES_IGNORE)
-				statuses[i].MPI_ERROR = request->error;
-		}
-		request->failed = false;
-		drop(request);
-	}
-	if (raised == MPI_SUCCESS)
+	if (failure.error == MPI_SUCCESS || n <= 0)
 		return error;
-	raise_error(comm, raised);
+	for (int i = 0; i < n && statuses != MPI_STATUSES_IGNORE; i++) {
+		MPI_Status *status = &statuses[i];
+
+		if (error == MPI_SUCCESS)
+			status->MPI_ERROR = MPI_SUCCESS;
+		if (status->MPI_TAG == FAILED) {
+			status->MPI_ERROR = status->MPI_SOURCE;
+			status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+		}
+	}
+	raise_error(failure.comm, failure.error);
 	return MPI_ERR_IN_STATUS;
 }
 
-#define BEFORE_Wait               await_all(1, request)
-#define BEFORE_Waitall            await_all(n, requests)
-#define BEFORE_Waitany            await_any(n, requests)
-#define BEFORE_Waitsome           await_any(n, requests)
+#define AWAIT(n, requests, any)   offload_wait(have_ended, &(struct waiting){requests, n, 0, any})
+#define BEFORE_Wait               AWAIT(1, request, false)
+#define BEFORE_Waitall            AWAIT(n, requests, false)
+#define BEFORE_Waitany            AWAIT(n, requests, true)
+#define BEFORE_Waitsome           AWAIT(n, requests, true)
 #define BEFORE_Test               offload_progress()
-#define BEFORE_Testall            advance(n, requests)
+#define BEFORE_Testall            offload_progress()
 #define BEFORE_Testany            offload_progress()
-#define BEFORE_Testsome           advance(n, requests)
+#define BEFORE_Testsome           offload_progress()
 #define BEFORE_Request_get_status offload_progress()
 
-#define AFTER_Wait                end_one(error)
-#define AFTER_Waitall             end_several(error, n, NULL, statuses)
-#define AFTER_Waitany             end_one(error)
-#define AFTER_Waitsome            end_several(error, *done, which, statuses)
-#define AFTER_Test                end_one(error)
-#define AFTER_Testall             end_several(error, *done ? n : 0, NULL, statuses)
-#define AFTER_Testany             end_one(error)
-#define AFTER_Testsome            end_several(error, *done, which, statuses)
-#define AFTER_Request_get_status  end_several(error, 0, NULL, MPI_STATUSES_IGNORE) /* no failure */
+#define AFTER_Wait                end_one(error, status)
+#define AFTER_Waitall             end_several(error, n, statuses)
+#define AFTER_Waitany             end_one(error, status)
+#define AFTER_Waitsome            end_several(error, *done, statuses)
+#define AFTER_Test                end_one(error, status)
+#define AFTER_Testall             end_several(error, *done ? n : 0, statuses)
+#define AFTER_Testany             end_one(error, status)
+#define AFTER_Testsome            end_several(error, *done, statuses)
+#define AFTER_Request_get_status  error /* a failure is told when the request is completed */
 
 #define HOOK(name, parameters, arguments)                                                          \
 	static int hook_##name parameters                                                          \
 	{                                                                                          \
 		int error;                                                                         \
                                                                                                    \
-		if (table.known == 0 || inside || offload_inside())                                \
+		if (known == 0 || inside || offload_inside())                                      \
 			return WEIR_MPI_NEXT;                                                      \
 		inside = true;                                                                     \
 		BEFORE_##name;                                                                     \
-		failures.collecting = true;                                                        \
+		failure.error = MPI_SUCCESS;                                                       \
+		failure.collecting = true;                                                         \
 		error = PMPI_##name arguments;                                                     \
-		failures.collecting = inside = false;                                              \
-		error = AFTER_##name;                                                              \
-		reap();                                                                            \
-		return error;                                                                      \
+		failure.collecting = inside = false;                                               \
+		return AFTER_##name;                                                               \
 	}
 WEIR_MPI_COMPLETIONS(HOOK)
 
@@ -527,10 +396,6 @@ progress(void)
 	bool former = inside;
 	int done;
 
-	if (mpi.progress != NULL) {
-		mpi.progress();
-		return;
-	}
 	inside = true;
 	PMPI_Test(&mpi.endless, &done, MPI_STATUS_IGNORE);
 	inside = former;
@@ -543,11 +408,10 @@ progress(void)
 static int
 hook_Comm_free(MPI_Comm *comm)
 {
-	while (mpi.running && !inside && !offload_inside() && requests_of(*comm, *comm) > 0) {
-		offload_progress();
-		progress();
-		sched_yield();
-	}
+	struct offload_comm *state = comm_state(*comm);
+
+	if (state != NULL)
+		offload_wait(offload_comm_idle, state);
 	return WEIR_MPI_NEXT;
 }
 
@@ -609,16 +473,12 @@ free_endless(void *context)
 static int
 begin(int *argc, char ***argv, int required, int *provided)
 {
-	struct offload_front front = {.progress = progress};
+	struct offload_front front = {.progress = opal_progress != NULL ? opal_progress : progress};
 	struct offload_settings settings;
 	int error;
 
-	mpi.add = (int (*)(int (*)(void)))(uintptr_t)dlsym(RTLD_DEFAULT, "opal_progress_register");
-	mpi.remove =
-		(int (*)(int (*)(void)))(uintptr_t)dlsym(RTLD_DEFAULT, "opal_progress_unregister");
-	mpi.progress = (void (*)(void))(uintptr_t)dlsym(RTLD_DEFAULT, "opal_progress");
 	inside = true;
-	if (mpi.add == NULL)
+	if (opal_progress_register == NULL)
 		error = PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, provided);
 	else if (required == FROM_INIT)
 		error = PMPI_Init(argc, argv);
@@ -629,18 +489,21 @@ begin(int *argc, char ***argv, int required, int *provided)
 		PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, comm_freed, &mpi.keyval, NULL) !=
 			MPI_SUCCESS)
 		return error;
-	if (mpi.progress == NULL &&
+	if (opal_progress == NULL &&
 		PMPI_Grequest_start(query_endless, free_endless, cancel, NULL, &mpi.endless) !=
 			MPI_SUCCESS)
 		return MPI_SUCCESS;
 	if (PMPI_Comm_dup(MPI_COMM_SELF, &mpi.own) != MPI_SUCCESS)
 		return MPI_SUCCESS;
 	PMPI_Comm_set_errhandler(mpi.own, MPI_ERRORS_RETURN);
-	mpi.nonblocking =
-		mpi.add != NULL ? mpi.add(offload_progress) == 0 : *provided == MPI_THREAD_MULTIPLE;
+	mpi.nonblocking = opal_progress_register != NULL
+		? opal_progress_register(offload_progress) == 0
+		: *provided == MPI_THREAD_MULTIPLE;
 	front.own = mpi.own;
+#if !defined(OPEN_MPI) || defined(WEIR_OPENMPI_CREATES)
 	if (mpi.nonblocking)
-		set_creation(&front);
+		create_functions(&front);
+#endif
 	offload_environment(&settings);
 	offload_init(&front, &settings);
 	mpi.running = true;
@@ -666,19 +529,18 @@ hook_Finalize(void)
 {
 	if (!mpi.running)
 		return WEIR_MPI_NEXT;
-	if (mpi.remove != NULL)
-		mpi.remove(offload_progress);
-	pthread_mutex_lock(&table.lock);
-	table.stop = true;
-	pthread_cond_signal(&table.wake);
-	pthread_mutex_unlock(&table.lock);
-	if (table.threaded)
-		pthread_join(table.thread, NULL);
-	reap();
+	if (opal_progress_unregister != NULL)
+		opal_progress_unregister(offload_progress);
+	pthread_mutex_lock(&rounds.lock);
+	rounds.stop = true;
+	pthread_cond_signal(&rounds.wake);
+	pthread_mutex_unlock(&rounds.lock);
+	if (rounds.started)
+		pthread_join(rounds.thread, NULL);
 	offload_finalize();
 	mpi.running = false;
 	PMPI_Comm_free(&mpi.own);
-	if (mpi.progress == NULL) {
+	if (opal_progress == NULL) {
 		PMPI_Grequest_complete(mpi.endless);
 		PMPI_Wait(&mpi.endless, MPI_STATUS_IGNORE);
 	}
@@ -687,6 +549,6 @@ hook_Finalize(void)
 
 EXPORTED const struct weir_mpi_calls weir_mpi_hooks = {
 #define WEIR_X(name, parameters, arguments) .name = hook_##name,
-	WEIR_MPI_CALLS(WEIR_X)
+	WEIR_MPI_CALLS
 #undef WEIR_X
 };

@@ -119,7 +119,7 @@ find(void)
 #define WEIR_X(name, parameters, arguments)                                                        \
 	mpi.name = (int(*) parameters)(uintptr_t)dlsym(next, "MPI_" #name);                        \
 	pmpi.name = (int(*) parameters)(uintptr_t)dlsym(next, "PMPI_" #name);
-	WEIR_MPI_CALLS(WEIR_X)
+	WEIR_MPI_CALLS
 #undef WEIR_X
 	if (!right_mpi(next))
 		return;
@@ -155,4 +155,4 @@ static void __attribute__((noreturn)) missing(const char *symbol)
 #define WEIR_X(name, parameters, arguments)                                                        \
 	WEIR_SYMBOL(MPI_##name, mpi, name, parameters, arguments)                                  \
 	WEIR_SYMBOL(PMPI_##name, pmpi, name, parameters, arguments)
-WEIR_MPI_CALLS(WEIR_X)
+WEIR_MPI_CALLS
