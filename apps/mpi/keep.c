@@ -44,7 +44,9 @@ job_close(struct offload_comm *comm)
 		mpi_comm_free(&comm->local[0]);
 		mpi_comm_free(&comm->local[1]);
 	}
-	layout_free(&comm->layout);
+	free(comm->layout.host_of);
+	free(comm->layout.leader_of);
+	comm->layout = (struct layout){0};
 }
 
 /* Close the last ones of the list, but for the first `n`. */

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "apps/mpi/offload_priv.h"
 
@@ -58,15 +57,6 @@ bool
 offload_inside(void)
 {
 	return inside > 0;
-}
-
-static uint64_t
-now_ns(clockid_t clock)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 /* Let MPI work. True: it had work, so more of it is due soon. CPU time tells, since MPI may also give the CPU away. */
@@ -188,20 +178,11 @@ comm_look_for_failure(struct offload_comm *comm, enum weir_collective collective
 
 /* The engine: operations in progress */
 
-/* Operations start their steps of one kind in the order of the calls, which is the same on all ranks. */
-enum { GATE_FIRST = 1, GATE_LAST = 2, GATE_WEIR = 4, GATE_PRIVATE = 8 };
-
+/* Operations start their steps of one kind in the order of the calls, which is the same on all ranks. Messages have tags. */
 static unsigned int
 gate_of(const struct step *step)
 {
-	switch (step->kind) {
-	case STEP_LOCAL: return step->last ? GATE_LAST : GATE_FIRST;
-	case STEP_WEIR: return GATE_WEIR;
-	case STEP_PRIVATE: return GATE_PRIVATE;
-	case STEP_SEND:
-	case STEP_RECV: break; /* they have tags */
-	}
-	return 0;
+	return step->kind == STEP_SEND || step->kind == STEP_RECV ? 0 : 1u << step->kind;
 }
 
 /* The code of a step's call, 0 or an error of libweir or MPI, as an MPI error code. */

@@ -100,18 +100,23 @@ struct offload_call {
 	X(job, "job", "WEIR_JOB", TEXT,                                                            \
 		"Job of MPI_COMM_WORLD that exists; each host joins it at its own switch")
 
-/* Fields that no setting gives are 0 or NULL. Texts live until MPI_Finalize. */
+#define OFFLOAD_TEXT_MAX 512
+
+/* Fields that no setting gives are 0 or "". */
 struct offload_settings {
-#define OFFLOAD_NUMBER                               uint64_t
-#define OFFLOAD_FLAG                                 bool
-#define OFFLOAD_TEXT                                 const char *
-#define OFFLOAD_X(field, name, variable, type, help) OFFLOAD_##type field;
+#define OFFLOAD_NUMBER(field)                        uint64_t field;
+#define OFFLOAD_FLAG(field)                          bool field;
+#define OFFLOAD_TEXT(field)                          char field[OFFLOAD_TEXT_MAX];
+#define OFFLOAD_X(field, name, variable, type, help) OFFLOAD_##type(field)
 	OFFLOAD_SETTING_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
 };
 
 /* The settings from the variables; another value of a variable than a number is 0. */
 void offload_environment(struct offload_settings *settings);
+
+/* A rank that knows no switch takes another rank's settings, but for `verbose` and `report`. */
+void offload_take(struct offload_settings *own, const struct offload_settings *other);
 
 /* What the core needs of a front end. */
 struct offload_front {

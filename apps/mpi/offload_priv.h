@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the core's files share. offload.c has the states and runs operations, plan.c turns calls into steps and starts
- * these, open.c opens communicators, layout.c finds which ranks share a host, keep.c closes jobs or keeps them, report.c
- * counts and prints.
+ * these, open.c opens communicators, keep.c closes jobs or keeps them, report.c counts and prints.
  */
 #ifndef APPS_MPI_OFFLOAD_PRIV_H
 #define APPS_MPI_OFFLOAD_PRIV_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "apps/libweir/weir.h"
 #include "apps/mpi/offload.h"
@@ -78,15 +78,14 @@ struct offload_comm {
 };
 
 /*
- * The steps of an operation. Each is done by one rank or by all of a host. STEP_LOCAL is the collective of `call` inside the
- * host, on local[which]; STEP_WEIR the collective among the hosts.
+ * The steps of an operation. Each is done by one rank or by all of a host. STEP_FIRST and STEP_LAST are collectives inside the
+ * host, on local[0] and local[1]; messages go on local[0]; STEP_WEIR is the one among the hosts; STEP_PRIVATE the whole call.
  */
-enum step_kind { STEP_LOCAL, STEP_SEND, STEP_RECV, STEP_WEIR, STEP_PRIVATE };
+enum step_kind { STEP_FIRST, STEP_LAST, STEP_SEND, STEP_RECV, STEP_WEIR, STEP_PRIVATE };
 
 struct step {
 	enum step_kind kind;
 	enum weir_collective collective;
-	bool last; /* of STEP_LOCAL: on local[1] */
 	const void *send;
 	void *recv;
 	size_t count; /* elements of the plan's type; at most INT_MAX, except for STEP_WEIR */
@@ -147,6 +146,18 @@ inside_end(int result)
 	inside--;
 	return result;
 }
+
+static inline uint64_t
+now_ns(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Seconds of the monotonic clock. */
+#define now_s() (now_ns(CLOCK_MONOTONIC) / 1000000000u)
 
 /* Communicators but MPI_COMM_WORLD are opened by so many calls, or KiB in them; that takes as long as some hundred small calls. */
 #define OPENING_CALLS 8
@@ -241,20 +252,6 @@ struct opening *opening_begin(struct offload_comm *comm, bool blocking);
  * front.create. COMM_FAILED: this rank could not tell the others; NULL, an opening for which there was no memory, gives that.
  */
 enum comm_state opening_advance(struct opening **opening);
-
-/* layout.c */
-
-/* hosts: a number of each rank's host; NULL: each rank counts as a host. False: no memory. */
-bool layout_make(struct layout *layout, const uint64_t *hosts, int rank, int size);
-void layout_free(struct layout *layout);
-
-/* A number of this rank's host. Ranks whose processor has the same name share a host. */
-uint64_t layout_own_host(void);
-
-/* A hash of the ranks' numbers in MPI_COMM_WORLD, in their order. 0: some are not in it, or no memory. */
-uint64_t layout_members(const struct offload_comm *comm);
-
-uint64_t layout_hash(const void *data, size_t bytes);
 
 /* keep.c */
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "apps/mpi/offload_priv.h"
@@ -37,13 +36,8 @@
 struct invitation {
 	char why_not[128]; /* "": open */
 	char job[JOB_NAME_MAX];
-	char namespace[24];
-	char switch_address[256];
-	char job_settings[512];
-	uint64_t min_bytes, max_bytes, min_hosts, max_jobs;
-	uint32_t timeout_s, contact_ms, flat, require;
-	uint32_t
-		exists; /* the job does, and each host joins it at its own switch, if it knows one */
+	bool exists; /* the job does, and each host joins it at its own switch, if it knows one */
+	struct offload_settings settings;
 };
 
 /* What each rank says of its part; the minimum decides. */
@@ -61,11 +55,12 @@ enum { OFFER, OFFER_NEGATIVE, OFFERS, OFFER_WORKS = 0 };
 
 struct opening {
 	struct offload_comm *comm;
-	enum { KEPT, AGREED, TRY, TRIED, BEGIN, CREATE, INVITE, ACCEPT, JOIN, VOTE, LOCAL } stage;
+	enum comm_state (*stage)(struct opening *); /* what is done next */
 	void *creation; /* of a communicator, in progress */
 	MPI_Request request; /* of a collective, which ends before the next stage */
 	uint64_t host, *hosts; /* hash of the own host's name, and of all ranks' */
 	struct invitation invitation;
+	char job_settings[OFFLOAD_TEXT_MAX + 16];
 	int vote[VOTES], votes[VOTES];
 	bool asked; /* for a kept job */
 	struct offload_comm *offered; /* what this rank keeps */
@@ -81,22 +76,87 @@ struct opening {
 
 static _Atomic uint64_t no_switch_until; /* seconds of the monotonic clock */
 
-static uint64_t
-now_s(void)
-{
-	struct timespec time;
+/* Where the ranks are */
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec;
+/* hosts: a number of each rank's host; NULL: each rank counts as a host. False: no memory. */
+static bool
+layout_make(struct layout *layout, const uint64_t *hosts, int rank, int size)
+{
+	layout->host_of = malloc((size_t)size * sizeof(int));
+	layout->leader_of = malloc((size_t)size * sizeof(int));
+	if (layout->host_of == NULL || layout->leader_of == NULL)
+		return false;
+	for (int r = 0; r < size; r++) {
+		int host = layout->hosts;
+
+		for (int h = 0; hosts != NULL && h < layout->hosts && host == layout->hosts; h++)
+			if (hosts[layout->leader_of[h]] == hosts[r])
+				host = h;
+		if (host == layout->hosts)
+			layout->leader_of[layout->hosts++] = r;
+		layout->host_of[r] = host;
+	}
+	layout->host = layout->host_of[rank];
+	for (int r = 0; r < size; r++) {
+		layout->locals += layout->host_of[r] == layout->host;
+		layout->local += layout->host_of[r] == layout->host && r < rank;
+	}
+	layout->alone = layout->hosts == size;
+	layout->regular = size % layout->hosts == 0;
+	for (int r = 0; r < size && layout->regular; r++)
+		layout->regular = layout->host_of[r] == r / (size / layout->hosts);
+	return true;
+}
+
+static uint64_t
+layout_hash(const void *data, size_t bytes)
+{
+	const unsigned char *at = data;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < bytes; i++)
+		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* Ranks whose processor has the same name share a host. */
+static uint64_t
+layout_own_host(void)
+{
+	char name[MPI_MAX_PROCESSOR_NAME + 1] = "";
+	int length = 0;
+
+	PMPI_Get_processor_name(name, &length);
+	return layout_hash(name, (size_t)length);
+}
+
+/* A hash of the ranks' numbers in MPI_COMM_WORLD, in their order. 0: some are not in it, or no memory. */
+static uint64_t
+layout_members(const struct offload_comm *comm)
+{
+	size_t size = (size_t)comm->size;
+	int *ranks = malloc(2 * size * sizeof(int));
+	MPI_Group own, all;
+	uint64_t members;
+
+	if (ranks == NULL)
+		return 0;
+	for (int rank = 0; rank < comm->size; rank++)
+		ranks[rank] = rank;
+	PMPI_Comm_group(comm->comm, &own);
+	PMPI_Comm_group(MPI_COMM_WORLD, &all);
+	PMPI_Group_translate_ranks(own, comm->size, ranks, all, ranks + size);
+	members = layout_hash(ranks + size, size * sizeof(int)) | 1;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (ranks[comm->size + rank] == MPI_UNDEFINED)
+			members = 0;
+	PMPI_Group_free(&own);
+	PMPI_Group_free(&all);
+	free(ranks);
+	return members;
 }
 
 /* One rank's part: the lowest rank that has a switch's address invites the others, or rank 0 says that none does. */
-
-static bool
-has_switch(const struct offload_settings *of)
-{
-	return of->switch_address != NULL && of->switch_address[0] != '\0';
-}
 
 static int
 inviter(const struct opening *opening)
@@ -107,107 +167,80 @@ inviter(const struct opening *opening)
 	return 0;
 }
 
-static pthread_mutex_t adopting =
-	PTHREAD_MUTEX_INITIALIZER; /* the settings, which adopt() changes */
+/* The settings, which offload_take() changes: variables may be set on one host only, and all ranks use those from then on. */
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
-/* The variables may be set on one host only: all ranks use its settings from now on. */
-static void
-adopt(const struct invitation *from)
+static struct offload_settings
+settings_now(const struct offload_settings *take)
 {
-	static struct invitation known;
+	struct offload_settings now;
 
-	pthread_mutex_lock(&adopting);
-	if (!has_switch(&settings) && from->switch_address[0] != '\0') {
-		known = *from;
-		settings.job_settings = known.job_settings;
-		settings.namespace = known.namespace;
-		settings.switch_address = known.switch_address;
-		settings.min_bytes = known.min_bytes;
-		settings.max_bytes = known.max_bytes;
-		settings.min_hosts = known.min_hosts;
-		settings.max_jobs = known.max_jobs;
-		settings.flat = known.flat;
-		settings.require = known.require;
-		settings.timeout_s = known.timeout_s;
-		settings.contact_ms = known.contact_ms;
-	}
-	pthread_mutex_unlock(&adopting);
+	pthread_mutex_lock(&taking);
+	if (take != NULL)
+		offload_take(&settings, take);
+	now = settings;
+	pthread_mutex_unlock(&taking);
+	return now;
 }
 
 /* The time that a communicator waits for the switch's first answer. */
 static unsigned int
 contact_ms(uint64_t setting)
 {
-	return setting > 0 ? (unsigned int)setting : CONTACT_TIMEOUT_MS;
-}
-
-static uint32_t
-least(uint64_t value, uint32_t most)
-{
-	return value < most ? (uint32_t)value : most;
+	return setting == 0                      ? CONTACT_TIMEOUT_MS
+		: setting < 1000 * TIMEOUT_MAX_S ? (unsigned int)setting
+						 : 1000 * TIMEOUT_MAX_S;
 }
 
 /* MPI_COMM_WORLD's job may exist, as one over several switches has to; others are made. */
 static void
-name_job(struct invitation *to, const char *space, const char *world)
+name_job(struct invitation *to)
 {
-	bool named = space != NULL && space[0] != '\0';
+	const char *space = to->settings.namespace;
 	uint64_t number = 0;
 
-	snprintf(to->namespace, sizeof(to->namespace), "%.18s", named ? space : "");
-	to->exists = world != NULL && world[0] != '\0';
-	if (to->exists && snprintf(to->job, sizeof(to->job), "%s", world) >= (int)sizeof(to->job))
-		snprintf(to->why_not, sizeof(to->why_not), "WEIR_JOB is too long");
-	if (to->exists)
+	if (to->exists) {
+		memcpy(to->job, to->settings.job, sizeof(to->job));
 		return;
+	}
 	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
 		number = (uint64_t)(uintptr_t)to ^ now_s() << 20;
-	snprintf(to->job, sizeof(to->job), "%.18s%c%012llx", named ? space : "mpi",
-		named ? '.' : '-', (unsigned long long)(number & UINT64_C(0xffffffffffff)));
+	snprintf(to->job, sizeof(to->job), "%.18s%c%012llx", *space != '\0' ? space : "mpi",
+		*space != '\0' ? '.' : '-',
+		(unsigned long long)(number & UINT64_C(0xffffffffffff)));
 }
 
 static void
 invite(struct invitation *to, bool world)
 {
-	struct offload_settings own;
-	const char *jobs;
-	int length;
+	const struct offload_settings *own = &to->settings;
+	uint64_t max_jobs;
 
-	pthread_mutex_lock(&adopting);
-	own = settings;
-	pthread_mutex_unlock(&adopting);
-	jobs = own.job_settings != NULL ? own.job_settings : "";
 	memset(to, 0, sizeof(*to));
-	to->min_bytes = own.min_bytes;
-	to->max_bytes = own.max_bytes;
-	to->min_hosts = own.min_hosts > 0 ? own.min_hosts : MIN_HOSTS;
-	to->max_jobs = own.max_jobs > 0 ? own.max_jobs : MAX_JOBS;
-	to->flat = own.flat;
-	to->require = own.require;
-	to->timeout_s = least(own.timeout_s, TIMEOUT_MAX_S);
-	to->contact_ms = least(own.contact_ms, TIMEOUT_MAX_S * 1000);
-	name_job(to, own.namespace, world ? own.job : NULL);
-	if (atomic_load(&jobs_open) >= to->max_jobs)
+	to->settings = settings_now(NULL);
+	to->exists = world && own->job[0] != '\0';
+	max_jobs = own->max_jobs > 0 ? own->max_jobs : MAX_JOBS;
+	if (atomic_load(&jobs_open) >= max_jobs)
 		kept_close();
-	/* A program may call MPI_Alltoall. The later one of equal settings counts. */
-	length = snprintf(to->job_settings, sizeof(to->job_settings), "alltoall=fit %s", jobs);
-	if (to->why_not[0] != '\0')
-		return;
-	if (!has_switch(&own))
-		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is not set");
+#define WHY_NOT(...) snprintf(to->why_not, sizeof(to->why_not), __VA_ARGS__)
+	if (own->switch_address[0] == '\0')
+		WHY_NOT("WEIR_SWITCH is not set");
 	else if (now_s() < atomic_load(&no_switch_until))
-		snprintf(to->why_not, sizeof(to->why_not), NO_ANSWER);
-	else if (atomic_load(&jobs_open) >= to->max_jobs) {
-		to->require = 0;
-		snprintf(to->why_not, sizeof(to->why_not),
-			"other communicators have %llu jobs, as many as max_jobs allows",
-			(unsigned long long)to->max_jobs);
-	} else if ((size_t)length >= sizeof(to->job_settings))
-		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SETTINGS is too long");
-	else if (strlen(own.switch_address) >= sizeof(to->switch_address))
-		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is too long");
-	else
-		memcpy(to->switch_address, own.switch_address, strlen(own.switch_address) + 1);
+		WHY_NOT(NO_ANSWER);
+	else if (atomic_load(&jobs_open) >= max_jobs) {
+		to->settings.require = false;
+		WHY_NOT("other communicators have %llu jobs, as many as max_jobs allows",
+			(unsigned long long)max_jobs);
+	} else if (to->exists && strlen(own->job) >= sizeof(to->job))
+		WHY_NOT("WEIR_JOB is too long");
+#define NUMBER(...)
+#define FLAG(...)
+#define TEXT(field, variable)                                                                      \
+	else if (strlen(own->field) == sizeof(own->field) - 1) WHY_NOT("%s is too long", variable);
+#define OFFLOAD_X(field, name, variable, type, help) type(field, variable)
+	OFFLOAD_SETTING_LIST(OFFLOAD_X)
+#undef OFFLOAD_X
+	else name_job(to);
 }
 
 /* Every rank's part */
@@ -252,28 +285,31 @@ join(struct opening *opening)
 {
 	const struct invitation *invitation = &opening->invitation;
 	struct offload_comm *comm = opening->comm;
+	const struct offload_settings
+		*of = &invitation->settings,
+		own = settings_now(NULL); /* has the invitation's switch, if it had none */
+	uint64_t timeout_s = of->timeout_s > 0 ? of->timeout_s : SILENCE_TIMEOUT_S;
 	struct weir_config config = {
-		.control = invitation->switch_address,
+		.control = invitation->exists ? own.switch_address : of->switch_address,
 		.job_name = invitation->job,
 		.create = !invitation->exists,
 		.temporary = !invitation->exists,
 		/* "", not NULL, which would be this rank's own variable. */
-		.settings = invitation->job_settings,
+		.settings = opening->job_settings,
 		.source = comm->layout.host,
 		.sources = (unsigned int)comm->layout.hosts,
-		.contact_timeout_ms = contact_ms(invitation->contact_ms),
-		.join_timeout_ms = contact_ms(invitation->contact_ms) + JOIN_MORE_MS,
+		.contact_timeout_ms = contact_ms(of->contact_ms),
+		.join_timeout_ms = contact_ms(of->contact_ms) + JOIN_MORE_MS,
 		.op_timeout_ms = OP_TIMEOUT_MS,
-		.silence_timeout_ms = 1000 *
-			(invitation->timeout_s > 0 ? invitation->timeout_s : SILENCE_TIMEOUT_S),
+		.silence_timeout_ms =
+			1000 * (int)(timeout_s < TIMEOUT_MAX_S ? timeout_s : TIMEOUT_MAX_S),
 		.partial = WEIR_PARTIAL_FAIL,
 		.warn = warn,
 	};
 
-	pthread_mutex_lock(&adopting);
-	if (invitation->exists)
-		config.control = settings.switch_address; /* adopted, if it had none */
-	pthread_mutex_unlock(&adopting);
+	/* A program may call MPI_Alltoall. The later one of equal settings counts. */
+	snprintf(opening->job_settings, sizeof(opening->job_settings), "alltoall=fit %s",
+		of->job_settings);
 	opening->join_until = now_s() + config.join_timeout_ms / 1000;
 	return weir_iopen(&config, &comm->weir);
 }
@@ -361,34 +397,32 @@ local_make(struct opening *opening)
  * Stages. Each gives COMM_OPENING, or what the communicator becomes. A collective of all ranks has ended before the next
  * stage begins.
  */
+static enum comm_state send_invitation(struct opening *), accept_invitation(struct opening *),
+	await_join(struct opening *), count_votes(struct opening *), await_local(struct opening *),
+	take_offer(struct opening *), await_trial(struct opening *), count_trials(struct opening *),
+	create_private(struct opening *);
 
 #define COLLECTIVE(opening, call, ...)                                                             \
 	INSIDE(call(__VA_ARGS__, (opening)->comm->private_comm, &(opening)->request))
 
-/* The communicator stays on MPI. One rank says why; of MPI_COMM_WORLD always, as then nothing may run on Weir. */
+/*
+ * The communicator stays on MPI. One rank says why; of MPI_COMM_WORLD always, as then nothing may run on Weir. allowed:
+ * whatever `require` says.
+ */
 static enum comm_state
-off(const struct opening *opening, int speaker, const char *why_not)
+off(const struct opening *opening, bool allowed, int speaker, const char *why_not)
 {
 	const struct offload_comm *comm = opening->comm;
+	bool ends = !allowed && opening->invitation.settings.require;
 
-	if (comm->rank == speaker)
-		say(comm->comm != MPI_COMM_WORLD, "%s with %d ranks stays on MPI: %s", comm->name,
-			comm->size, why_not);
-	return COMM_OFF;
-}
-
-/* The same, for a reason that `require` does not allow. */
-static enum comm_state
-unavailable(const struct opening *opening, int speaker, const char *why_not)
-{
-	const struct offload_comm *comm = opening->comm;
-
-	if (opening->invitation.require && comm->rank == speaker) {
-		say(0, "%s with %d ranks cannot use the switch, as WEIR_REQUIRE wants: %s",
-			comm->name, comm->size, why_not);
+	if (comm->rank != speaker)
+		return COMM_OFF;
+	say(!ends && comm->comm != MPI_COMM_WORLD, "%s with %d ranks %s: %s", comm->name,
+		comm->size, ends ? "cannot use the switch, as WEIR_REQUIRE wants" : "stays on MPI",
+		why_not);
+	if (ends)
 		PMPI_Abort(comm->comm, 1);
-	}
-	return off(opening, speaker, why_not);
+	return COMM_OFF;
 }
 
 static enum comm_state
@@ -396,7 +430,7 @@ exchange_hosts(struct opening *opening)
 {
 	COLLECTIVE(opening, PMPI_Iallgather, &opening->host, 1, MPI_UINT64_T, opening->hosts, 1,
 		MPI_UINT64_T);
-	opening->stage = INVITE;
+	opening->stage = send_invitation;
 	return COMM_OPENING;
 }
 
@@ -436,7 +470,7 @@ offer_kept(struct opening *opening)
 	opening->offer[OFFER] = number;
 	opening->offer[OFFER_NEGATIVE] = -number;
 	agree(opening);
-	opening->stage = AGREED;
+	opening->stage = take_offer;
 	return COMM_OPENING;
 }
 
@@ -451,7 +485,7 @@ open_anew(struct opening *opening)
 	if (front.create_all != NULL &&
 		INSIDE(front.create_all(comm->comm, &opening->creation)) != MPI_SUCCESS)
 		return COMM_FAILED;
-	opening->stage = CREATE;
+	opening->stage = create_private;
 	return COMM_OPENING;
 }
 
@@ -473,8 +507,8 @@ take_offer(struct opening *opening)
 	job_move(comm, offered);
 	if (comm->weir != NULL)
 		(void)weir_ibarrier(comm->weir, &opening->trial);
-	opening->trial_until = now_s() + 2 + (contact_ms(comm->contact_ms) + 999) / 1000;
-	opening->stage = TRY;
+	opening->trial_until = now_s() + 2 + (comm->contact_ms + 999) / 1000;
+	opening->stage = await_trial;
 	return COMM_OPENING;
 }
 
@@ -491,7 +525,7 @@ await_trial(struct opening *opening)
 	}
 	opening->offer[OFFER_WORKS] = code == 0 && done;
 	agree(opening);
-	opening->stage = TRIED;
+	opening->stage = count_trials;
 	return COMM_OPENING;
 }
 
@@ -537,7 +571,7 @@ send_invitation(struct opening *opening)
 		opening->hosts[rank] &= ~HOST_HAS_SWITCH;
 	COLLECTIVE(opening, PMPI_Ibcast, &opening->invitation, (int)sizeof(opening->invitation),
 		MPI_BYTE, from);
-	opening->stage = ACCEPT;
+	opening->stage = accept_invitation;
 	return COMM_OPENING;
 }
 
@@ -547,29 +581,30 @@ accept_invitation(struct opening *opening)
 {
 	struct offload_comm *comm = opening->comm;
 	const struct invitation *invitation = &opening->invitation;
-	const uint64_t *hosts = invitation->flat ? NULL : opening->hosts;
+	const struct offload_settings *of = &invitation->settings;
+	const uint64_t *hosts = of->flat ? NULL : opening->hosts;
 	int code;
 
-	adopt(invitation);
-	comm->min_bytes = invitation->min_bytes;
-	comm->max_bytes = invitation->max_bytes;
-	comm->min_hosts = invitation->min_hosts;
-	comm->contact_ms = invitation->contact_ms;
+	settings_now(of);
+	comm->min_bytes = of->min_bytes;
+	comm->max_bytes = of->max_bytes;
+	comm->min_hosts = of->min_hosts > 0 ? of->min_hosts : MIN_HOSTS;
+	comm->contact_ms = contact_ms(of->contact_ms);
 	memcpy(comm->job, invitation->job, sizeof(comm->job));
-	opening->stage = JOIN;
+	opening->stage = await_join;
 	if (invitation->why_not[0] != '\0')
-		return unavailable(opening, 0, invitation->why_not);
+		return off(opening, false, 0, invitation->why_not);
 	if (!layout_make(&comm->layout, hosts, comm->rank, comm->size)) {
 		vote_against(opening, "no memory");
 		return COMM_OPENING;
 	}
 	if (comm->layout.hosts == 1)
-		return off(opening, 0,
+		return off(opening, true, 0,
 			"all its ranks are on one host, or on several of the same name, as "
 			"containers may be: with the setting flat, each talks to the switch "
 			"itself");
 	if (comm->layout.hosts > WEIR_SOURCES_MAX)
-		return unavailable(opening, 0, "a job has at most 256 sources");
+		return off(opening, false, 0, "a job has at most 256 sources");
 	if (comm->layout.local == 0) {
 		code = join(opening);
 		if (code < 0)
@@ -596,7 +631,7 @@ await_join(struct opening *opening)
 	}
 	COLLECTIVE(
 		opening, PMPI_Iallreduce, opening->vote, opening->votes, VOTES, MPI_INT, MPI_MIN);
-	opening->stage = VOTE;
+	opening->stage = count_votes;
 	return COMM_OPENING;
 }
 
@@ -609,14 +644,14 @@ count_votes(struct opening *opening)
 		if (opening->votes[VOTE_CONTACT] == 0)
 			atomic_store(&no_switch_until, now_s() + RETRY_S);
 		kept_close(); /* the switch may have had no room for one more */
-		return unavailable(
-			opening, opening->votes[VOTE_FAILED_RANK] % comm->size, opening->why_not);
+		return off(opening, false, opening->votes[VOTE_FAILED_RANK] % comm->size,
+			opening->why_not);
 	}
 	comm->elements = (unsigned int)opening->votes[VOTE_ELEMENTS];
 	say_mtu(opening);
 	if (comm->layout.alone || opening->local_voted)
 		return COMM_ON;
-	opening->stage = LOCAL;
+	opening->stage = await_local;
 	return COMM_OPENING;
 }
 
@@ -649,7 +684,7 @@ await_local(struct opening *opening)
 	if (comm->layout.locals > 1 && mpi_op_of(WEIR_OP_SUM) == MPI_OP_NULL)
 		vote_against(opening, "MPI could not make an operation");
 	opening->local_voted = true;
-	opening->stage = JOIN;
+	opening->stage = await_join;
 	return COMM_OPENING;
 }
 
@@ -667,17 +702,16 @@ opening_begin(struct offload_comm *comm, bool blocking)
 	}
 	opening->comm = comm;
 	opening->request = MPI_REQUEST_NULL;
-	pthread_mutex_lock(&adopting);
-	opening->host = (layout_own_host() & ~HOST_HAS_SWITCH) |
-		(has_switch(&settings) ? HOST_HAS_SWITCH : 0);
-	pthread_mutex_unlock(&adopting);
+	opening->host = layout_own_host() & ~HOST_HAS_SWITCH;
+	if (settings_now(NULL).switch_address[0] != '\0')
+		opening->host |= HOST_HAS_SWITCH;
 	for (int i = 0; i < VOTES; i++)
 		opening->vote[i] = INT_MAX;
 	/* The job of MPI_COMM_WORLD may be given, and lasts. */
 	opening->asked = comm->comm == MPI_COMM_WORLD;
 	if (!opening->asked)
 		comm->members = layout_members(comm);
-	opening->stage = opening->asked ? BEGIN : KEPT;
+	opening->stage = opening->asked ? open_anew : offer_kept;
 	if (!blocking && open_anew(opening) != COMM_OPENING) {
 		free(opening->hosts);
 		free(opening);
@@ -689,23 +723,10 @@ opening_begin(struct offload_comm *comm, bool blocking)
 enum comm_state
 opening_advance(struct opening **at)
 {
-	static enum comm_state (*const stages[])(struct opening *) = {
-		[KEPT] = offer_kept,
-		[AGREED] = take_offer,
-		[TRY] = await_trial,
-		[TRIED] = count_trials,
-		[BEGIN] = open_anew,
-		[CREATE] = create_private,
-		[INVITE] = send_invitation,
-		[ACCEPT] = accept_invitation,
-		[JOIN] = await_join,
-		[VOTE] = count_votes,
-		[LOCAL] = await_local,
-	};
 	struct opening *opening = *at;
 	struct offload_comm *comm;
-	enum comm_state state;
-	int stage, done;
+	enum comm_state state, (*stage)(struct opening *);
+	int done;
 
 	if (opening == NULL)
 		return COMM_FAILED;
@@ -717,12 +738,12 @@ opening_advance(struct opening **at)
 		if (!done)
 			return COMM_OPENING;
 		stage = opening->stage;
-		state = stages[stage](opening);
-	} while (state == COMM_OPENING && stage != (int)opening->stage);
+		state = stage(opening);
+	} while (state == COMM_OPENING && stage != opening->stage);
 	if (state == COMM_OPENING)
 		return state;
 	if (state == COMM_ON) {
-		report_job(opening->stage == TRIED ? NULL : comm->job);
+		report_job(opening->stage == count_trials ? NULL : comm->job);
 		job_count(comm, true);
 	} else {
 		job_count(comm, false);

@@ -200,57 +200,16 @@ regions(struct maker *maker)
 			in_place && sends > gets);
 }
 
-static struct step *
-add(struct maker *maker, enum step_kind kind, const void *send, void *recv, int root)
-{
-	struct step *step = &maker->plan->steps[maker->plan->n++];
-
-	*step = (struct step){.kind = kind,
-		.collective = maker->call->collective,
-		.send = send,
-		.recv = recv,
-		.root = root};
-	step->count = maker->facts->count;
-	return step;
-}
-
-/* The hosts' part. n: the slices that this rank stands for. */
+/* A step, if this rank has a part in it: of n slices, inside the host or among the leaders. */
 static void
-add_weir(struct maker *maker, const void *send, void *recv, size_t n, int root)
-{
-	add(maker, STEP_WEIR, send, recv, root)->count *= n;
-}
-
-/* Inside the host: a collective of `n` slices a rank, on the communicator of first or of last steps. */
-static void
-add_local(struct maker *maker, enum weir_collective collective, bool last, const void *send,
+add(struct maker *maker, enum step_kind kind, enum weir_collective collective, const void *send,
 	void *recv, size_t n, int root)
 {
-	struct step *step;
+	struct plan *plan = maker->plan;
 
-	if (maker->comm->layout.locals == 1)
-		return;
-	step = add(maker, STEP_LOCAL, send, recv, root);
-	step->collective = collective;
-	step->last = last;
-	step->count *= n;
-}
-
-/* All n slices between the leader and the root on the same host, if they are not the same rank. */
-static void
-add_carry(struct maker *maker, bool to_root, int root_local, char *whole)
-{
-	const struct layout *layout = &maker->comm->layout;
-	size_t n = maker->facts->bytes / maker->facts->unit;
-	bool root = maker->comm->rank == maker->call->root;
-
-	if (root_local == 0 ||
-		(!root && !(maker->leader && layout->host == layout->host_of[maker->call->root])))
-		return;
-	if (root == to_root)
-		add(maker, STEP_RECV, NULL, whole, root ? 0 : root_local)->count *= n;
-	else
-		add(maker, STEP_SEND, whole, NULL, root ? 0 : root_local)->count *= n;
+	if (kind == STEP_WEIR ? maker->leader : maker->comm->layout.locals > 1)
+		plan->steps[plan->n++] =
+			(struct step){kind, collective, send, recv, n * maker->facts->count, root};
 }
 
 /* Several ranks on a host: MPI inside, Weir among the leaders. An alltoall is not planned so. */
@@ -259,15 +218,14 @@ plan_hosts(struct maker *maker)
 {
 	const struct layout *layout = &maker->comm->layout;
 	const struct collective_row *row = maker->row;
-	const struct facts *facts = maker->facts;
-	size_t locals = (size_t)layout->locals, all = (size_t)facts->bytes,
-	       n = facts->unit > 0 ? all / facts->unit : 1, block = locals * facts->unit,
-	       at = (size_t)layout->host * block;
+	enum weir_collective c = maker->call->collective;
+	size_t locals = (size_t)layout->locals, unit = maker->facts->unit,
+	       all = (size_t)maker->facts->bytes, n = unit > 0 ? all / unit : 1;
 	int root = maker->call->root, root_host = 0, root_local = 0;
 	bool leader = maker->leader, is_root = row->rooted && maker->comm->rank == root,
 	     root_here = false, reduces = row->contribution == CONTRIBUTION_REDUCE,
 	     sends_slice = row->contribution == CONTRIBUTION_SLICE,
-	     gets_slice = row->result == RESULT_SLICE;
+	     gets_slice = row->result == RESULT_SLICE, carries;
 	/* The leader's and the root's: all slices, and those of this host. */
 	char *send = maker->send, *recv = maker->recv, *whole = NULL, *own = NULL;
 
@@ -277,21 +235,13 @@ plan_hosts(struct maker *maker)
 			root_local += layout->host_of[rank] == root_host;
 		root_here = layout->host == root_host;
 	}
-	if (maker->call->collective == WEIR_COLLECTIVE_BARRIER) {
-		add_local(maker, WEIR_COLLECTIVE_BARRIER, false, NULL, NULL, 1, 0);
-		if (leader)
-			add_weir(maker, NULL, NULL, 1, 0);
-		add_local(maker, WEIR_COLLECTIVE_BARRIER, true, NULL, NULL, 1, 0);
-		return;
-	}
-	if (maker->call->collective == WEIR_COLLECTIVE_BROADCAST) {
+	if (c == WEIR_COLLECTIVE_BROADCAST) {
 		own = is_root ? send : recv;
 		if (root_here)
-			add_local(maker, WEIR_COLLECTIVE_BROADCAST, false, own, own, 1, root_local);
-		if (leader)
-			add_weir(maker, own, own, 1, root_host);
+			add(maker, STEP_FIRST, c, own, own, 1, root_local);
+		add(maker, STEP_WEIR, c, own, own, 1, root_host);
 		if (!root_here)
-			add_local(maker, WEIR_COLLECTIVE_BROADCAST, true, own, own, 1, 0);
+			add(maker, STEP_LAST, c, own, own, 1, 0);
 		return;
 	}
 	if (is_root)
@@ -301,29 +251,37 @@ plan_hosts(struct maker *maker)
 	else if (leader && (root_here || (reduces && locals > 1)))
 		whole = temporary(maker, all);
 	if (leader && (sends_slice || gets_slice))
-		own = row->rooted ? temporary(maker, block) : whole + at;
+		own = row->rooted ? temporary(maker, locals * unit)
+				  : whole + (size_t)layout->host * locals * unit;
+	/* Between the leader and the root on the same host, if they are not the same rank. */
+	carries = root_local > 0 && (is_root || (leader && root_here));
 
 	if (reduces)
-		add_local(maker, WEIR_COLLECTIVE_REDUCE, false, send, leader ? whole : NULL, n, 0);
+		add(maker, STEP_FIRST, WEIR_COLLECTIVE_REDUCE, send, whole, n, 0);
 	else if (sends_slice)
-		add_local(maker, WEIR_COLLECTIVE_GATHER, false, send, own, 1, 0);
-	else
-		add_carry(maker, false, root_local, whole);
-	if (leader)
-		add_weir(maker,
-			sends_slice                      ? own
-				: reduces && locals == 1 ? send
-							 : whole,
-			gets_slice                                 ? own
-				: row->to == TO_ROOT && !root_here ? NULL
-								   : whole,
-			sends_slice || gets_slice ? locals : 1, root_host);
-	if (row->to == TO_ROOT)
-		add_carry(maker, true, root_local, whole);
+		add(maker, STEP_FIRST, WEIR_COLLECTIVE_GATHER, send, own, 1, 0);
+	else if (c == WEIR_COLLECTIVE_BARRIER)
+		add(maker, STEP_FIRST, c, NULL, NULL, 1, 0);
+	else if (carries)
+		add(maker, is_root ? STEP_SEND : STEP_RECV, c, whole, whole, n,
+			is_root ? 0 : root_local);
+	add(maker, STEP_WEIR, c,
+		sends_slice                      ? own
+			: reduces && locals == 1 ? send
+						 : whole,
+		gets_slice                                 ? own
+			: row->to == TO_ROOT && !root_here ? NULL
+							   : whole,
+		sends_slice || gets_slice ? locals : 1, root_host);
+	if (row->to == TO_ROOT && carries)
+		add(maker, is_root ? STEP_RECV : STEP_SEND, c, whole, whole, n,
+			is_root ? 0 : root_local);
 	else if (gets_slice)
-		add_local(maker, WEIR_COLLECTIVE_SCATTER, true, own, recv, 1, 0);
-	else
-		add_local(maker, WEIR_COLLECTIVE_BROADCAST, true, recv, recv, n, 0);
+		add(maker, STEP_LAST, WEIR_COLLECTIVE_SCATTER, own, recv, 1, 0);
+	else if (c == WEIR_COLLECTIVE_BARRIER)
+		add(maker, STEP_LAST, c, NULL, NULL, 1, 0);
+	else if (row->to == TO_ALL)
+		add(maker, STEP_LAST, WEIR_COLLECTIVE_BROADCAST, recv, recv, n, 0);
 }
 
 int
@@ -341,10 +299,12 @@ plan_make(struct plan *plan, const struct offload_comm *comm, const struct offlo
 		regions(&maker);
 	if (!comm->layout.alone)
 		plan_hosts(&maker);
-	else if (call->collective == WEIR_COLLECTIVE_BROADCAST && comm->rank == call->root)
-		add_weir(&maker, maker.send, maker.send, 1, call->root);
 	else
-		add_weir(&maker, maker.send, maker.recv, 1, call->root);
+		add(&maker, STEP_WEIR, call->collective, maker.send,
+			call->collective == WEIR_COLLECTIVE_BROADCAST && comm->rank == call->root
+				? maker.send
+				: maker.recv,
+			1, call->root);
 	if (maker.no_memory) {
 		plan_end(plan);
 		return MPI_ERR_NO_MEM;
@@ -437,7 +397,7 @@ int
 mpi_start(struct offload_op *op, const struct step *step)
 {
 	const struct offload_comm *comm = op->comm;
-	MPI_Comm on = comm->local[step->last];
+	MPI_Comm on = comm->local[step->kind == STEP_LAST];
 	MPI_Datatype type = mpi_type_of(op->plan.form.dtype);
 	int count = (int)step->count, tag = (int)(op->number % TAG_FAILURE);
 	bool in_place = comm->layout.local == step->root && step->send == step->recv;
@@ -457,7 +417,8 @@ mpi_start(struct offload_op *op, const struct step *step)
 		return PMPI_Isend(step->send, count, type, step->root, tag, on, &op->request);
 	case STEP_RECV:
 		return PMPI_Irecv(step->recv, count, type, step->root, tag, on, &op->request);
-	case STEP_LOCAL:
+	case STEP_FIRST:
+	case STEP_LAST:
 		if (step->collective == WEIR_COLLECTIVE_REDUCE)
 			call.op = mpi_op_of(op->plan.form.op);
 		return collective_start(&call, on, &op->request);

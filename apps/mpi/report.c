@@ -76,7 +76,7 @@ report_job(const char *job)
 static void
 write_report(int rank)
 {
-	char path[4096];
+	char path[OFFLOAD_TEXT_MAX + 32];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s.%d.json", settings.report, rank);
@@ -114,7 +114,7 @@ report_finalize(void)
 		calls += atomic_load(&counts[i][0]) + atomic_load(&counts[i][1]);
 		offloaded += atomic_load(&counts[i][1]);
 	}
-	if (settings.report != NULL && settings.report[0] != '\0')
+	if (settings.report[0] != '\0')
 		write_report(rank);
 	if (settings.verbose < 1)
 		return;
@@ -192,10 +192,27 @@ number(const char *variable)
 void
 offload_environment(struct offload_settings *to)
 {
-#define NUMBER(variable)                             number(variable)
-#define FLAG(variable)                               (number(variable) != 0)
-#define TEXT(variable)                               secure_getenv(variable)
-#define OFFLOAD_X(field, name, variable, type, help) to->field = type(variable);
+	const char *text;
+
+	memset(to, 0, sizeof(*to));
+#define NUMBER(field, variable) to->field = number(variable);
+#define FLAG(field, variable)   to->field = number(variable) != 0;
+#define TEXT(field, variable)                                                                      \
+	text = secure_getenv(variable);                                                            \
+	snprintf(to->field, sizeof(to->field), "%s", text != NULL ? text : "");
+#define OFFLOAD_X(field, name, variable, type, help) type(field, variable)
 	OFFLOAD_SETTING_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
+}
+
+void
+offload_take(struct offload_settings *own, const struct offload_settings *other)
+{
+	struct offload_settings taken = *other;
+
+	if (own->switch_address[0] != '\0' || other->switch_address[0] == '\0')
+		return;
+	taken.verbose = own->verbose;
+	memcpy(taken.report, own->report, sizeof(taken.report));
+	*own = taken;
 }

@@ -30,94 +30,6 @@
 #define MPIX_C_FLOAT16 MPI_DATATYPE_NULL
 #endif
 
-/*
- * MPI's types that have reductions (MPI 4.0, 6.9.2): datatype, kind. CINT and CUINT are integers of C, which alone have
- * logical operations; INT is one of Fortran or of all languages. Without a row: characters, MPI_PACKED, and
- * pairs of a number and an index.
- */
-#define TYPE_LIST(X)                                                                               \
-	X(MPI_SIGNED_CHAR, CINT)                                                                   \
-	X(MPI_SHORT, CINT)                                                                         \
-	X(MPI_INT, CINT)                                                                           \
-	X(MPI_LONG, CINT)                                                                          \
-	X(MPI_LONG_LONG_INT, CINT)                                                                 \
-	X(MPI_INT8_T, CINT)                                                                        \
-	X(MPI_INT16_T, CINT)                                                                       \
-	X(MPI_INT32_T, CINT)                                                                       \
-	X(MPI_INT64_T, CINT)                                                                       \
-	X(MPI_UNSIGNED_CHAR, CUINT)                                                                \
-	X(MPI_UNSIGNED_SHORT, CUINT)                                                               \
-	X(MPI_UNSIGNED, CUINT)                                                                     \
-	X(MPI_UNSIGNED_LONG, CUINT)                                                                \
-	X(MPI_UNSIGNED_LONG_LONG, CUINT)                                                           \
-	X(MPI_UINT8_T, CUINT)                                                                      \
-	X(MPI_UINT16_T, CUINT)                                                                     \
-	X(MPI_UINT32_T, CUINT)                                                                     \
-	X(MPI_UINT64_T, CUINT)                                                                     \
-	X(MPI_AINT, INT)                                                                           \
-	X(MPI_OFFSET, INT)                                                                         \
-	X(MPI_COUNT, INT)                                                                          \
-	X(MPI_INTEGER, INT)                                                                        \
-	X(MPI_INTEGER1, INT)                                                                       \
-	X(MPI_INTEGER2, INT)                                                                       \
-	X(MPI_INTEGER4, INT)                                                                       \
-	X(MPI_INTEGER8, INT)                                                                       \
-	X(MPI_FLOAT, FLOAT)                                                                        \
-	X(MPI_DOUBLE, FLOAT)                                                                       \
-	X(MPI_REAL, FLOAT)                                                                         \
-	X(MPI_REAL2, FLOAT)                                                                        \
-	X(MPIX_C_FLOAT16, FLOAT)                                                                   \
-	X(MPI_REAL4, FLOAT)                                                                        \
-	X(MPI_REAL8, FLOAT)                                                                        \
-	X(MPI_DOUBLE_PRECISION, FLOAT)                                                             \
-	X(MPI_C_FLOAT_COMPLEX, COMPLEX)                                                            \
-	X(MPI_C_DOUBLE_COMPLEX, COMPLEX)                                                           \
-	X(MPI_CXX_FLOAT_COMPLEX, COMPLEX)                                                          \
-	X(MPI_CXX_DOUBLE_COMPLEX, COMPLEX)                                                         \
-	X(MPI_COMPLEX, COMPLEX)                                                                    \
-	X(MPI_COMPLEX8, COMPLEX)                                                                   \
-	X(MPI_COMPLEX16, COMPLEX)                                                                  \
-	X(MPI_DOUBLE_COMPLEX, COMPLEX)                                                             \
-	X(MPI_LOGICAL, LOGICAL)                                                                    \
-	X(MPI_LOGICAL1, LOGICAL)                                                                   \
-	X(MPI_LOGICAL2, LOGICAL)                                                                   \
-	X(MPI_LOGICAL4, LOGICAL)                                                                   \
-	X(MPI_LOGICAL8, LOGICAL)                                                                   \
-	X(MPI_C_BOOL, LOGICAL)                                                                     \
-	X(MPI_CXX_BOOL, LOGICAL)                                                                   \
-	X(MPI_BYTE, BITS)                                                                          \
-	/* No reductions, but so frequent that they belong into the table. */                      \
-	X(MPI_CHAR, MOVED)                                                                         \
-	X(MPI_CHARACTER, MOVED)                                                                    \
-	X(MPI_WCHAR, MOVED)                                                                        \
-	X(MPI_PACKED, MOVED)                                                                       \
-	X(MPI_LONG_DOUBLE, MOVED)
-
-/* The kinds: the operations of each, and the Weir types of its parts of 1, 2, 4 and 8 bytes. */
-#define OPS_ARITHMETIC                                                                             \
-	(1u << WEIR_OP_SUM | 1u << WEIR_OP_PROD | 1u << WEIR_OP_MIN | 1u << WEIR_OP_MAX)
-#define OPS_LOGICAL (1u << WEIR_OP_LAND | 1u << WEIR_OP_LOR | 1u << WEIR_OP_LXOR)
-#define OPS_BITWISE (1u << WEIR_OP_BAND | 1u << WEIR_OP_BOR | 1u << WEIR_OP_BXOR)
-#define SIGNED      WEIR_DTYPE_INT8, WEIR_DTYPE_INT16, WEIR_DTYPE_INT32, WEIR_DTYPE_INT64
-#define UNSIGNED    WEIR_DTYPE_UINT8, WEIR_DTYPE_UINT16, WEIR_DTYPE_UINT32, WEIR_DTYPE_UINT64
-#define FLOATS      WEIR_DTYPES, WEIR_DTYPE_FP16, WEIR_DTYPE_FP32, WEIR_DTYPE_FP64
-#define NONE        WEIR_DTYPES, WEIR_DTYPES, WEIR_DTYPES, WEIR_DTYPES
-#define KIND_LIST(X)                                                                               \
-	X(MOVED, 0, NONE)                                                                          \
-	X(CINT, OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE, SIGNED)                                \
-	X(CUINT, OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE, UNSIGNED)                             \
-	X(INT, OPS_ARITHMETIC | OPS_BITWISE, SIGNED)                                               \
-	X(FLOAT, OPS_ARITHMETIC, FLOATS)                                                           \
-	X(COMPLEX, 1u << WEIR_OP_SUM, FLOATS)                                                      \
-	X(LOGICAL, OPS_LOGICAL, SIGNED)                                                            \
-	X(BITS, OPS_BITWISE, UNSIGNED)
-
-enum kind {
-#define X(name, ...) KIND_##name,
-	KIND_LIST(X)
-#undef X
-};
-
 struct known_type {
 	MPI_Datatype type;
 	bool used;
@@ -138,17 +50,10 @@ slot_of(MPI_Datatype type)
 		SLOTS;
 }
 
+/* `elements` parts of 1, 2, 4 or 8 bytes, of these Weir types. */
 static void
-table_add(MPI_Datatype type, enum kind kind)
+table_add(uint32_t type_ops, const unsigned int *dtypes, unsigned int elements, MPI_Datatype type)
 {
-	static const struct {
-		uint32_t ops;
-		unsigned int dtypes[4]; /* WEIR_DTYPES: none */
-	} kinds[] = {
-#define X(name, ops, ...) {ops, {__VA_ARGS__}},
-		KIND_LIST(X)
-#undef X
-	};
 	unsigned int slot = slot_of(type), dtype = WEIR_DTYPES;
 	int bytes = 0;
 
@@ -159,27 +64,64 @@ table_add(MPI_Datatype type, enum kind kind)
 		slot = (slot + 1) % SLOTS;
 	if (table[slot].used)
 		return;
+	for (unsigned int i = 0; i < 4; i++)
+		if ((size_t)bytes == (size_t)elements << i)
+			dtype = dtypes[i];
 	table[slot] = (struct known_type){.type = type, .used = true};
 	table[slot].form.bytes = (size_t)bytes;
-	table[slot].form.elements = kind == KIND_COMPLEX ? 2 : 1;
-	for (unsigned int i = 0; i < 4; i++)
-		if ((size_t)bytes == (size_t)table[slot].form.elements << i)
-			dtype = kinds[kind].dtypes[i];
-	if (dtype < WEIR_DTYPES) {
-		table[slot].form.dtype = (enum weir_dtype)dtype;
-		table[slot].ops = kinds[kind].ops;
-		if (dtype == WEIR_DTYPE_FP16 && fp16 == MPI_DATATYPE_NULL)
-			fp16 = type;
-	}
+	table[slot].form.elements = elements;
+	if (dtype == WEIR_DTYPES)
+		return;
+	table[slot].form.dtype = (enum weir_dtype)dtype;
+	table[slot].ops = type_ops;
+	if (dtype == WEIR_DTYPE_FP16 && fp16 == MPI_DATATYPE_NULL)
+		fp16 = type;
 }
 
+#define OPS_ARITHMETIC                                                                             \
+	(1u << WEIR_OP_SUM | 1u << WEIR_OP_PROD | 1u << WEIR_OP_MIN | 1u << WEIR_OP_MAX)
+#define OPS_LOGICAL (1u << WEIR_OP_LAND | 1u << WEIR_OP_LOR | 1u << WEIR_OP_LXOR)
+#define OPS_BITWISE (1u << WEIR_OP_BAND | 1u << WEIR_OP_BOR | 1u << WEIR_OP_BXOR)
+
+/* MPI's types that have reductions (MPI 4.0, 6.9.2). Without any: pairs of a number and an index. */
 static void
 table_fill(void)
 {
+	static const unsigned int integers[] = {WEIR_DTYPE_INT8, WEIR_DTYPE_INT16, WEIR_DTYPE_INT32,
+		WEIR_DTYPE_INT64},
+				  naturals[] = {WEIR_DTYPE_UINT8, WEIR_DTYPE_UINT16,
+					  WEIR_DTYPE_UINT32, WEIR_DTYPE_UINT64},
+				  floats[] = {WEIR_DTYPES, WEIR_DTYPE_FP16, WEIR_DTYPE_FP32,
+					  WEIR_DTYPE_FP64};
+
+#define ADD(type_ops, dtypes, elements, ...)                                                       \
+	do {                                                                                       \
+		const MPI_Datatype types[] = {__VA_ARGS__};                                        \
+                                                                                                   \
+		for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)                      \
+			table_add(type_ops, dtypes, elements, types[i]);                           \
+	} while (0)
 	fp16 = MPI_DATATYPE_NULL;
-#define X(type, kind) table_add(type, KIND_##kind);
-	TYPE_LIST(X)
-#undef X
+	/* Integers of C, which alone have logical operations. */
+	ADD(OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE, integers, 1, MPI_SIGNED_CHAR, MPI_SHORT,
+		MPI_INT, MPI_LONG, MPI_LONG_LONG_INT, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T,
+		MPI_INT64_T);
+	ADD(OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE, naturals, 1, MPI_UNSIGNED_CHAR,
+		MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG,
+		MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T);
+	/* Of Fortran, or of all languages. */
+	ADD(OPS_ARITHMETIC | OPS_BITWISE, integers, 1, MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER,
+		MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8);
+	ADD(OPS_ARITHMETIC, floats, 1, MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_REAL2, MPIX_C_FLOAT16,
+		MPI_REAL4, MPI_REAL8, MPI_DOUBLE_PRECISION);
+	ADD(1u << WEIR_OP_SUM, floats, 2, MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX,
+		MPI_CXX_FLOAT_COMPLEX, MPI_CXX_DOUBLE_COMPLEX, MPI_COMPLEX, MPI_COMPLEX8,
+		MPI_COMPLEX16, MPI_DOUBLE_COMPLEX);
+	ADD(OPS_LOGICAL, integers, 1, MPI_LOGICAL, MPI_LOGICAL1, MPI_LOGICAL2, MPI_LOGICAL4,
+		MPI_LOGICAL8, MPI_C_BOOL, MPI_CXX_BOOL);
+	ADD(OPS_BITWISE, naturals, 1, MPI_BYTE);
+	/* No reductions, but so frequent that they belong into the table. */
+	ADD(0, integers, 1, MPI_CHAR, MPI_CHARACTER, MPI_WCHAR, MPI_PACKED, MPI_LONG_DOUBLE);
 }
 
 static const struct known_type *
@@ -192,26 +134,17 @@ table_find(MPI_Datatype type)
 	return NULL;
 }
 
-#define OP_LIST(X)                                                                                 \
-	X(SUM)                                                                                     \
-	X(MAX)                                                                                     \
-	X(MIN)                                                                                     \
-	X(PROD)                                                                                    \
-	X(LAND)                                                                                    \
-	X(LOR)                                                                                     \
-	X(LXOR)                                                                                    \
-	X(BAND)                                                                                    \
-	X(BOR)                                                                                     \
-	X(BXOR)
+/* Libweir's operations have MPI's names, but for the average: MPI has none. */
+#define MPI_AVG MPI_OP_NULL
 
 /* WEIR_OPS: not an operation of Weir. */
 static unsigned int
 op_of(MPI_Op op)
 {
-#define X(name)                                                                                    \
+#define X(name, ...)                                                                               \
 	if (op == MPI_##name)                                                                      \
 		return WEIR_OP_##name;
-	OP_LIST(X)
+	WEIR_OP_LIST(X)
 #undef X
 	return WEIR_OPS;
 }
@@ -246,12 +179,12 @@ reduce(enum weir_op op, const char *in, char *inout, size_t n, MPI_Datatype type
 #endif
 }
 
-#define X(name)                                                                                    \
+#define X(name, ...)                                                                               \
 	static void reduce_##name(void *in, void *inout, int *n, MPI_Datatype *type)               \
 	{                                                                                          \
 		reduce(WEIR_OP_##name, in, inout, (size_t)*n, *type);                              \
 	}
-OP_LIST(X)
+WEIR_OP_LIST(X)
 #undef X
 
 static MPI_Op ops[WEIR_OPS];
@@ -266,8 +199,9 @@ ops_create(void)
 		for (unsigned int op = 0; op < WEIR_OPS; op++)
 			reductions[dtype][op] =
 				rmw_reduction((enum weir_dtype)dtype, (enum weir_op)op);
-#define X(name) all = all && PMPI_Op_create(reduce_##name, 1, &ops[WEIR_OP_##name]) == MPI_SUCCESS;
-	OP_LIST(X)
+#define X(name, ...)                                                                               \
+	all = all && PMPI_Op_create(reduce_##name, 1, &ops[WEIR_OP_##name]) == MPI_SUCCESS;
+	WEIR_OP_LIST(X)
 #undef X
 	for (unsigned int op = 0; op < WEIR_OPS && !all; op++)
 		ops[op] = MPI_OP_NULL;

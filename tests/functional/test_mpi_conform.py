@@ -162,7 +162,7 @@ def a_host_with_a_smaller_mtu():
                 wanted = [('weir-h1 (rank 1)', '1500', '9000', '1280')] if least < 9000 else []
                 check(said == wanted, '%s of %s: %s\n%s', weir, mpi, said, run.output)
         rack._ip_in(1, 'link set eth0 mtu 1500')  # but not its link at the switch
-        run = conform(rack, draw, 'empty', hosts=3)
+        run = conform(rack, draw, 'empty', hosts=3, settings={'contact_ms': 5000})
         check('eth0 has MTU 1500: ip link set dev eth0 mtu 9000' in run.output, '%s', run.output)
         check(not any(sum(found['offloaded'].values()) for found in run.reports.values()), '%s', run.reports)
 

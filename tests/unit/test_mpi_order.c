@@ -37,12 +37,6 @@ opening_advance(struct opening **opening)
 	return COMM_OFF;
 }
 
-void
-layout_free(struct layout *layout)
-{
-	(void)layout;
-}
-
 /* A barrier and an allreduce take turns. */
 static void
 count_start(struct weir *weir, enum weir_collective collective)

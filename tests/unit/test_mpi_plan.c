@@ -143,7 +143,8 @@ advance(int n, const int *hosts, int n_hosts)
 			if (hosts[r] == h)
 				members[locals++] = r;
 		leaders[h] = members[0];
-		if (together(STEP_LOCAL, members, locals))
+		if (together(STEP_FIRST, members, locals) ||
+			together(STEP_LAST, members, locals))
 			return true;
 		for (int i = 0; i < locals; i++) {
 			struct rank *from = &ranks[members[i]], *to;

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/mpi/openmpi/coll_weir.h"
-
+/* The component, its modules, one for each communicator, and the requests of nonblocking operations. */
 #include "apps/mpi/create.h"
+
+#include <ompi_config.h>
+
+/* ompi/op/op.h includes a header that Debian does not ship. What coll_base_util.h needs of it is a name. */
+#define OMPI_OP_H
+typedef struct ompi_op_t ompi_op_t;
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <ompi/communicator/communicator.h>
 #include <ompi/datatype/ompi_datatype.h>
 #include <ompi/mca/coll/base/base.h>
+#include <ompi/mca/coll/base/coll_base_util.h>
+#include <ompi/mca/coll/coll.h>
 #include <ompi/mca/rte/rte.h>
 #include <ompi/runtime/mpiruntime.h>
 #include <opal/mca/pmix/pmix.h>
@@ -19,6 +27,14 @@
 
 extern __attribute__((visibility("default")))
 mca_coll_base_component_2_0_0_t mca_coll_weir_component;
+
+struct coll_weir_module {
+	mca_coll_base_module_t super;
+	struct offload_comm *offload; /* from the first call on, if `known` */
+	bool known;
+	mca_coll_base_comm_coll_t mpi; /* the functions for what Weir does not do */
+};
+typedef struct coll_weir_module coll_weir_module_t;
 
 static bool enable;
 static struct offload_settings own;
@@ -51,54 +67,31 @@ finalize(MPI_Comm comm, int key, void *value, void *extra)
  * mpirun hands no variable but its own to ranks on other hosts. So rank 0, which is on mpirun's host, gives its settings
  * to the others, with what else ranks learn of each other in MPI_Init.
  */
-struct published {
-	struct offload_settings settings; /* its texts are these: */
-	char switch_address[257], job_settings[513], namespace[32],
-		job[33]; /* too long for the core stays so */
-};
-
 static int
 publish(void)
 {
-	struct published published = {.settings = own};
 	int code = OPAL_SUCCESS;
 
-	if (!enable || OMPI_PROC_MY_NAME->vpid != 0)
-		return OMPI_SUCCESS;
-#define COPY(field)                                                                                \
-	snprintf(published.field, sizeof(published.field), "%s", own.field != NULL ? own.field : "")
-	COPY(switch_address);
-	COPY(job_settings);
-	COPY(namespace);
-	COPY(job);
-#undef COPY
-	OPAL_MODEX_SEND(code, OPAL_PMIX_GLOBAL, &mca_coll_weir_component.collm_version, &published,
-		sizeof(published));
+	if (enable && OMPI_PROC_MY_NAME->vpid == 0)
+		OPAL_MODEX_SEND(code, OPAL_PMIX_GLOBAL, &mca_coll_weir_component.collm_version,
+			&own, sizeof(own));
 	return code;
 }
 
 static void
-look_up(struct offload_settings *settings)
+look_up(void)
 {
 	opal_process_name_t first = {.jobid = OMPI_PROC_MY_NAME->jobid, .vpid = 0};
-	static struct published *published; /* kept */
-	struct offload_settings mine = *settings;
+	struct offload_settings *published;
 	size_t bytes = 0;
 	int code;
 
-	if (mine.switch_address != NULL && mine.switch_address[0] != '\0')
-		return;
 	OPAL_MODEX_RECV(
 		code, &mca_coll_weir_component.collm_version, &first, (void **)&published, &bytes);
 	if (code != OPAL_SUCCESS || bytes != sizeof(*published))
 		return;
-	*settings = published->settings;
-	settings->switch_address = published->switch_address;
-	settings->job_settings = published->job_settings;
-	settings->namespace = published->namespace;
-	settings->job = published->job;
-	settings->verbose = mine.verbose;
-	settings->report = mine.report;
+	offload_take(&own, published);
+	free(published);
 }
 
 static void
@@ -110,18 +103,18 @@ begin(void)
 		.own = MPI_COMM_NULL,
 		.keeps_types = true,
 	};
-	struct offload_settings settings = own; /* MPI owns the texts in `own` */
 	int key;
 
-	look_up(&settings);
+	look_up();
 	create_functions(&front);
-	offload_init(&front, &settings);
+	offload_init(&front, &own);
 	PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &key, NULL);
 	PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
 	opal_progress_register(offload_progress);
 }
 
-struct offload_comm *
+/* The communicator's state in the core; NULL while MPI begins or ends, and where Weir never runs. */
+static struct offload_comm *
 coll_weir_comm(coll_weir_module_t *module, MPI_Comm comm)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -162,6 +155,100 @@ internal(const struct offload_call *call, void *caller)
 		return false;
 	atomic_store_explicit(&known, caller, memory_order_relaxed);
 	return true;
+}
+
+/* Requests */
+
+/*
+ * A request of the component. It begins as a request of nonblocking collectives, since Open MPI's entry points keep the
+ * program's datatypes in it. It holds its communicator, which so survives MPI_Comm_free until the request ends.
+ */
+struct coll_weir_request {
+	ompi_coll_base_nbc_request_t super;
+	struct offload_op *op;
+};
+typedef struct coll_weir_request coll_weir_request_t;
+
+OBJ_CLASS_DECLARATION(coll_weir_request_t);
+OBJ_CLASS_INSTANCE(coll_weir_request_t, ompi_coll_base_nbc_request_t, NULL, NULL);
+
+static void
+op_ended(void *context, int error)
+{
+	ompi_request_t *request = context;
+
+	request->req_status.MPI_ERROR = error;
+	ompi_request_complete(request, true);
+}
+
+static int
+request_free(ompi_request_t **at)
+{
+	coll_weir_request_t *request = (coll_weir_request_t *)*at;
+	MPI_Comm comm = (*at)->req_mpi_object.comm;
+
+	offload_op_free(request->op);
+	OMPI_REQUEST_FINI(*at);
+	OBJ_RELEASE(request);
+	OBJ_RELEASE(comm);
+	*at = MPI_REQUEST_NULL;
+	return OMPI_SUCCESS;
+}
+
+/* A collective cannot be canceled. */
+static int
+request_cancel(ompi_request_t *request, int flag)
+{
+	(void)request;
+	(void)flag;
+	return MPI_ERR_REQUEST;
+}
+
+static coll_weir_request_t *
+request_new(MPI_Comm comm)
+{
+	coll_weir_request_t *request = OBJ_NEW(coll_weir_request_t);
+	ompi_request_t *base = (ompi_request_t *)request;
+
+	if (request == NULL)
+		return NULL;
+	OMPI_REQUEST_INIT(base, false);
+	/* The type tells whose error handler is called: the communicator's. */
+	base->req_type = OMPI_REQUEST_PML;
+	base->req_status = ompi_status_empty;
+	base->req_f_to_c_index = MPI_UNDEFINED;
+	base->req_free = request_free;
+	base->req_cancel = request_cancel;
+	base->req_mpi_object.comm = comm;
+	OBJ_RETAIN(comm);
+	request->op = NULL;
+	return request;
+}
+
+/* Start a call. Returns OFFLOAD_MPI, OMPI_SUCCESS and *request, or an MPI error code. */
+static int
+coll_weir_start(coll_weir_module_t *module, MPI_Comm comm, const struct offload_call *call,
+	MPI_Request *result)
+{
+	struct offload_comm *offload = coll_weir_comm(module, comm);
+	ompi_request_t *base;
+	coll_weir_request_t *request;
+	int code;
+
+	/* Without a request, where Weir certainly does not run. */
+	if (offload == NULL || offload_inside())
+		return OFFLOAD_MPI;
+	request = request_new(comm);
+	if (request == NULL)
+		return OMPI_ERR_OUT_OF_RESOURCE;
+	base = (ompi_request_t *)request;
+	base->req_state = OMPI_REQUEST_ACTIVE;
+	code = offload_start(offload, call, op_ended, request, &request->op);
+	if (code == OMPI_SUCCESS)
+		*result = base;
+	else
+		request_free(&base);
+	return code;
 }
 
 /* Modules */
@@ -279,20 +366,26 @@ init_query(bool progress_threads, bool threads)
 static int
 register_parameters(void)
 {
-#define NUMBER MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG
-#define FLAG   MCA_BASE_VAR_TYPE_BOOL
-#define TEXT   MCA_BASE_VAR_TYPE_STRING
 #define PARAMETER(name, type, help, at)                                                            \
 	(void)mca_base_component_var_register(&mca_coll_weir_component.collm_version, name, help,  \
-		type, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, at)
+		MCA_BASE_VAR_TYPE_##type, NULL, 0, 0, OPAL_INFO_LVL_3,                             \
+		MCA_BASE_VAR_SCOPE_READONLY, at)
+#define NUMBER(field, name, help) PARAMETER(name, UNSIGNED_LONG_LONG, help, &own.field);
+#define FLAG(field, name, help)   PARAMETER(name, BOOL, help, &own.field);
+/* MPI replaces the text by a copy of its own. */
+#define TEXT(field, name, help)                                                                    \
+	static char *field;                                                                        \
+	field = own.field;                                                                         \
+	PARAMETER(name, STRING, help, &field);                                                     \
+	if (field != own.field)                                                                    \
+		snprintf(own.field, sizeof(own.field), "%s", field != NULL ? field : "");
 
 	offload_environment(&own);
-	PARAMETER("enable", FLAG, "Run collectives in the Weir switch that WEIR_SWITCH names",
+	PARAMETER("enable", BOOL, "Run collectives in the Weir switch that WEIR_SWITCH names",
 		&enable);
-#define OFFLOAD_X(field, name, variable, type, help) PARAMETER(name, type, help, &own.field);
+#define OFFLOAD_X(field, name, variable, type, help) type(field, name, help)
 	OFFLOAD_SETTING_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
-#undef PARAMETER
 	return OMPI_SUCCESS;
 }
 

@@ -8,8 +8,10 @@
  */
 #include "apps/mpi/create.h"
 
-#include "apps/mpi/openmpi/coll_weir.h"
+#include <ompi_config.h>
 
+#include <ompi/communicator/communicator.h>
+#include <ompi/mca/coll/base/coll_tags.h>
 #include <ompi/mca/pml/pml.h>
 
 /* Not part of MPI's interface: a program whose Open MPI lacks one of them can have a preload library that does not create. */

@@ -57,13 +57,11 @@ struct request {
 	MPI_Request handle;
 };
 
-static atomic_uint known; /* requests */
-
-/* The thread. */
+/* The thread, and what it runs for. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	unsigned int outstanding; /* operations that have not ended */
+	atomic_uint requests;
 	pthread_t thread;
 	bool started, stop;
 } rounds = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
@@ -118,20 +116,11 @@ comm_state(MPI_Comm comm)
 /* ---- requests ---- */
 
 static void
-count_out(void)
-{
-	pthread_mutex_lock(&rounds.lock);
-	rounds.outstanding--;
-	pthread_mutex_unlock(&rounds.lock);
-}
-
-static void
 ended(void *context, int error)
 {
 	struct request *request = context;
 
 	(void)error; /* query() asks for it */
-	count_out();
 	PMPI_Grequest_complete(request->handle);
 }
 
@@ -163,7 +152,7 @@ forget(void *context)
 
 	offload_op_free(request->op);
 	free(request);
-	atomic_fetch_sub(&known, 1);
+	atomic_fetch_sub(&rounds.requests, 1);
 	return MPI_SUCCESS;
 }
 
@@ -195,7 +184,7 @@ go_on(void *unused)
 
 	pthread_mutex_lock(&rounds.lock);
 	while (!rounds.stop) {
-		if (rounds.outstanding == 0) {
+		if (rounds.requests == 0) {
 			pthread_cond_wait(&rounds.wake, &rounds.lock);
 			continue;
 		}
@@ -208,7 +197,7 @@ go_on(void *unused)
 	return unused;
 }
 
-/* One more operation is outstanding. Without a thread where one is needed, false. */
+/* There is one more request. Without a thread where one is needed, false. */
 static bool
 count_in(void)
 {
@@ -218,7 +207,7 @@ count_in(void)
 	if (opal_progress_register == NULL && !rounds.started)
 		rounds.started = thread_start(&rounds.thread, go_on, NULL);
 	can = opal_progress_register != NULL || rounds.started;
-	if (can && rounds.outstanding++ == 0 && rounds.started)
+	if (atomic_fetch_add(&rounds.requests, 1) == 0 && rounds.started)
 		pthread_cond_signal(&rounds.wake);
 	pthread_mutex_unlock(&rounds.lock);
 	return can;
@@ -253,14 +242,10 @@ start(MPI_Comm comm, const struct offload_call *call, MPI_Request *handle)
 		return raise_error(comm, MPI_ERR_NO_MEM);
 	}
 	*handle = request->handle;
-	atomic_fetch_add(&known, 1);
-	error = MPI_ERR_NO_MEM;
-	if (count_in()) {
-		error = offload_start(state, call, ended, request, &request->op);
-		if (error == MPI_SUCCESS)
-			return error;
-		count_out();
-	}
+	error = count_in() ? offload_start(state, call, ended, request, &request->op)
+			   : MPI_ERR_NO_MEM;
+	if (error == MPI_SUCCESS)
+		return error;
 	PMPI_Grequest_complete(*handle);
 	PMPI_Request_free(handle);
 	return error > 0 ? raise_error(comm, error) : error;
@@ -375,7 +360,7 @@ end_several(int error, int n, MPI_Status *statuses)
 	{                                                                                          \
 		int error;                                                                         \
                                                                                                    \
-		if (known == 0 || inside || offload_inside())                                      \
+		if (rounds.requests == 0 || inside || offload_inside())                            \
 			return WEIR_MPI_NEXT;                                                      \
 		inside = true;                                                                     \
 		BEFORE_##name;                                                                     \
