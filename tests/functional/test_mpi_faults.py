@@ -15,7 +15,7 @@ from conform import begin, compiled, conform, folder, words
 # Open MPI lets the others live when a rank is killed.
 ALIVE = {'orte_enable_recovery': 1, 'orte_abort_on_non_zero_status': 0}
 # Members that are silent for so long are gone.
-SOON = {'WEIR_SETTINGS': 'expire_s=5'}
+SOON = {'WEIR_SETTINGS': 'expire_s=3'}
 TEXT = re.compile(r'failed (\d+), again 1: (.*)')
 
 
@@ -45,17 +45,16 @@ def lost_packets():
         Api(rack.api_path).ask('PUT', '/v1/faults', {'seed': draw.getrandbits(31), 'rules': [
             {'direction': way, 'action': 'drop', 'chance_ppm': 10000, 'what': what}
             for way, what in (('in', 'contribution'), ('out', 'result'))]})
-        run = conform(rack, draw, 'mixed world communicators interleaved', calls=48)
-        check(sum(run.offloaded.values()) > 200, '%s', run.offloaded)
+        run = conform(rack, draw, 'mixed world communicators interleaved')
+        check(sum(run.offloaded.values()) > 120, '%s', run.offloaded)
         check(rack.read_stats()['drops']['fault_drop'] > 0, 'nothing was lost')
 
 
 @case
 def a_rank_is_killed():
-    for weir in ('component', 'preload'):
-        with reducing(3, weir=weir, ranks=SOON) as (_, run):
-            os.kill(run.pids()['1'], signal.SIGKILL)
-            failed(run, 2, 'rank 1')
+    with reducing(3, weir='preload', ranks=SOON) as (_, run):
+        os.kill(run.pids()['1'], signal.SIGKILL)
+        failed(run, 2, 'rank 1')
 
 
 @case
@@ -78,7 +77,7 @@ def mpirun_is_killed():
 def the_switch_is_killed_and_comes_back():
     """The program goes on with a new communicator, on Weir."""
     go_on = os.path.join(folder.name, 'go-on')
-    with reducing(settings={'timeout_s': 5}, ranks={'GO_ON': go_on}) as (rack, run):
+    with reducing(settings={'timeout_s': 3}, ranks={'GO_ON': go_on}) as (rack, run):
         rack.switch.signal(signal.SIGKILL)
         failed(run, 2)
         rack.start_switch()
@@ -94,10 +93,9 @@ def a_job_that_was_kept_is_gone():
     """Deleted, or with the switch: the next communicator of the same ranks gets another one."""
     draw = seed()
     with running(2) as rack:
-        for mpi, weir, way in (('openmpi', 'component', 'deleted'), ('openmpi', 'preload', 'restarted'),
-                               ('mpich', 'preload', 'deleted'), ('mpich', 'preload', 'restarted')):
+        for mpi, weir, way in (('openmpi', 'component', 'deleted'), ('mpich', 'preload', 'restarted')):
             go_on = os.path.join(folder.name, '-'.join((mpi, weir, way)))
-            run = begin(rack, draw, 'later', hosts=2, mpi=mpi, weir=weir, ranks={'GO_ON': go_on}, settings={'timeout_s': 5})
+            run = begin(rack, draw, 'later', hosts=2, mpi=mpi, weir=weir, ranks={'GO_ON': go_on}, settings={'timeout_s': 3})
             wait_for(lambda: run.output.count('freed ') == 2, 'not freed: %s', lambda: run.output)
             kept = rack.jobs_now()
             check(len(kept) == 1, 'jobs: %s', kept)

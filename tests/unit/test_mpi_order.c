@@ -42,7 +42,8 @@ static void
 count_start(struct weir *weir, enum weir_collective collective)
 {
 	if (weir != fake_weir_endless)
-		wrong += collective != (started++ % 2 == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE);
+		wrong += collective !=
+			(started++ % 2 == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE);
 }
 
 static void

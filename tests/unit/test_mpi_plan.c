@@ -16,23 +16,26 @@ enum { RANKS_MAX = 6, COUNT = 3, BUFFER = RANKS_MAX * COUNT * 2 };
 static bool
 reduces(enum weir_collective c)
 {
-	return c == WEIR_COLLECTIVE_ALLREDUCE || c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_REDUCESCATTER;
+	return c == WEIR_COLLECTIVE_ALLREDUCE || c == WEIR_COLLECTIVE_REDUCE ||
+		c == WEIR_COLLECTIVE_REDUCESCATTER;
 }
 
 static bool
 has_root(enum weir_collective c)
 {
-	return c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_BROADCAST || c == WEIR_COLLECTIVE_SCATTER ||
-		c == WEIR_COLLECTIVE_GATHER;
+	return c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_BROADCAST ||
+		c == WEIR_COLLECTIVE_SCATTER || c == WEIR_COLLECTIVE_GATHER;
 }
 
 /* Slices that each rank sends and gets, of n; 0: it has no part. */
 static int
 sent(enum weir_collective c, int n, bool root)
 {
-	if (c == WEIR_COLLECTIVE_BARRIER || ((c == WEIR_COLLECTIVE_BROADCAST || c == WEIR_COLLECTIVE_SCATTER) && !root))
+	if (c == WEIR_COLLECTIVE_BARRIER ||
+		((c == WEIR_COLLECTIVE_BROADCAST || c == WEIR_COLLECTIVE_SCATTER) && !root))
 		return 0;
-	return c == WEIR_COLLECTIVE_REDUCESCATTER || c == WEIR_COLLECTIVE_SCATTER || c == WEIR_COLLECTIVE_ALLTOALL
+	return c == WEIR_COLLECTIVE_REDUCESCATTER || c == WEIR_COLLECTIVE_SCATTER ||
+			c == WEIR_COLLECTIVE_ALLTOALL
 		? n
 		: 1;
 }
@@ -40,9 +43,13 @@ sent(enum weir_collective c, int n, bool root)
 static int
 got(enum weir_collective c, int n, bool root)
 {
-	if (c == WEIR_COLLECTIVE_BARRIER || ((c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_GATHER) && !root))
+	if (c == WEIR_COLLECTIVE_BARRIER ||
+		((c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_GATHER) && !root))
 		return 0;
-	return c == WEIR_COLLECTIVE_GATHER || c == WEIR_COLLECTIVE_ALLGATHER || c == WEIR_COLLECTIVE_ALLTOALL ? n : 1;
+	return c == WEIR_COLLECTIVE_GATHER || c == WEIR_COLLECTIVE_ALLGATHER ||
+			c == WEIR_COLLECTIVE_ALLTOALL
+		? n
+		: 1;
 }
 
 /* A collective by its definition, for slices of `count` ints. Buffers of ranks without a part may be NULL. */
@@ -70,11 +77,11 @@ collective(enum weir_collective c, int n, const int32_t *const *send, int32_t *c
 				sum += in[s][c == WEIR_COLLECTIVE_REDUCESCATTER
 						? (size_t)r * count + i
 						: i];
-			recv[r][i] = reduces(c)         ? sum
-				: c == WEIR_COLLECTIVE_BROADCAST    ? in[root][i]
-				: c == WEIR_COLLECTIVE_SCATTER  ? in[root][(size_t)r * count + i]
-				: c == WEIR_COLLECTIVE_ALLTOALL ? in[from][(size_t)r * count + at]
-							: in[from][at];
+			recv[r][i] = reduces(c)                  ? sum
+				: c == WEIR_COLLECTIVE_BROADCAST ? in[root][i]
+				: c == WEIR_COLLECTIVE_SCATTER   ? in[root][(size_t)r * count + i]
+				: c == WEIR_COLLECTIVE_ALLTOALL  ? in[from][(size_t)r * count + at]
+								 : in[from][at];
 		}
 	for (int r = 0; r < n; r++)
 		free(in[r]);
@@ -143,8 +150,7 @@ advance(int n, const int *hosts, int n_hosts)
 			if (hosts[r] == h)
 				members[locals++] = r;
 		leaders[h] = members[0];
-		if (together(STEP_FIRST, members, locals) ||
-			together(STEP_LAST, members, locals))
+		if (together(STEP_FIRST, members, locals) || together(STEP_LAST, members, locals))
 			return true;
 		for (int i = 0; i < locals; i++) {
 			struct rank *from = &ranks[members[i]], *to;
@@ -169,8 +175,7 @@ advance(int n, const int *hosts, int n_hosts)
 
 /* One call on ranks of these hosts. gaps: bit r: rank r has gaps between its ints. Returns whether Weir had it. */
 static bool
-check(const int *hosts, int n, enum weir_collective c, int root, bool in_place,
-	unsigned int gaps)
+check(const int *hosts, int n, enum weir_collective c, int root, bool in_place, unsigned int gaps)
 {
 	const int32_t *sends[RANKS_MAX] = {NULL};
 	int32_t wanted[RANKS_MAX][BUFFER] = {0}, plain[RANKS_MAX][BUFFER] = {0},
@@ -180,10 +185,12 @@ check(const int *hosts, int n, enum weir_collective c, int root, bool in_place,
 
 	for (int r = 0; r < n; r++) {
 		struct rank *rank = &ranks[r];
-		bool here = in_place && (!has_root(c) || r == root) && c != WEIR_COLLECTIVE_BROADCAST,
+		bool here = in_place && (!has_root(c) || r == root) &&
+			c != WEIR_COLLECTIVE_BROADCAST,
 		     discard = here && c == WEIR_COLLECTIVE_SCATTER;
 		int s = gaps >> r & 1 ? 2 : 1,
-		    own = c == WEIR_COLLECTIVE_GATHER || c == WEIR_COLLECTIVE_ALLGATHER ? r * COUNT : 0;
+		    own = c == WEIR_COLLECTIVE_GATHER || c == WEIR_COLLECTIVE_ALLGATHER ? r * COUNT
+											: 0;
 		MPI_Datatype type = s == 2 ? GAPPED : MPI_INT;
 
 		memset(rank, 0, sizeof(*rank));
@@ -291,7 +298,8 @@ Test(mpi_plan, more_than_an_int)
 		call.send_count = call.recv_count = 2;
 		call.send_type = MPI_DATATYPE_NULL;
 		cr_assert_eq(call_facts(&comm, &call, &facts),
-			c == WEIR_COLLECTIVE_BROADCAST ? ON_WEIR : REASON_NOT_VALID, "collective %d", c);
+			c == WEIR_COLLECTIVE_BROADCAST ? ON_WEIR : REASON_NOT_VALID,
+			"collective %d", c);
 	}
 	call = (struct offload_call){.collective = WEIR_COLLECTIVE_ALLREDUCE,
 		.send_type = MPI_INT,

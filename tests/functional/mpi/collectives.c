@@ -7,6 +7,13 @@
 #else /* MPICH 4.0's give wrong results from the second MPI_Start on */
 #define PERSISTENT_FORM(name, ...) (void)call
 #endif
+#if MPI_VERSION >= 4
+#define LARGE_FORM(name, ...) MPI_##name##_c(__VA_ARGS__)
+#define MPI_Barrier_c         MPI_Barrier
+#define MPI_Ibarrier_c        MPI_Ibarrier
+#else
+#define LARGE_FORM(...) (void)call
+#endif
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,6 +68,7 @@ struct call {
 	int root;
 	uint64_t seed;
 	/* This rank's own. */
+	bool large; /* by the form with large counts */
 	struct layout send_layout, recv_layout;
 	struct buffer send, recv, wanted;
 	MPI_Request request;
@@ -105,7 +113,15 @@ draw_layout(struct draw *own, MPI_Datatype base, int elements, bool plain)
 		return layout;
 	}
 	switch (way) {
-	case 0: /* no gaps */ MPI_Type_contiguous(pieces, base, &layout.type); break;
+	case 0: /* no gaps */
+#if MPI_VERSION >= 4
+		if (draw_below(own, 2)) {
+			MPI_Type_contiguous_c(pieces, base, &layout.type);
+			break;
+		}
+#endif
+		MPI_Type_contiguous(pieces, base, &layout.type);
+		break;
 	case 1: /* gaps inside */ MPI_Type_vector(pieces, 1, 2, base, &layout.type); break;
 	case 2: /* no gaps, and backwards */
 	case 3: /* backwards, with gaps */
@@ -318,7 +334,11 @@ begin(struct call *call, MPI_Comm comm)
 
 #define DO(name, small, ...)                                                                       \
 	do {                                                                                       \
-		if (call->mode == BLOCKING)                                                        \
+		if (call->large && call->mode == BLOCKING)                                         \
+			LARGE_FORM(name, __VA_ARGS__);                                             \
+		else if (call->large && call->mode == NONBLOCKING)                                 \
+			LARGE_FORM(I##small, __VA_ARGS__, &call->request);                         \
+		else if (call->mode == BLOCKING)                                                   \
 			MPI_##name(__VA_ARGS__);                                                   \
 		else if (call->mode == NONBLOCKING)                                                \
 			MPI_I##small(__VA_ARGS__, &call->request);                                 \
@@ -413,6 +433,7 @@ make_call(struct call *call, enum collective collective, enum mode mode, MPI_Com
 	call->in_place = draw_below(all, 3) == 0 && collective != BCAST && collective != BARRIER;
 	call->seed = draw64(all);
 	plain = call->operation || !mixed_layouts;
+	call->large = MPI_VERSION >= 4 && draw_below(own, 2);
 	call->send_layout = draw_layout(own, call->type->handle, call->elements, plain);
 	call->recv_layout = draw_layout(own, call->type->handle, call->elements, plain);
 	call->send = make_buffer(&call->send_layout, send_slices(collective, ranks));

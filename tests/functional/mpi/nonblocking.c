@@ -9,8 +9,19 @@
  *
  * Ends with status 0 and says "good" on rank 0. With an argument it instead says "running" and repeats an operation until it
  * fails; the error must reach the handler of the operation's communicator and no other one.
+ *
+ * With two arguments, WHAT ROUNDS, several nonblocking calls of a communicator are in flight while it is opened:
+ *
+ *	mixed       collectives that the switch has, and others
+ *	idup        MPI_Comm_idup beside an allreduce
+ *	one_by_one  allreduces one after the other; no blocking collective comes before
+ *	persistent  persistent allreduces, which ranks start in different orders
  */
 #include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#define MPI_Allreduce_init MPIX_Allreduce_init
+#endif
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -73,51 +84,44 @@ complete(MPI_Comm comm)
 	begin_large(comm, large, &requests[0]);
 	MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
 	end_large(large);
-	begin(comm, values, requests);
-	for (int i = 0; i < REQUESTS; i++)
-		MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-	end(values, requests);
-	begin(comm, values, requests);
-	MPI_Waitall(REQUESTS, requests, statuses);
-	end(values, requests);
-	begin(comm, values, requests);
-	for (int i = 0; i < REQUESTS; i++) {
-		MPI_Waitany(REQUESTS, requests, &which, &statuses[0]);
-		CHECK(which >= 0 && which < REQUESTS);
-		sum += which;
+	for (int way = 0; way < 9; way++) {
+		int left = REQUESTS;
+
+		begin(comm, values, requests);
+		while (left > 0) {
+			MPI_Request *next = &requests[REQUESTS - left];
+
+			done = 1;
+			switch (way) {
+			case 0: MPI_Wait(next, MPI_STATUS_IGNORE); break;
+			case 1: MPI_Test(next, &done, MPI_STATUS_IGNORE); break;
+			case 2: MPI_Waitall(done = REQUESTS, requests, statuses); break;
+			case 3:
+				MPI_Testall(REQUESTS, requests, &done, MPI_STATUSES_IGNORE);
+				done *= REQUESTS;
+				break;
+			case 4:
+				MPI_Waitany(REQUESTS, requests, &which, &statuses[0]);
+				CHECK(which >= 0 && which < REQUESTS);
+				sum += which;
+				break;
+			case 5:
+				MPI_Testany(REQUESTS, requests, &which, &done, MPI_STATUS_IGNORE);
+				break;
+			case 6: MPI_Waitsome(REQUESTS, requests, &done, all, statuses); break;
+			case 7: MPI_Testsome(REQUESTS, requests, &done, all, statuses); break;
+			case 8:
+				MPI_Request_get_status(requests[REDUCED], &done, &statuses[0]);
+				CHECK(!done || values[REDUCED] == ranks);
+				if (done)
+					MPI_Waitall(done = REQUESTS, requests, MPI_STATUSES_IGNORE);
+				break;
+			}
+			left -= done;
+		}
+		end(values, requests);
 	}
 	CHECK(sum == REDUCED + SYNCHRONIZED + RECEIVED);
-	end(values, requests);
-	begin(comm, values, requests);
-	for (int left = REQUESTS; left > 0; left -= done)
-		MPI_Waitsome(REQUESTS, requests, &done, all, statuses);
-	end(values, requests);
-	begin(comm, values, requests);
-	for (int i = 0; i < REQUESTS; i++)
-		do
-			MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE);
-		while (!done);
-	end(values, requests);
-	begin(comm, values, requests);
-	do
-		MPI_Testall(REQUESTS, requests, &done, MPI_STATUSES_IGNORE);
-	while (!done);
-	end(values, requests);
-	begin(comm, values, requests);
-	for (int left = REQUESTS; left > 0; left -= done)
-		MPI_Testany(REQUESTS, requests, &which, &done, MPI_STATUS_IGNORE);
-	end(values, requests);
-	begin(comm, values, requests);
-	for (int left = REQUESTS; left > 0; left -= done)
-		MPI_Testsome(REQUESTS, requests, &done, all, statuses);
-	end(values, requests);
-	begin(comm, values, requests);
-	do
-		MPI_Request_get_status(requests[REDUCED], &done, &statuses[0]);
-	while (!done);
-	CHECK(values[REDUCED] == ranks);
-	MPI_Waitall(REQUESTS, requests, MPI_STATUSES_IGNORE);
-	end(values, requests);
 }
 
 /*
@@ -255,17 +259,153 @@ fail(MPI_Comm comm)
 	CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS);
 }
 
+/* Several calls of a communicator are in flight while it is opened. */
+enum { FLIGHT = 4, RANKS_MAX = 16, ROUNDS_MAX = 16, COUNT = LARGE / sizeof(int) };
+
+static int mine[COUNT], first_rank[COUNT], sums[ROUNDS_MAX][COUNT];
+
+static void
+allreduce(MPI_Comm comm, int which, MPI_Request *request)
+{
+	MPI_Iallreduce(mine, sums[which], COUNT, MPI_INT, MPI_SUM, comm, request);
+}
+
+static void
+allreduced(int which)
+{
+	for (int i = 0; i < COUNT; i++)
+		CHECK(sums[which][i] == ranks * (ranks - 1) / 2 + ranks * i);
+}
+
+static void
+mixed(MPI_Comm comm, int rounds)
+{
+	int scans[FLIGHT], all[FLIGHT][RANKS_MAX], counts[RANKS_MAX], places[RANKS_MAX];
+
+	CHECK(ranks <= RANKS_MAX);
+	for (int i = 0; i < ranks; i++)
+		counts[i] = 1, places[i] = i;
+	for (int round = 0; round < rounds; round++) {
+		MPI_Request requests[3 * FLIGHT];
+
+		for (int i = 0; i < FLIGHT; i++) {
+			MPI_Request *three = &requests[3 * i];
+
+			allreduce(comm, i, &three[0]);
+			MPI_Iscan(&rank, &scans[i], 1, MPI_INT, MPI_SUM, comm, &three[1]);
+			MPI_Iallgatherv(&rank, 1, MPI_INT, all[i], counts, places, MPI_INT, comm,
+				&three[2]);
+		}
+		MPI_Waitall(3 * FLIGHT, requests, MPI_STATUSES_IGNORE);
+		for (int i = 0; i < FLIGHT; i++) {
+			allreduced(i);
+			CHECK(scans[i] == rank * (rank + 1) / 2);
+			for (int from = 0; from < ranks; from++)
+				CHECK(all[i][from] == from);
+		}
+	}
+}
+
+/* first: what opens the communicator. */
+enum { BLOCKING, BLOCKING_BESIDE_IDUP, NONBLOCKING, FIRSTS };
+
+static void
+idup(MPI_Comm comm, int rounds, int first)
+{
+	MPI_Comm made[ROUNDS_MAX];
+	MPI_Request requests[2 * ROUNDS_MAX];
+	int sum;
+
+	CHECK(rounds <= ROUNDS_MAX);
+	if (first == BLOCKING)
+		MPI_Allreduce(mine, sums[0], COUNT, MPI_INT, MPI_SUM, comm);
+	for (int i = 0; i < rounds; i++) {
+		MPI_Comm_idup(comm, &made[i], &requests[2 * i]);
+		if (i == 0 && first == BLOCKING_BESIDE_IDUP)
+			MPI_Allreduce(mine, sums[0], COUNT, MPI_INT, MPI_SUM, comm);
+		allreduce(comm, i, &requests[2 * i + 1]);
+	}
+	MPI_Waitall(2 * rounds, requests, MPI_STATUSES_IGNORE);
+	for (int i = 0; i < rounds; i++) {
+		allreduced(i);
+		MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, made[i]);
+		CHECK(sum == ranks * (ranks - 1) / 2);
+		MPI_Comm_free(&made[i]);
+	}
+}
+
+static void
+one_by_one(MPI_Comm comm, int rounds)
+{
+	for (int round = 0; round < rounds; round++) {
+		MPI_Request request;
+
+		allreduce(comm, 0, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		allreduced(0);
+	}
+}
+
+static void
+persistent(MPI_Comm comm, int rounds)
+{
+	MPI_Request requests[FLIGHT];
+
+	MPI_Allreduce(mine, sums[0], COUNT, MPI_INT, MPI_SUM, comm);
+	for (int i = 0; i < FLIGHT; i++)
+		MPI_Allreduce_init(mine, sums[i], COUNT, MPI_INT, i % 2 == 0 ? MPI_SUM : MPI_MIN,
+			comm, MPI_INFO_NULL, &requests[i]);
+	for (int round = 0; round < rounds; round++) {
+		for (int i = 0; i < FLIGHT; i++)
+			MPI_Start(&requests[(i + rank + round) % FLIGHT]);
+		MPI_Waitall(FLIGHT, requests, MPI_STATUSES_IGNORE);
+		for (int i = 0; i < FLIGHT; i++)
+			if (i % 2 == 0)
+				allreduced(i);
+			else
+				CHECK(memcmp(sums[i], first_rank, sizeof(first_rank)) == 0);
+	}
+	for (int i = 0; i < FLIGHT; i++)
+		MPI_Request_free(&requests[i]);
+}
+
+static void
+in_flight(const char *what, int rounds)
+{
+	MPI_Comm comm;
+
+	for (int i = 0; i < COUNT; i++)
+		mine[i] = rank + i, first_rank[i] = i;
+	for (int i = 0; i < FIRSTS; i++) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+		if (strcmp(what, "mixed") == 0)
+			mixed(comm, rounds);
+		else if (strcmp(what, "idup") == 0)
+			idup(comm, rounds, i);
+		else if (strcmp(what, "one_by_one") == 0)
+			one_by_one(comm, rounds);
+		else
+			persistent(comm, rounds);
+		MPI_Comm_free(&comm);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
 	MPI_Comm comm;
 	int provided;
 
-	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+	if (argc > 2)
+		MPI_Init(&argc, &argv);
+	else
+		MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-	if (argc > 1) {
+	if (argc > 2) {
+		in_flight(argv[1], atoi(argv[2]));
+	} else if (argc > 1) {
 		fail(comm);
 	} else {
 		blocked(comm, in_message);
