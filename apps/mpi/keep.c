@@ -45,7 +45,6 @@ job_close(struct offload_comm *comm)
 		mpi_comm_free(&comm->local[1]);
 	}
 	free(comm->layout.host_of);
-	free(comm->layout.leader_of);
 	comm->layout = (struct layout){0};
 }
 

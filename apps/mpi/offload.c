@@ -53,12 +53,6 @@ offload_init(const struct offload_front *front_, const struct offload_settings *
 	started = true;
 }
 
-bool
-offload_inside(void)
-{
-	return inside > 0;
-}
-
 /* Let MPI work. True: it had work, so more of it is due soon. CPU time tells, since MPI may also give the CPU away. */
 static bool
 mpi_progress(void)
@@ -714,7 +708,7 @@ offload_start(struct offload_comm *comm, const struct offload_call *call,
 	state = atomic_load(&comm->state);
 	if (state == COMM_UNKNOWN && !facts.nothing && !comm_deserves_job(comm, &facts)) {
 		reason = REASON_NEW;
-	} else if (state == COMM_UNKNOWN && !facts.nothing && front.create_all != NULL) {
+	} else if (state == COMM_UNKNOWN && !facts.nothing && front.create != NULL) {
 		comm->opening = opening_begin(comm, false);
 		comm->privately = true;
 		atomic_store(&comm->state, COMM_OPENING);

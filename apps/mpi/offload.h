@@ -38,8 +38,7 @@
  * communicator are in the same order on all ranks. The core never holds a lock while it waits. offload_progress()
  * returns at once if another thread is inside, or if it is called from within itself.
  *
- * The core calls PMPI_ functions, which a component sees as calls on its own communicator. offload_inside() tells them
- * apart from the program's.
+ * The core calls PMPI_ functions, which come to the front end, too. `inside` tells them apart from the program's.
  *
  * Errors are MPI error codes with Weir's text (MPI_Error_string), of an error class of their own. The front end passes
  * them to the communicator's error handler. An operation never falls back to MPI after it began.
@@ -127,17 +126,12 @@ struct offload_front {
 	void (*progress)(void);
 	/*
 	 * Start to create a communicator of the ranks of `group`, which are calling this at some time, each in its
-	 * own; `comm` is a communicator of the core, and `which`, [1, 3), tells several creations on it apart. Must not
-	 * wait for other ranks. The result has no attributes, its error handler is MPI_ERRORS_RETURN, and the front end never
-	 * hands its calls to the core. Returns an MPI error code.
-	 *
-	 * create_all: of all ranks of a communicator of the program, in a call of the program that all ranks make in the same
-	 * order as others. Those, also the ones in progress, must stay in order. MPICH's way copies the attributes, and so
-	 * calls the program's functions. Both NULL: nothing can be created without waiting, so blocking calls alone open
-	 * communicators.
+	 * own; `which`, [0, 3), tells several creations on `comm` apart. Must not wait for other ranks, nor change the order of
+	 * the program's calls on `comm`, which may be the program's. The result has no attributes, its error handler is
+	 * MPI_ERRORS_RETURN, and the front end never hands its calls to the core. Returns an MPI error code. NULL: nothing can be
+	 * created without waiting, so blocking calls alone open communicators.
 	 */
 	int (*create)(MPI_Comm comm, MPI_Group group, int which, void **creation);
-	int (*create_all)(MPI_Comm comm, void **creation);
 	/* Has it ended? Then *result is the communicator, or MPI_COMM_NULL, and `creation` is freed. Never waits. */
 	bool (*created)(void *creation, MPI_Comm *result);
 	/*
@@ -233,7 +227,15 @@ void offload_persistent(const struct offload_comm *comm, enum weir_collective co
  */
 int offload_progress(void);
 
-/* Is this thread inside a PMPI_ call of the core? Then the front end gives the call to MPI. */
-bool offload_inside(void);
+/* PMPI_ calls of the core and of its front end that this thread is in. A front end gives their calls to MPI. */
+extern _Thread_local unsigned int inside;
+#define INSIDE(call) (inside++, inside_end(call))
+
+static inline int
+inside_end(int result)
+{
+	inside--;
+	return result;
+}
 
 #endif

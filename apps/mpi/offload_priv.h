@@ -28,7 +28,7 @@ enum comm_state {
 struct layout {
 	int hosts, host; /* number of hosts, and this rank's */
 	int local, locals; /* this rank's position on its host, and the ranks there */
-	int *host_of, *leader_of; /* by rank, and by host */
+	int *host_of; /* by rank */
 	bool regular; /* host h has the ranks [h * locals, (h + 1) * locals) */
 	bool alone; /* every host has one rank */
 };
@@ -135,17 +135,6 @@ struct offload_op {
 
 extern struct offload_front front;
 extern struct offload_settings settings;
-extern _Thread_local unsigned int inside; /* PMPI_ calls of the core in this thread */
-
-/* A PMPI_ call of the core. */
-#define INSIDE(call) (inside++, inside_end(call))
-
-static inline int
-inside_end(int result)
-{
-	inside--;
-	return result;
-}
 
 static inline uint64_t
 now_ns(clockid_t clock)

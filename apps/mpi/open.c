@@ -83,17 +83,15 @@ static bool
 layout_make(struct layout *layout, const uint64_t *hosts, int rank, int size)
 {
 	layout->host_of = malloc((size_t)size * sizeof(int));
-	layout->leader_of = malloc((size_t)size * sizeof(int));
-	if (layout->host_of == NULL || layout->leader_of == NULL)
+	if (layout->host_of == NULL)
 		return false;
 	for (int r = 0; r < size; r++) {
 		int host = layout->hosts;
 
-		for (int h = 0; hosts != NULL && h < layout->hosts && host == layout->hosts; h++)
-			if (hosts[layout->leader_of[h]] == hosts[r])
-				host = h;
-		if (host == layout->hosts)
-			layout->leader_of[layout->hosts++] = r;
+		for (int q = 0; hosts != NULL && q < r && host == layout->hosts; q++)
+			if (hosts[q] == hosts[r])
+				host = layout->host_of[q];
+		layout->hosts += host == layout->hosts;
 		layout->host_of[r] = host;
 	}
 	layout->host = layout->host_of[rank];
@@ -350,24 +348,24 @@ vote(struct opening *opening, int code)
 	}
 }
 
-/* The ranks of this host, on the communicator of first steps or of last ones; nonblocking. */
+/* Start to create the private communicator, 0; or that of this host's ranks for first steps or for last ones, 1 and 2. */
 static int
-local_create(struct opening *opening)
+create(struct opening *opening, int which)
 {
 	const struct offload_comm *comm = opening->comm;
-	MPI_Group all, local;
-	int *ranks = malloc((size_t)comm->layout.locals * sizeof(int)), n = 0, code;
+	MPI_Comm parent = which == 0 ? comm->comm : comm->private_comm;
+	int *ranks = malloc((size_t)comm->size * sizeof(int)), n = 0, code;
+	MPI_Group all, some;
 
 	if (ranks == NULL)
 		return MPI_ERR_NO_MEM;
 	for (int rank = 0; rank < comm->size; rank++)
-		if (comm->layout.host_of[rank] == comm->layout.host)
+		if (which == 0 || comm->layout.host_of[rank] == comm->layout.host)
 			ranks[n++] = rank;
-	PMPI_Comm_group(comm->private_comm, &all);
-	PMPI_Group_incl(all, n, ranks, &local);
-	code = INSIDE(
-		front.create(comm->private_comm, local, 1 + opening->created, &opening->creation));
-	PMPI_Group_free(&local);
+	PMPI_Comm_group(parent, &all);
+	PMPI_Group_incl(all, n, ranks, &some);
+	code = INSIDE(front.create(parent, some, which, &opening->creation));
+	PMPI_Group_free(&some);
 	PMPI_Group_free(&all);
 	free(ranks);
 	return code;
@@ -384,7 +382,8 @@ local_make(struct opening *opening)
 		INSIDE(PMPI_Comm_split(comm->private_comm, color, comm->rank, &comm->local[i]));
 	for (; opening->created < 2 && comm->layout.locals > 1 && front.create != NULL;
 		opening->created++) {
-		if (opening->creation == NULL && local_create(opening) != MPI_SUCCESS)
+		if (opening->creation == NULL &&
+			create(opening, 1 + opening->created) != MPI_SUCCESS)
 			break;
 		if (!INSIDE(front.created(opening->creation, &comm->local[opening->created])))
 			return false;
@@ -482,8 +481,7 @@ open_anew(struct opening *opening)
 
 	if (comm->private_comm != MPI_COMM_NULL)
 		return exchange_hosts(opening);
-	if (front.create_all != NULL &&
-		INSIDE(front.create_all(comm->comm, &opening->creation)) != MPI_SUCCESS)
+	if (front.create != NULL && create(opening, 0) != MPI_SUCCESS)
 		return COMM_FAILED;
 	opening->stage = create_private;
 	return COMM_OPENING;
@@ -543,7 +541,7 @@ create_private(struct opening *opening)
 {
 	struct offload_comm *comm = opening->comm;
 
-	if (front.create_all == NULL) {
+	if (front.create == NULL) {
 		INSIDE(PMPI_Comm_split(comm->comm, 0, comm->rank, &comm->private_comm));
 		if (comm->private_comm != MPI_COMM_NULL)
 			PMPI_Comm_set_errhandler(comm->private_comm, MPI_ERRORS_RETURN);

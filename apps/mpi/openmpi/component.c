@@ -120,7 +120,7 @@ coll_weir_comm(coll_weir_module_t *module, MPI_Comm comm)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	/* A communicator of the core's own, or one that MPI creates or uses inside of the core's wait. */
-	if (offload_inside())
+	if (inside > 0)
 		return NULL;
 	if (!module->known) {
 		/* Open MPI calls collectives in MPI_Init (of spawned processes) and in MPI_Finalize, when PMPI_ calls
@@ -236,7 +236,7 @@ coll_weir_start(coll_weir_module_t *module, MPI_Comm comm, const struct offload_
 	int code;
 
 	/* Without a request, where Weir certainly does not run. */
-	if (offload == NULL || offload_inside())
+	if (offload == NULL)
 		return OFFLOAD_MPI;
 	request = request_new(comm);
 	if (request == NULL)

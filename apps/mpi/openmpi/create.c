@@ -96,18 +96,6 @@ create(MPI_Comm comm, MPI_Group group, int which, void **result)
 	return MPI_SUCCESS;
 }
 
-static int
-create_all(MPI_Comm comm, void **result)
-{
-	MPI_Group group;
-	int code;
-
-	PMPI_Comm_group(comm, &group);
-	code = create(comm, group, 0, result);
-	PMPI_Group_free(&group);
-	return code;
-}
-
 /* Have all messages and Open MPI's step ended? */
 static bool
 ended(struct creation *creation)
@@ -204,6 +192,5 @@ create_functions(struct offload_front *front)
 	if (lacks != NULL)
 		return;
 	front->create = create;
-	front->create_all = create_all;
 	front->created = created;
 }

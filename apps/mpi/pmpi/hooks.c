@@ -66,8 +66,6 @@ static struct {
 	bool started, stop;
 } rounds = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
-static __thread bool
-	inside; /* this thread is in a hook that calls PMPI functions which have hooks */
 /* What MPI has found in this completion call: an operation that failed. */
 static __thread struct {
 	bool collecting;
@@ -102,7 +100,7 @@ comm_state(MPI_Comm comm)
 	void *state = NULL;
 	int set = 0;
 
-	if (!mpi.running || inside || offload_inside() || comm == MPI_COMM_NULL ||
+	if (!mpi.running || inside > 0 || comm == MPI_COMM_NULL ||
 		PMPI_Comm_get_attr(comm, mpi.keyval, &state, &set) != MPI_SUCCESS)
 		return NULL;
 	if (!set) {
@@ -360,14 +358,15 @@ end_several(int error, int n, MPI_Status *statuses)
 	{                                                                                          \
 		int error;                                                                         \
                                                                                                    \
-		if (rounds.requests == 0 || inside || offload_inside())                            \
+		if (rounds.requests == 0 || inside > 0)                                            \
 			return WEIR_MPI_NEXT;                                                      \
-		inside = true;                                                                     \
+		inside++;                                                                          \
 		BEFORE_##name;                                                                     \
 		failure.error = MPI_SUCCESS;                                                       \
 		failure.collecting = true;                                                         \
 		error = PMPI_##name arguments;                                                     \
-		failure.collecting = inside = false;                                               \
+		failure.collecting = false;                                                        \
+		inside--;                                                                          \
 		return AFTER_##name;                                                               \
 	}
 WEIR_MPI_COMPLETIONS(HOOK)
@@ -378,12 +377,9 @@ WEIR_MPI_COMPLETIONS(HOOK)
 static void
 progress(void)
 {
-	bool former = inside;
 	int done;
 
-	inside = true;
-	PMPI_Test(&mpi.endless, &done, MPI_STATUS_IGNORE);
-	inside = former;
+	INSIDE(PMPI_Test(&mpi.endless, &done, MPI_STATUS_IGNORE));
 }
 
 /*
@@ -420,11 +416,9 @@ hook_Comm_create_from_group(
 	struct offload_settings settings;
 	int rank, size;
 
-	if (mpi.running || inside || PMPI_Comm_create_from_group == NULL)
+	if (mpi.running || inside > 0 || PMPI_Comm_create_from_group == NULL)
 		return WEIR_MPI_NEXT;
-	inside = true;
-	error = PMPI_Comm_create_from_group(group, tag, info, handler, comm);
-	inside = false;
+	error = INSIDE(PMPI_Comm_create_from_group(group, tag, info, handler, comm));
 	offload_environment(&settings);
 	if (error == MPI_SUCCESS && *comm != MPI_COMM_NULL && settings.verbose > 0 &&
 		PMPI_Comm_rank(*comm, &rank) == MPI_SUCCESS && rank == 0 &&
@@ -462,14 +456,11 @@ begin(int *argc, char ***argv, int required, int *provided)
 	struct offload_settings settings;
 	int error;
 
-	inside = true;
-	if (opal_progress_register == NULL)
-		error = PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, provided);
-	else if (required == FROM_INIT)
-		error = PMPI_Init(argc, argv);
+	if (required == FROM_INIT && opal_progress_register != NULL)
+		error = INSIDE(PMPI_Init(argc, argv));
 	else
-		error = PMPI_Init_thread(argc, argv, required, provided);
-	inside = false;
+		error = INSIDE(PMPI_Init_thread(argc, argv,
+			opal_progress_register != NULL ? required : MPI_THREAD_MULTIPLE, provided));
 	if (error != MPI_SUCCESS ||
 		PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, comm_freed, &mpi.keyval, NULL) !=
 			MPI_SUCCESS)
@@ -500,13 +491,13 @@ hook_Init(int *argc, char ***argv)
 {
 	int provided;
 
-	return inside ? WEIR_MPI_NEXT : begin(argc, argv, FROM_INIT, &provided);
+	return inside > 0 ? WEIR_MPI_NEXT : begin(argc, argv, FROM_INIT, &provided);
 }
 
 static int
 hook_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-	return inside ? WEIR_MPI_NEXT : begin(argc, argv, required, provided);
+	return inside > 0 ? WEIR_MPI_NEXT : begin(argc, argv, required, provided);
 }
 
 static int
