@@ -279,7 +279,7 @@ void report_job(const char *job);
 void report_finalize(void);
 
 /* As in counters and messages. */
-const char *collective_text(enum weir_collective collective);
+const char *collective_text(unsigned int collective);
 
 /* One line to stderr, after "weir: ", if the verbosity is at least `level`. */
 void say(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));

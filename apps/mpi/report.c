@@ -14,7 +14,7 @@ static char jobs[JOBS_MAX][JOB_NAME_MAX]; /* the first ones */
 static unsigned int n_jobs, n_reused; /* all */
 
 const char *
-collective_text(enum weir_collective collective)
+collective_text(unsigned int collective)
 {
 	static const char *const texts[] = {
 #define OFFLOAD_X(id, mpi, name, ...) [WEIR_COLLECTIVE_##id] = #name,
@@ -91,8 +91,7 @@ write_report(int rank)
 
 		fprintf(file, ", \"%s\": {", on ? "offloaded" : "mpi");
 		for (unsigned int i = 0; i < OFFLOAD_COLLECTIVES; i++, comma = ", ")
-			fprintf(file, "%s\"%s\": %llu", comma,
-				collective_text((enum weir_collective)i),
+			fprintf(file, "%s\"%s\": %llu", comma, collective_text(i),
 				(unsigned long long)atomic_load(&counts[i][on]));
 		fprintf(file, "}");
 	}
@@ -104,36 +103,36 @@ write_report(int rank)
 void
 report_finalize(void)
 {
-	char line[1024];
+	const char *comma = ":";
+	char *line = NULL;
+	size_t bytes;
+	FILE *out;
 	int rank = 0;
-	size_t n = 0;
-	uint64_t calls = 0, offloaded = 0;
+	unsigned long long calls = 0, offloaded = 0;
 
 	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	for (unsigned int i = 0; i < OFFLOAD_COLLECTIVES; i++) {
-		calls += atomic_load(&counts[i][0]) + atomic_load(&counts[i][1]);
-		offloaded += atomic_load(&counts[i][1]);
-	}
 	if (settings.report[0] != '\0')
 		write_report(rank);
-	if (settings.verbose < 1)
+	out = settings.verbose > 0 ? open_memstream(&line, &bytes) : NULL;
+	if (out == NULL)
 		return;
-	line[0] = '\0';
-	for (unsigned int i = 0; i < OFFLOAD_COLLECTIVES; i++)
-		if (atomic_load(&counts[i][1]) > 0)
-			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s %llu",
-				n > 0 ? "," : ":", collective_text((enum weir_collective)i),
-				(unsigned long long)atomic_load(&counts[i][1]));
+	for (unsigned int i = 0; i < OFFLOAD_COLLECTIVES; i++) {
+		unsigned long long on = atomic_load(&counts[i][1]);
+
+		calls += atomic_load(&counts[i][0]) + on;
+		offloaded += on;
+		if (on > 0)
+			fprintf(out, "%s %s %llu", comma, collective_text(i), on);
+		comma = offloaded > 0 ? "," : comma;
+	}
 	for (unsigned int i = 0; i < n_jobs && i < JOBS_MAX; i++)
-		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%.*s",
-			i == 0 ? " (job " : ", ", JOB_NAME_MAX, jobs[i]);
+		fprintf(out, "%s%.*s", i == 0 ? " (job " : ", ", JOB_NAME_MAX, jobs[i]);
 	if (n_jobs > JOBS_MAX)
-		n += (size_t)snprintf(
-			line + n, sizeof(line) - n, " and %u more", n_jobs - JOBS_MAX);
-	if (n_jobs > 0)
-		snprintf(line + n, sizeof(line) - n, ")");
-	say(1, "rank %d: offloaded %llu of %llu collectives%s", rank, (unsigned long long)offloaded,
-		(unsigned long long)calls, line);
+		fprintf(out, " and %u more", n_jobs - JOBS_MAX);
+	fclose(out);
+	say(1, "rank %d: offloaded %llu of %llu collectives%s%s", rank, offloaded, calls, line,
+		n_jobs > 0 ? ")" : "");
+	free(line);
 }
 
 void
