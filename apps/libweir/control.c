@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <net/if.h>
 #include <openssl/crypto.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -725,8 +724,7 @@ note_silent(const struct weir_control *control)
 static void
 leave_later(struct weir_work *work)
 {
-	struct weir_control *control = (struct weir_control *)(void *)((char *)work -
-		offsetof(struct weir_control, leaving));
+	struct weir_control *control = work->owner;
 
 	if (!is_silent(control) && leave(control) == -ETIMEDOUT)
 		note_silent(control);
@@ -738,7 +736,8 @@ weir_control_leave(struct weir_control *control)
 {
 	if (control == NULL)
 		return;
-	control->leaving = (struct weir_work){.run = leave_later, .fd = -1, .delays_exit = true};
+	control->leaving = (struct weir_work){
+		.run = leave_later, .owner = control, .fd = -1, .delays_exit = true};
 	/* No process waits for the end of a temporary job. */
 	if (control->has_joined && control->temporary &&
 		weir_work_submit(&control->leaving, 0) == 0)

@@ -50,9 +50,8 @@ weir_slot_of(struct weir_flight *flight)
  */
 struct weir_ring {
 	struct weir_slot *slots;
-	uint32_t window; /* slots, a power of two */
 	bool wants_write; /* the socket was full: wait for POLLOUT */
-	struct weir_recovery recovery;
+	struct weir_recovery recovery; /* its window is the number of slots, a power of two */
 };
 
 /*
@@ -168,8 +167,7 @@ struct weir {
 	uint64_t unexpected_run; /* unexpected results up to the first gap; relaxed atomic */
 	struct weir_requests requests; /* under way, in the order of the calls */
 	struct weir_requests ended_requests; /* not waited for yet */
-	uint32_t next_block; /* the first block of the next call */
-	uint64_t next_number; /* next_block without wrapping */
+	uint64_t next; /* the first block of the next call, without wrapping */
 	/* ns: the last completed block, or the first call's time; moved forward by the length of
 	 * stops. */
 	uint64_t progressed;

@@ -51,6 +51,12 @@ print_request(char text[CALL_MAX], const struct weir_request *o)
 	return print_call(text, o->geometry.collective, o->op, o->dtype, o->geometry.root);
 }
 
+static unsigned long long
+ms(uint64_t ns)
+{
+	return ns / WEIR_NS_PER_MS;
+}
+
 /* The sources s < limit with has(s) == wanted, as "0-2, 5"; returns how many. */
 static unsigned int
 print_set(char text[SET_MAX], const uint8_t *bitmap, bool wanted, unsigned int limit)
@@ -119,8 +125,8 @@ print_silence(char text[SILENCE_MAX], const struct weir_handle *h, const char *w
 	snprintf(text, SILENCE_MAX,
 		"the switch at %s:%u has not answered %s%s %u (%s) of %s for %llu ms%s%s%s",
 		print_address(where, to), ntohs(to->sin_port), what, h->noun, h->source,
-		print_address(own, &h->own), h->job_text, (unsigned long long)(ns / WEIR_NS_PER_MS),
-		error != 0 ? " (" : "", error != 0 ? strerror(error) : "",
+		print_address(own, &h->own), h->job_text, ms(ns), error != 0 ? " (" : "",
+		error != 0 ? strerror(error) : "",
 		error == ECONNREFUSED           ? ": no process listens there)"
 			: error == EHOSTUNREACH ? ": does it answer ARP?)"
 			: lost                  ? ": did this host lose its link or its address?)"
@@ -139,8 +145,7 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 		return weir_error_set(h, -ETIMEDOUT,
 			"%s did not begin within %llu ms, %s; start every %s of the job, each with "
 			"a number of its own, within the join timeout",
-			h->job_text, (unsigned long long)(waited / WEIR_NS_PER_MS), missing,
-			h->noun);
+			h->job_text, ms(waited), missing, h->noun);
 	}
 	return weir_error_set(h, -ETIMEDOUT,
 		"%s; is it running, is the job in its configuration, and %s?",
@@ -170,18 +175,16 @@ weir_error_timeout(
 		return weir_error_set(h, -ETIMEDOUT,
 			"%s, %s: no block has completed for %llu ms (%u of %u have); block %u "
 			"waits, %s; they are dead, slow, or not in this operation",
-			h->job_text, call,
-			(unsigned long long)((now - progressed) / WEIR_NS_PER_MS), o->done,
-			o->blocks, h->waiting_block, missing);
+			h->job_text, call, ms(now - progressed), o->done, o->blocks,
+			h->waiting_block, missing);
 	}
 	if (h->join_heard_at != 0 && h->join_heard_at + 3 * WEIR_JOIN_REPEAT_NS > now)
 		return weir_error_set(h, -ETIMEDOUT,
 			"%s, %s: the switch is up, but no block has completed for %llu ms (%u of "
 			"%u have): a %s is late, dead, or not in this operation. The switch names "
 			"missing %ss only after the job's timeout of %u ms",
-			h->job_text, call,
-			(unsigned long long)((now - progressed) / WEIR_NS_PER_MS), o->done,
-			o->blocks, h->noun, h->noun, h->timeout_ms);
+			h->job_text, call, ms(now - progressed), o->done, o->blocks, h->noun,
+			h->noun, h->timeout_ms);
 	return weir_error_silence(
 		h, o, now - (h->heard_at > o->started ? h->heard_at : o->started));
 }

@@ -287,7 +287,7 @@ repeat_join(struct weir *weir, uint64_t now)
 		return 0;
 	weir->must_join_now = false;
 	j->next = now + j->interval;
-	j->interval = j->interval * 2 < WEIR_JOIN_REPEAT_NS ? j->interval * 2 : WEIR_JOIN_REPEAT_NS;
+	j->interval = weir_earlier(j->interval * 2, WEIR_JOIN_REPEAT_NS);
 	return send_join(&weir->h, weir->join_nonce, WEIR_GEN_JOIN);
 }
 
@@ -307,9 +307,8 @@ step_join(struct weir *weir, uint64_t *until)
 		code = repeat_join(weir, now);
 	if (code == 0)
 		code = check_members(weir, j->begin);
-	*until = j->next < j->deadline ? j->next : j->deadline;
-	if (weir_warn_due(&weir->h, j->begin) < *until)
-		*until = weir_warn_due(&weir->h, j->begin);
+	*until =
+		weir_earlier(weir_earlier(j->next, j->deadline), weir_warn_due(&weir->h, j->begin));
 	return code;
 }
 
@@ -499,8 +498,7 @@ weir_end(struct weir *weir)
 	free(weir->outbox);
 	weir->outbox = NULL;
 	memset(&weir->ring, 0, sizeof(weir->ring));
-	weir->next_block = 0;
-	weir->next_number = 0;
+	weir->next = 0;
 	weir->h.generation = 0;
 	weir->h.has_waiting = false;
 	weir->h.network_error = 0;

@@ -165,6 +165,13 @@ weir_now(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec + 1;
 }
 
+/* The earlier of two times; UINT64_MAX is never. */
+static inline uint64_t
+weir_earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Sets of sources. */
 static inline bool
 weir_bitmap_has(const uint8_t *bitmap, unsigned int source)

@@ -8,10 +8,8 @@
 #include "apps/libweir/engine.h"
 #include "apps/libweir/control.h"
 
-#include <stddef.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 /* ---- the control API ---- */
 
@@ -20,8 +18,7 @@
 static void
 query(struct weir_work *work)
 {
-	struct weir *weir =
-		(struct weir *)(void *)((char *)work - offsetof(struct weir, query_work));
+	struct weir *weir = work->owner;
 	uint8_t waiting[WEIR_BITMAP_BYTES];
 	char text[WEIR_ERROR_MAX];
 	bool failing, answers;
@@ -57,6 +54,7 @@ weir_query(struct weir *weir)
 	if (weir->is_querying)
 		return;
 	weir->query_work.run = query;
+	weir->query_work.owner = weir;
 	weir->query_work.fd = -1;
 	weir->is_querying = weir_work_submit(&weir->query_work, 0) == 0;
 	if (!weir->is_querying && weir->is_failing)
@@ -120,20 +118,14 @@ too_late(struct weir *weir, uint64_t now)
 static uint64_t
 next_due(struct weir *weir)
 {
-	uint64_t due = weir_unexpected_due(weir), at = weir_keepalive_due(weir);
+	uint64_t due = weir_earlier(weir_unexpected_due(weir), weir_keepalive_due(weir));
 
-	due = at < due ? at : due;
 	if (!TAILQ_EMPTY(&weir->requests) && !weir->is_failing) {
-		at = weir->progressed + weir->h.op_timeout;
-		due = at < due ? at : due;
-		at = silent_since(weir) + weir->h.silence_timeout;
-		due = at < due ? at : due;
-		at = weir_warn_due(&weir->h, weir->progressed);
-		due = at < due ? at : due;
-		at = weir_recovery_due(&weir->ring.recovery);
-		due = at < due ? at : due;
-		at = query_due(weir);
-		due = at < due ? at : due;
+		due = weir_earlier(due, weir->progressed + weir->h.op_timeout);
+		due = weir_earlier(due, silent_since(weir) + weir->h.silence_timeout);
+		due = weir_earlier(due, weir_warn_due(&weir->h, weir->progressed));
+		due = weir_earlier(due, weir_recovery_due(&weir->ring.recovery));
+		due = weir_earlier(due, query_due(weir));
 	}
 	weir->due_at = due;
 	return due;
@@ -183,24 +175,24 @@ void
 weir_drive(struct weir *weir, uint64_t until)
 {
 	struct weir_transport *t = weir->h.transport;
-	uint64_t due = next_due(weir), wakes, polling = 0, since = 0, now;
+	uint64_t due = next_due(weir), polling = 0, since = 0, now;
+	eventfd_t wakes;
 	unsigned int ready;
 	bool for_write;
 
-	due = due < until ? due : until;
-	weir->asleep_until = due;
+	weir->asleep_until = due = weir_earlier(due, until);
 	weir->asleep_for_write = for_write = weir->ring.wants_write;
 	if (weir->watched_events != 0)
 		weir_loop_unwatch(weir, weir_now() + WEIR_PARKED_NS);
 	if (weir->spin.most != 0) {
 		since = weir_now();
 		polling = weir_spin_next(&weir->spin);
-		polling = polling == 0 ? 0 : since + polling < due ? since + polling : due;
+		polling = polling == 0 ? 0 : weir_earlier(since + polling, due);
 	}
 	pthread_mutex_unlock(&weir->lock);
 	ready = t->ops->wait(t, weir->h.wake_fd, for_write, polling, due);
-	if (ready & WEIR_READY_WOKEN && read(weir->h.wake_fd, &wakes, sizeof(wakes)) < 0)
-		wakes = 0; /* another thread has read it */
+	if (ready & WEIR_READY_WOKEN)
+		(void)eventfd_read(weir->h.wake_fd, &wakes); /* another thread may have read it */
 	pthread_mutex_lock(&weir->lock);
 	weir->asleep_until = 0;
 	now = weir_now();
@@ -238,16 +230,6 @@ weir_drive_once(struct weir *weir)
 	(void)pass(weir);
 }
 
-static void
-wake(struct weir *weir)
-{
-	const uint64_t one = 1;
-
-	/* It fails only if the counter is full, and then the driver is awake. */
-	if (write(weir->h.wake_fd, &one, sizeof(one)) < 0)
-		return;
-}
-
 void
 weir_drive_soon(struct weir *weir)
 {
@@ -255,7 +237,7 @@ weir_drive_soon(struct weir *weir)
 		if (weir->is_failing || TAILQ_EMPTY(&weir->requests) ||
 			next_due(weir) < weir->asleep_until ||
 			weir->ring.wants_write != weir->asleep_for_write)
-			wake(weir);
+			(void)eventfd_write(weir->h.wake_fd, 1);
 	} else if (weir->watched_events == 0 || weir->ring.wants_write) {
 		weir_loop_look(weir, 0);
 	} else {

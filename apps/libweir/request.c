@@ -38,14 +38,13 @@ void
 weir_fd_update(struct weir *weir)
 {
 	bool ended = weir->unclaimed != 0;
-	uint64_t count = 1;
+	eventfd_t count;
 
 	if (weir->ended_fd < 0 || ended == weir->fd_signalled)
 		return;
 	weir->fd_signalled = ended;
 	/* Neither can fail: the counter is 0 or 1, and only changes here. */
-	if (ended ? write(weir->ended_fd, &count, sizeof(count)) < 0
-		  : read(weir->ended_fd, &count, sizeof(count)) < 0)
+	if ((ended ? eventfd_write(weir->ended_fd, 1) : eventfd_read(weir->ended_fd, &count)) < 0)
 		weir->fd_signalled = !ended;
 }
 
@@ -187,8 +186,8 @@ begin(struct weir *weir, struct weir_request *o)
 	int code;
 
 	o->started = weir_now();
-	o->first = weir->next_block;
-	o->number = weir->next_number;
+	o->first = (uint32_t)weir->next;
+	o->number = weir->next;
 	o->result = (struct weir_result){.blocks = o->blocks, .sources_least = weir->h.sources};
 	if (first) {
 		weir->progressed = o->started;
@@ -203,8 +202,7 @@ begin(struct weir *weir, struct weir_request *o)
 	}
 	code = weir_error_feedback_wanted(&weir->h, o) ? weir_error_feedback_begin(&weir->h, o) : 0;
 	TAILQ_INSERT_TAIL(&weir->requests, o, link);
-	weir->next_block += o->blocks;
-	weir->next_number += o->blocks;
+	weir->next += o->blocks;
 	/* The other sources begin the operation even if this one fails, so it uses up its block
 	 * numbers. */
 	if (code < 0)

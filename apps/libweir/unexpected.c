@@ -73,12 +73,12 @@ static uint32_t
 expected(const struct weir *weir, const struct weir_residue *r, uint64_t *number)
 {
 	const struct weir_kept *last = TAILQ_LAST(&r->kept, weir_results);
-	uint32_t index = (uint32_t)(r - weir->unexpected.residues), begin = weir->next_block;
+	uint32_t index = (uint32_t)(r - weir->unexpected.residues), begin = (uint32_t)weir->next;
 	uint32_t block = begin + ((index - begin) & (weir->h.window_job - 1));
 
 	if (last != NULL)
 		block = last->header.block_id + weir->h.window_job;
-	*number = weir->next_number + (block - begin);
+	*number = weir->next + (block - begin);
 	return block;
 }
 
@@ -86,7 +86,7 @@ expected(const struct weir *weir, const struct weir_residue *r, uint64_t *number
 static bool
 all_called_are_done(const struct weir *weir, uint32_t block)
 {
-	const struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.window - 1)];
+	const struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.recovery.window - 1)];
 
 	return slot->flight.state == WEIR_IDLE ||
 		weir_block_diff(slot->block, block - weir->h.window_job) > 0;
@@ -103,7 +103,7 @@ static void
 watch_all(struct weir *weir, uint64_t now, bool acknowledge)
 {
 	struct weir_unexpected *a = &weir->unexpected;
-	uint32_t begin = weir->next_block;
+	uint32_t begin = (uint32_t)weir->next;
 
 	for (uint32_t i = 0; i < weir->h.window_job; i++) {
 		struct weir_residue *r = residue_of(weir, begin + i);
@@ -150,10 +150,8 @@ weir_unexpected_repeat(struct weir *weir, uint64_t now)
 uint64_t
 weir_unexpected_due(const struct weir *weir)
 {
-	uint64_t due = weir_recovery_due(&weir->unexpected.recovery);
-	uint64_t early = early_acknowledge_at(weir);
-
-	return early < due ? early : due;
+	return weir_earlier(
+		weir_recovery_due(&weir->unexpected.recovery), early_acknowledge_at(weir));
 }
 
 void
@@ -210,7 +208,7 @@ static void
 count_run(struct weir *weir, uint64_t from)
 {
 	uint64_t number, run = from;
-	uint32_t begin = weir->next_block;
+	uint32_t begin = (uint32_t)weir->next;
 
 	for (;; run++) {
 		uint32_t block = begin + (uint32_t)run;

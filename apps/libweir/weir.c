@@ -250,8 +250,7 @@ is_abandoned(struct weir *weir)
 static void
 open_step(struct weir_work *work)
 {
-	struct weir *weir =
-		(struct weir *)(void *)((char *)work - offsetof(struct weir, open_work));
+	struct weir *weir = work->owner;
 	uint64_t until = 0;
 	int code = is_abandoned(weir) ? -ECANCELED : weir_begin_step(weir, &until);
 
@@ -270,7 +269,7 @@ weir_iopen(const struct weir_config *config, struct weir **out)
 	if (code < 0)
 		return code;
 	weir = *out;
-	weir->open_work = (struct weir_work){.run = open_step, .fd = -1};
+	weir->open_work = (struct weir_work){.run = open_step, .owner = weir, .fd = -1};
 	weir->is_opening = true;
 	code = weir_work_submit(&weir->open_work, 0);
 	if (code < 0) {
@@ -469,7 +468,7 @@ GETTER(unsigned int, source, weir->h.source)
 GETTER(unsigned int, job, weir->h.job)
 GETTER(unsigned int, rank, weir->h.rank)
 GETTER(unsigned int, sources, weir->h.sources)
-GETTER(unsigned int, window, weir->ring.window)
+GETTER(unsigned int, window, weir->ring.recovery.window)
 GETTER(unsigned int, timeout_ms, weir->h.timeout_ms)
 GETTER(unsigned int, generation, weir->h.generation)
 GETTER(enum weir_dtype, job_dtype, (enum weir_dtype)weir->h.job_dtype)

@@ -13,7 +13,6 @@ weir_ring_create(struct weir_ring *ring, uint32_t window)
 	ring->slots = calloc(window, sizeof(*ring->slots));
 	if (ring->slots == NULL)
 		return -ENOMEM;
-	ring->window = window;
 	weir_recovery_init(&ring->recovery, window);
 	return 0;
 }
@@ -30,7 +29,7 @@ static struct weir_slot *
 fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 {
 	uint32_t block = o->first + nth;
-	struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.window - 1)];
+	struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.recovery.window - 1)];
 	struct weir_shape *shape = &slot->shape;
 	struct weir_header h = {
 		.extended = !weir->h.base_form,
@@ -192,7 +191,7 @@ go_on(struct weir *weir, struct weir_request *o, uint64_t number)
 {
 	while (o != NULL) {
 		struct weir_slot *slot = fill(weir, o, (uint32_t)(number - o->number));
-		struct weir_request *next = owner(o, number += weir->ring.window);
+		struct weir_request *next = owner(o, number += weir->ring.recovery.window);
 		const struct weir_header *h;
 		const uint8_t *payload;
 		size_t bytes;
@@ -220,16 +219,15 @@ go_on(struct weir *weir, struct weir_request *o, uint64_t number)
 bool
 weir_window_begin(struct weir *weir, struct weir_request *o)
 {
-	struct weir_ring *r = &weir->ring;
-	uint32_t blocks = o->blocks < r->window ? o->blocks : r->window;
+	const uint32_t window = weir->ring.recovery.window;
+	uint32_t blocks = o->blocks < window ? o->blocks : window;
 	uint64_t number = o->number;
-	uint32_t first = o->first;
 
 	weir_unexpected_begin(weir, o);
 	/* A busy slot continues with this operation's block when its own is done. */
-	for (uint32_t nth = 0; nth < blocks; nth++)
-		if (r->slots[(first + nth) & (r->window - 1)].flight.state == WEIR_IDLE &&
-			!go_on(weir, o, number + nth))
+	for (uint64_t end = number + blocks; number < end; number++)
+		if (weir->ring.slots[number & (window - 1)].flight.state == WEIR_IDLE &&
+			!go_on(weir, o, number))
 			return false;
 	return true;
 }
@@ -468,7 +466,7 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	if (h.extended && h.collective == WEIR_COLLECTIVE_JOIN)
 		return take_join_reply(weir, &h, packet, bytes, now);
 	of_probe = h.extended && h.collective == WEIR_COLLECTIVE_PROBE;
-	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
+	slot = &weir->ring.slots[h.block_id & (weir->ring.recovery.window - 1)];
 	/* A switch that does not know the job refuses with a header alone. */
 	if (weir->h.has_crc && !(h.status == WEIR_STATUS_REFUSED && bytes == header)) {
 		if (!is_undamaged(weir, slot, &h, packet, bytes))

@@ -26,15 +26,6 @@ static bool needs_join;
 static int wake_fd;
 
 static void
-wake(void)
-{
-	const uint64_t one = 1;
-
-	if (write(wake_fd, &one, sizeof(one)) < 0)
-		return; /* the counter is full: the thread is awake */
-}
-
-static void
 take_out(struct weir_work *work)
 {
 	TAILQ_REMOVE(&works, work, link);
@@ -65,7 +56,7 @@ await_work(uint64_t until)
 {
 	struct pollfd *polls = calloc(count + 1, sizeof(*polls));
 	struct weir_work *work;
-	uint64_t wakes;
+	eventfd_t wakes;
 	nfds_t n = 0;
 
 	if (polls == NULL)
@@ -76,8 +67,8 @@ await_work(uint64_t until)
 	pthread_mutex_unlock(&lock);
 	weir_sleep(polls, n, until);
 	pthread_mutex_lock(&lock);
-	if (polls[0].revents != 0 && read(wake_fd, &wakes, sizeof(wakes)) < 0)
-		wakes = 0;
+	if (polls[0].revents != 0)
+		(void)eventfd_read(wake_fd, &wakes);
 	/* Works may have come and gone meanwhile: compare descriptors. */
 	TAILQ_FOREACH (work, &works, link)
 		for (nfds_t i = 1; i < n && work->fd >= 0; i++)
@@ -181,7 +172,7 @@ at_end(void)
 			take_out(work);
 	}
 	if (is_thread_running)
-		wake();
+		(void)eventfd_write(wake_fd, 1);
 	while (is_thread_running &&
 		pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &t) == 0)
 		;
@@ -235,10 +226,10 @@ weir_work_submit(struct weir_work *work, uint64_t at)
 		work->at = at;
 		TAILQ_INSERT_TAIL(&works, work, link);
 		count++;
-		wake();
+		(void)eventfd_write(wake_fd, 1);
 	} else if (code == 0 && at < work->at) {
 		work->at = at;
-		wake();
+		(void)eventfd_write(wake_fd, 1);
 	}
 	pthread_mutex_unlock(&lock);
 	return code;

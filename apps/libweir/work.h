@@ -19,6 +19,7 @@ struct weir_work {
 	/* Called in the control thread, once per submission. It may submit the work again, or free
 	 * it. */
 	void (*run)(struct weir_work *work);
+	void *owner; /* for run() */
 	int fd; /* run() is called early if this is readable; -1: none */
 	bool delays_exit; /* the exit of the process waits for it, for 2 s at most */
 
