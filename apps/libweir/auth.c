@@ -66,32 +66,6 @@ prepare(struct weir_auth *auth)
 	return good;
 }
 
-int
-weir_auth_create(
-	struct weir_auth **out, const uint8_t key[WEIR_KEY_BYTES], bool of_job, uint8_t source)
-{
-	/* The source and its epoch, which is 0 if hosts have the job's key. */
-	uint8_t id[1 + sizeof(uint64_t)] = {source};
-	struct weir_auth *auth = calloc(1, sizeof(*auth));
-	bool good;
-
-	*out = NULL;
-	if (auth == NULL)
-		return -ENOMEM;
-	good = prepare(auth);
-	if (good && of_job)
-		good = hmac(auth, key, WEIR_LABEL_SOURCE, &(struct iovec){id, sizeof(id)}, 1,
-			auth->source_key);
-	else if (good)
-		memcpy(auth->source_key, key, WEIR_KEY_BYTES);
-	if (!good) {
-		weir_auth_destroy(auth);
-		return -ENOMEM;
-	}
-	*out = auth;
-	return 0;
-}
-
 void
 weir_auth_destroy(struct weir_auth *auth)
 {
@@ -107,11 +81,22 @@ weir_auth_destroy(struct weir_auth *auth)
 int
 weir_auth_use(struct weir_handle *h, const uint8_t key[WEIR_KEY_BYTES], bool of_job)
 {
-	int code;
+	/* The source and its epoch, which is 0 if hosts have the job's key. */
+	uint8_t id[1 + sizeof(uint64_t)] = {h->source};
+	struct weir_auth *auth = calloc(1, sizeof(*auth));
+	bool good = auth != NULL && prepare(auth);
 
+	if (good && of_job)
+		good = hmac(auth, key, WEIR_LABEL_SOURCE, &(struct iovec){id, sizeof(id)}, 1,
+			auth->source_key);
+	else if (good)
+		memcpy(auth->source_key, key, WEIR_KEY_BYTES);
 	weir_auth_destroy(h->auth);
-	code = weir_auth_create(&h->auth, key, of_job, h->source);
-	return code == 0 ? 0 : weir_error_set(h, code, "out of memory");
+	h->auth = good ? auth : NULL;
+	if (good)
+		return 0;
+	weir_auth_destroy(auth);
+	return weir_error_set(h, -ENOMEM, "out of memory");
 }
 
 int

@@ -17,9 +17,6 @@
 
 struct weir_auth;
 
-/* key: this source's; or, if of_job, the job's, which the source's derives from. 0 or -ENOMEM. */
-int weir_auth_create(
-	struct weir_auth **auth, const uint8_t key[WEIR_KEY_BYTES], bool of_job, uint8_t source);
 void weir_auth_destroy(struct weir_auth *auth); /* NULL is fine */
 
 /* Draw the nonce of a join; its first 4 bytes are the block id. */

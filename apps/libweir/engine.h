@@ -255,8 +255,8 @@ void weir_query(struct weir *weir);
  * until `until` (ns); then receive, and send what is due. */
 void weir_drive(struct weir *weir, uint64_t until);
 /* One pass over the sockets, without sleeping: receive, and send what is due. Not while a caller
- * drives. */
-void weir_drive_once(struct weir *weir);
+ * drives. True: more may have come. */
+bool weir_drive_once(struct weir *weir);
 /* Something was submitted: ensure that a thread drives, and that it does not sleep too long. */
 void weir_drive_soon(struct weir *weir);
 
@@ -314,8 +314,7 @@ void weir_unexpected_destroy(struct weir *weir);
  * residue. Returns the counter to increment. */
 uint64_t *weir_unexpected_take(struct weir *weir, const struct weir_header *header,
 	const uint8_t *packet, size_t bytes, uint64_t now);
-void weir_unexpected_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
-void weir_unexpected_flush(struct weir *weir, uint64_t now); /* send what is ready */
+void weir_unexpected_flush(struct weir *weir, uint64_t now); /* send what is due */
 uint64_t weir_unexpected_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
 /* The application has called this operation. */
 void weir_unexpected_begin(struct weir *weir, const struct weir_request *request);

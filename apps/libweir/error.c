@@ -25,6 +25,14 @@ weir_error_set(struct weir_handle *h, int code, const char *format, ...)
 	return code;
 }
 
+void
+weir_error_add(struct weir_handle *h, const char *text)
+{
+	size_t used = strlen(h->error);
+
+	snprintf(h->error + used, sizeof(h->error) - used, "%s", text);
+}
+
 /* An operation, or a block of it, in words: "reduce (sum of fp32, to 3)". */
 static const char *
 print_call(char text[CALL_MAX], unsigned int collective, unsigned int op, unsigned int dtype,

@@ -240,7 +240,6 @@ check_members(struct weir *weir, uint64_t begin)
 	struct weir_handle *h = &weir->h;
 	bool late = weir_warn_is_due(h, begin);
 	char text[WEIR_ERROR_MAX];
-	size_t used;
 	int code;
 
 	if (!late && !weir->is_join_in_doubt)
@@ -252,8 +251,7 @@ check_members(struct weir *weir, uint64_t begin)
 	if (!late)
 		return 0;
 	weir_error_join(h, weir_now() - begin);
-	used = strlen(h->error);
-	snprintf(h->error + used, sizeof(h->error) - used, "%s", text);
+	weir_error_add(h, text);
 	weir_warn_waiting(h, h->error);
 	return 0;
 }

@@ -12,12 +12,12 @@
  *	                  connections of connection.c, control_json.c handles their bodies
  *	  work.c          the control thread: what may wait for the control API
  *	  timing.h        round-trip time, and how long a waiting call polls
+ *	  recovery.c      what has no answer: lost or not, asked for, sent again
  *
  *	the engine (engine.h)
  *	  weir.c          the public calls about a handle
  *	  request.c       operations: checked, submitted, waited for, ended
  *	  generation.c    a generation of the job: joined, begun, ended
- *	  recovery.c      what has no answer: lost or not, asked for, sent again
  *	  window.c        blocks in flight, and their results; outbox.c sends them
  *	  unexpected.c    results of operations that the application has not called yet
  *	  progress.c      driving: receives what has come, sends what is due
@@ -29,6 +29,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -152,7 +153,7 @@ struct weir_request {
 	size_t degraded_count, degraded_room;
 	uint8_t punctual[WEIR_BITMAP_BYTES]; /* sources that are in all its degraded results */
 	bool is_attended; /* a thread has waited for it, or tested it */
-	struct weir_waiter *waiter; /* to wake when it ends, besides waiters on `ended`; NULL */
+	sem_t *waiter; /* of a thread that waits for one of several requests; NULL */
 };
 
 /* CLOCK_MONOTONIC in ns, never 0. */
@@ -200,6 +201,8 @@ weir_wire_bytes(size_t datagram)
 /* Set h->error and return `code`. */
 int weir_error_set(struct weir_handle *h, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Append to h->error. */
+void weir_error_add(struct weir_handle *h, const char *text);
 /* Set the text that weir_last_error() returns to this thread for this handle, and return `code`,
  * which is not 0. A thread keeps the texts of WEIR_ERROR_HANDLES handles. */
 #define WEIR_ERROR_HANDLES 8
@@ -255,8 +258,8 @@ weir_sleep(struct pollfd *polls, nfds_t count, uint64_t due)
 			polls[i].revents = 0;
 }
 
-/* Prove joins with this key (weir_auth_create). The source must be known. 0 or -errno with h->error
- * set. */
+/* auth.c: prove joins with this key: the source's; or, if of_job, the job's, which the source's
+ * derives from. The source must be known. 0 or -ENOMEM with h->error set. */
 int weir_auth_use(struct weir_handle *h, const uint8_t key[WEIR_KEY_BYTES], bool of_job);
 
 /* ---- partial.c ---- */

@@ -52,14 +52,21 @@ static pid_t process; /* relaxed atomic; 0: not asked yet */
 
 /* ---- fork ---- */
 
-/* The child has neither the thread nor the handles. */
 static void
-in_child(void)
+close_descriptors(void)
 {
 	if (loop.epoll_fd >= 0)
 		close(loop.epoll_fd);
 	if (loop.timer_fd >= 0)
 		close(loop.timer_fd);
+	loop.epoll_fd = loop.timer_fd = -1;
+}
+
+/* The child has neither the thread nor the handles. */
+static void
+in_child(void)
+{
+	close_descriptors();
 	free(loop.places);
 	loop = (struct loop)LOOP_EMPTY;
 	process = 0;
@@ -232,16 +239,6 @@ start(void)
 	loop.rings_at = UINT64_MAX;
 	loop.is_stopping = false;
 	return weir_thread_start(&loop.thread, run, NULL);
-}
-
-static void
-close_descriptors(void)
-{
-	if (loop.epoll_fd >= 0)
-		close(loop.epoll_fd);
-	if (loop.timer_fd >= 0)
-		close(loop.timer_fd);
-	loop.epoll_fd = loop.timer_fd = -1;
 }
 
 /* Find a free place. Returns loop.room if there is no memory. Under the lock of the loop. */

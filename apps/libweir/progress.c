@@ -152,10 +152,7 @@ take_time(struct weir *weir, uint64_t now)
 	skip_stop(weir, now);
 	weir->drove_at = now;
 	weir_keepalive(weir, now);
-	if (weir_unexpected_due(weir) != UINT64_MAX) {
-		weir_unexpected_repeat(weir, now);
-		weir_unexpected_flush(weir, now);
-	}
+	weir_unexpected_flush(weir, now);
 	if (TAILQ_EMPTY(&weir->requests) || weir->is_failing)
 		return;
 	if (too_late(weir, now))
@@ -209,9 +206,8 @@ weir_drive(struct weir *weir, uint64_t until)
 	take_time(weir, now);
 }
 
-/* One pass over the transport. True: more may have come. */
-static bool
-pass(struct weir *weir)
+bool
+weir_drive_once(struct weir *weir)
 {
 	uint64_t now = weir_now();
 	bool more;
@@ -222,12 +218,6 @@ pass(struct weir *weir)
 		more |= weir_receive(weir, true, now);
 	take_time(weir, now);
 	return more;
-}
-
-void
-weir_drive_once(struct weir *weir)
-{
-	(void)pass(weir);
 }
 
 void
@@ -256,7 +246,7 @@ weir_serve(struct weir *weir, bool error)
 	}
 	if (error)
 		weir_take_errors(weir);
-	if (pass(weir))
+	if (weir_drive_once(weir))
 		return now;
 	return weir_loop_watch(weir) ? next_due(weir) : parked;
 }

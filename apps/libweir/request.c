@@ -13,14 +13,6 @@
 #define SOON_NS    (WEIR_NS_PER_MS / 10)
 #define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* of the switch, before the control API is asked */
 
-/* A thread that waits for one of several requests, perhaps of several handles. Lock order: a
- * handle's lock, then this lock. */
-struct weir_waiter {
-	pthread_mutex_t lock;
-	pthread_cond_t ended;
-	bool has_ended; /* at least one request */
-};
-
 void
 weir_request_free(struct weir_request *o)
 {
@@ -118,12 +110,8 @@ finish(struct weir *weir, struct weir_request *o, int code)
 	end(weir, o);
 	if (o->feeds_back)
 		weir_error_feedback_end(&weir->h, o);
-	if (o->waiter != NULL) {
-		pthread_mutex_lock(&o->waiter->lock);
-		o->waiter->has_ended = true;
-		pthread_cond_signal(&o->waiter->ended);
-		pthread_mutex_unlock(&o->waiter->lock);
-	}
+	if (o->waiter != NULL)
+		(void)sem_post(o->waiter);
 	if (weir->waiters > 0)
 		pthread_cond_broadcast(&weir->ended);
 	if (TAILQ_EMPTY(&weir->requests))
@@ -353,7 +341,7 @@ advance(struct weir *weir)
 
 	if (weir->is_driven || weir->is_failing)
 		return;
-	weir_drive_once(weir);
+	(void)weir_drive_once(weir);
 	now = weir->drove_at;
 	/* The progress thread leaves the sockets to a caller that tests often. */
 	if (now < weir->tested_at + WEIR_HOT_NS) {
@@ -449,7 +437,7 @@ weir_test(struct weir_request **request, bool *done)
  * not freed.
  */
 static size_t
-hold_all(struct weir_request **requests, size_t n, bool held, struct weir_waiter *waiter)
+hold_all(struct weir_request **requests, size_t n, bool held, sem_t *waiter)
 {
 	size_t found = n;
 
@@ -500,7 +488,7 @@ weir_wait_all(struct weir_request **requests, size_t n)
 int
 weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 {
-	struct weir_waiter waiter = {.has_ended = false};
+	sem_t waiter;
 	size_t one = 0, found;
 	int code = check_process(requests, n);
 
@@ -510,19 +498,13 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 		return -ENOENT;
 	if (code < 0)
 		return code;
-	pthread_mutex_init(&waiter.lock, NULL);
-	pthread_cond_init(&waiter.ended, NULL);
+	sem_init(&waiter, 0, 0);
 	found = hold_all(requests, n, true, &waiter);
-	if (found == n) {
-		pthread_mutex_lock(&waiter.lock);
-		while (!waiter.has_ended)
-			pthread_cond_wait(&waiter.ended, &waiter.lock);
-		pthread_mutex_unlock(&waiter.lock);
-	}
+	while (found == n && sem_wait(&waiter) < 0)
+		; /* a signal */
 	/* Keep the ended request held until wait_for. */
 	found = hold_all(requests, n, false, NULL);
-	pthread_cond_destroy(&waiter.ended);
-	pthread_mutex_destroy(&waiter.lock);
+	sem_destroy(&waiter);
 	*which = found;
 	return wait_for(&requests[found], 0);
 }
@@ -743,23 +725,22 @@ begin_collective(struct weir *weir, const struct weir_call *call, struct weir_re
 
 /* Both forms of a collective: its name, its code, operation and root, and its parameters after
  * `count`. */
+#define CALL(NAME, op, root)                                                                       \
+	&(struct weir_call)                                                                        \
+	{                                                                                          \
+		WEIR_COLLECTIVE_##NAME, send, recv, count, dtype, op, root                         \
+	}
 #define COLLECTIVE(name, NAME, op, root, ...)                                                      \
 	int weir_##name(                                                                           \
 		struct weir *weir, const void *send, void *recv, size_t count, __VA_ARGS__)        \
 	{                                                                                          \
-		return weir_collective(weir,                                                       \
-			&(struct weir_call){                                                       \
-				WEIR_COLLECTIVE_##NAME, send, recv, count, dtype, op, root},       \
-			NULL);                                                                     \
+		return weir_collective(weir, CALL(NAME, op, root), NULL);                          \
 	}                                                                                          \
                                                                                                    \
 	int weir_i##name(struct weir *weir, const void *send, void *recv, size_t count,            \
 		__VA_ARGS__, struct weir_request **request)                                        \
 	{                                                                                          \
-		return begin_collective(weir,                                                      \
-			&(struct weir_call){                                                       \
-				WEIR_COLLECTIVE_##NAME, send, recv, count, dtype, op, root},       \
-			request);                                                                  \
+		return begin_collective(weir, CALL(NAME, op, root), request);                      \
 	}
 
 COLLECTIVE(allreduce, ALLREDUCE, op, 0, enum weir_dtype dtype, enum weir_op op)

@@ -129,8 +129,9 @@ early_acknowledge_at(const struct weir *weir)
 	return a->idle_since + weir->h.timeout_ms * WEIR_NS_PER_MS / 2;
 }
 
-void
-weir_unexpected_repeat(struct weir *weir, uint64_t now)
+/* What is due becomes ready. */
+static void
+repeat(struct weir *weir, uint64_t now)
 {
 	struct weir_unexpected *a = &weir->unexpected;
 	struct weir_recovery *r = &a->recovery;
@@ -161,6 +162,7 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 	struct weir_outbox *out = weir->outbox;
 	struct weir_recovery *r = &weir->unexpected.recovery;
 
+	repeat(weir, now);
 	if (now < r->retry_at)
 		return;
 	r->retry_at = 0;

@@ -136,9 +136,7 @@ weir_query_job(struct weir *weir, int code)
 	} else if (found < 0) {
 		code = weir_error_set(&weir->h, found, "%s", text);
 	} else if (code == -ETIMEDOUT) {
-		size_t used = strlen(weir->h.error);
-
-		snprintf(weir->h.error + used, sizeof(weir->h.error) - used, "%s", text);
+		weir_error_add(&weir->h, text);
 	}
 	pthread_mutex_unlock(&weir->lock);
 	return code;
@@ -471,6 +469,7 @@ GETTER(unsigned int, sources, weir->h.sources)
 GETTER(unsigned int, window, weir->ring.recovery.window)
 GETTER(unsigned int, timeout_ms, weir->h.timeout_ms)
 GETTER(unsigned int, generation, weir->h.generation)
+GETTER(unsigned int, mtu, weir->h.mtu)
 GETTER(enum weir_dtype, job_dtype, (enum weir_dtype)weir->h.job_dtype)
 GETTER(enum weir_op, job_op, (enum weir_op)weir->h.job_op)
 
@@ -481,10 +480,4 @@ weir_elements(const struct weir *weir, enum weir_dtype dtype)
 		weir_dtype_bytes(dtype) > 4 ? weir->h.elements / 2 : weir->h.elements;
 
 	return elements == 0 ? weir->h.elements : elements;
-}
-
-unsigned int
-weir_mtu(const struct weir *weir)
-{
-	return weir->h.mtu;
 }

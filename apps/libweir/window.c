@@ -519,7 +519,6 @@ weir_receive(struct weir *weir, bool group, uint64_t now)
 		/* Send after each batch, so that the switch does not wait for the next one. */
 		weir_window_repeat(weir, now);
 		weir_window_flush(weir, now);
-		weir_unexpected_repeat(weir, now);
 		weir_unexpected_flush(weir, now);
 		if (!t->more)
 			return false;
