@@ -234,24 +234,18 @@ open_end(struct weir *weir, int code)
 	}
 }
 
-static bool
-is_abandoned(struct weir *weir)
-{
-	bool abandoned;
-
-	pthread_mutex_lock(&weir->lock);
-	abandoned = weir->is_abandoned;
-	pthread_mutex_unlock(&weir->lock);
-	return abandoned;
-}
-
 static void
 open_step(struct weir_work *work)
 {
 	struct weir *weir = work->owner;
 	uint64_t until = 0;
-	int code = is_abandoned(weir) ? -ECANCELED : weir_begin_step(weir, &until);
+	bool abandoned;
+	int code;
 
+	pthread_mutex_lock(&weir->lock);
+	abandoned = weir->is_abandoned;
+	pthread_mutex_unlock(&weir->lock);
+	code = abandoned ? -ECANCELED : weir_begin_step(weir, &until);
 	if (code != 0)
 		open_end(weir, weir_begin_end(weir, code));
 	else
