@@ -405,8 +405,8 @@ WEIR_API int weir_ialltoall(struct weir *weir, const void *send, void *recv, siz
 	enum weir_dtype dtype, struct weir_request **request);
 WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
 
-/* The arguments of any collective, as above. A field that the collective does not use is ignored: a
- * barrier uses only the first. */
+/* The arguments of any collective. A field that the collective does not use is ignored: a barrier
+ * uses only the first. */
 struct weir_call {
 	enum weir_collective collective;
 	const void *send;
@@ -418,8 +418,9 @@ struct weir_call {
 };
 
 /*
- * Run a collective that is a value: every function above is one of these calls. request NULL: as
- * the blocking function. Otherwise as the nonblocking one. call is only read during the call.
+ * Run the collective that `call` describes; weir_allreduce, weir_iallreduce and the others are such
+ * calls. request NULL: as the blocking function. Otherwise as the nonblocking one. call is only
+ * read during the call.
  */
 WEIR_API int weir_collective(
 	struct weir *weir, const struct weir_call *call, struct weir_request **request);
