@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control API of a rack's switch, spoken to by Python's own HTTP client.
+"""The control API of a rack's switch, spoken to by Python's own HTTP client; docs/openapi.yaml judges what it answers.
 
     api = Control(rack)                 # before start_switch: the configuration listens
     rack.start_switch()
-    status, body = api.get('/v1/status')
-    api.tcp('GET', '/v1/jobs', token='...')
+    status = api.get('/v1/status')
+    api.do('PATCH', '/v1/jobs/none', {'timeout_ms': 9}, 404, 'unknown_job', token='...')
 """
 import base64
 import contextlib
+import hashlib
 import http.client
 import json
 import os
@@ -17,11 +18,21 @@ import ssl
 import subprocess
 import time
 
+from openapi import Document
 from tap import Skip, check, wait_for
 from rack import SWITCH_ADDRESS, Api, Rack
 
 PORT = 18080
 SECONDS = 300
+
+
+def hash_of(token):
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def tenant(name, token=None, **more):
+    """A tenant of the configuration; its token is its name by default."""
+    return dict(more, name=name, token_sha256=hash_of(token or name))
 
 
 def make_certificate(folder, name='weir'):
@@ -100,7 +111,7 @@ class Control:
             headers.setdefault('Content-Type', 'application/json')
         connection.request(method, path, body=body, headers=headers)
         answer = Answer(connection.getresponse())
-        if answer.status == 200 and path.endswith('/members') and answer.body.get('key'):
+        if method == 'POST' and answer.status == 200 and path.endswith('/members') and answer.body.get('key'):
             self.rack.keys[answer.body['job'], answer.body['source']] = base64.b64decode(answer.body['key'])
         return answer
 
@@ -112,11 +123,54 @@ class Control:
         with contextlib.closing(self.connect(place, address)) as connection:
             return self.ask(connection, method, path, *args, **more)
 
-    def get(self, path):
-        """The body of a GET over the Unix socket, which has to succeed."""
-        answer = self.unix('GET', path)
-        check(answer.status == 200, '%s: %d %s', path, answer.status, answer.text)
+    def do(self, method, path, body=None, status=200, code=None, key=None, **who):
+        """Ask, on the Unix socket or, with a token or from a place, over TCP. Returns the body. status: or several."""
+        answer = (self.tcp if who else self.unix)(method, path, body, **who)
+        check(answer.status in (status if isinstance(status, tuple) else (status,)), '%s %s: %d %s', method, path,
+              answer.status, answer.text)
+        Document().judge(method, path, answer.status, answer.body)
+        check(code in (None, answer.status >= 400 and answer.code), '%s: %s', path, answer.text)
+        check(key is None or answer.body['error'].get('key') == key, '%s: %s', path, answer.text)
         return answer.body
+
+    def get(self, path, **who):
+        return self.do('GET', path, **who)
+
+    # -- jobs
+
+    def create(self, name, size, status=201, **more):
+        who = {k: more.pop(k) for k in ('token', 'place', 'address', 'code', 'key') if k in more}
+        return self.do('POST', '/v1/jobs', dict(more, name=name, size=size), status, **who)
+
+    def join(self, name, rank, size, host, **more):
+        """host: of a rack, or None: whoever asks."""
+        who = {k: more.pop(k) for k in ('token', 'status', 'code', 'key', 'place', 'address') if k in more}
+        where = {'address': self.rack.address(host)} if host is not None else {}
+        return self.do('POST', '/v1/jobs/%s/members' % name, dict(more, rank=rank, size=size, **where), **who)
+
+    def job_of(self, name, hosts, **more):
+        """A job of these hosts, all of them in. Returns its id."""
+        made = self.create(name, len(hosts), **more)
+        for rank, host in enumerate(hosts):
+            self.join(name, rank, len(hosts), host)
+        return made['id']
+
+    def leave(self, name, rank, status=200, code=None, **who):
+        return self.do('DELETE', '/v1/jobs/%s/members/%s' % (name, rank), None, status, code, **who)
+
+    def delete(self, name):
+        """And wait until it is gone."""
+        self.do('DELETE', '/v1/jobs/' + name, status=(200, 202))
+        wait_for(lambda: not any(j['name'] == name for j in self.get('/v1/jobs')['jobs']), '%s does not go', name)
+
+    def jobs(self, **who):
+        """{name: job} of those that are not leaving."""
+        return {j['name']: j for j in self.get('/v1/jobs', **who)['jobs'] if j['state'] != 'draining'}
+
+    def memory(self):
+        """What jobs take."""
+        found = self.get('/v1/status')['memory']
+        return {key: found[key] for key in ('free', 'data', 'blocks_reserved', 'blocks_used')}
 
     def raw(self, data, seconds=SECONDS, place=None):
         """Bytes to the server and whatever comes back until it closes, or time is up."""
@@ -149,13 +203,22 @@ class Control:
 
 
 @contextlib.contextmanager
-def switch(hosts=2, jobs=(), changes=None, workers=1, api=Control, **section):
+def switch(hosts=2, jobs=(), changes=None, workers=1, **section):
     """A rack whose switch runs, and its API; in the end it has to stop in order. section: `api` of its configuration."""
     with Rack(hosts=hosts, jobs=list(jobs), changes=changes, workers=workers) as rack:
-        control = api(rack, **section)
+        control = Control(rack, **section)
         rack.start_switch()
         yield rack, control
         rack.stop_switch()
+
+
+@contextlib.contextmanager
+def cleared(found):
+    """Rack and API of a switch that cases share; it has no job of the API afterwards."""
+    yield found
+    for name, job in found[1].jobs().items():
+        if job['origin'] == 'api':
+            found[1].delete(name)
 
 
 @contextlib.contextmanager

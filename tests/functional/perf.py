@@ -20,6 +20,7 @@ def shapes(rack, counts):
 
 # Of a switch: runs are still under way when a test disturbs them, however quick the machine is.
 SLOW = {'seed': 1, 'rules': [{'direction': 'out', 'what': 'result', 'action': 'delay', 'us': 500}]}
+SLOWER = {'rules': [{'direction': 'out', 'what': 'result', 'action': 'delay', 'us': 5000}]}
 
 
 def start(rack, number, hosts, *options):
@@ -28,9 +29,12 @@ def start(rack, number, hosts, *options):
 
 
 def under_way(rack, runs, number=None):
-    """Wait until the switch has completed blocks of a job, of its only one by default; no run has ended yet."""
-    wait_for(lambda: any(j['blocks_complete'] > 100 for j in rack.read_stats()['jobs']
-                         if number in (None, j['id'])), 'nothing happens: %s', lambda: runs[0].output)
+    """Wait until the switch completes blocks of a job, of its only one by default; no run has ended yet."""
+    def complete():
+        return sum(j['blocks_complete'] for j in rack.read_stats()['jobs'] if number in (None, j['id']))
+
+    before = complete()
+    wait_for(lambda: complete() > before + 100, 'nothing happens: %s', lambda: runs[0].output)
     for run in runs:
         check(run.status is None, '%s: over too soon\n%s', run.name, run.output)
 
@@ -57,3 +61,19 @@ def finish(runs, seconds=60):
 
 def reduce(rack, number, hosts, *options, seconds=60):
     return finish(start(rack, number, hosts, *options), seconds)
+
+
+def beside(begin, change, times):
+    """Call change(0), change(1), and so on, until this was done so often while all runs that `begin` starts were under way;
+    others begin where they have ended. Every run ends right."""
+    runs, done, turn = begin(), 0, 0
+    while done < times:
+        change(turn)
+        turn += 1
+        if all(run.status is None for run in runs):
+            done += 1
+        else:
+            finish(runs)
+            runs = begin()
+    finish(runs)
+    print('# %d of %d changes while all ran' % (done, turn))

@@ -8,8 +8,16 @@
     if __name__ == '__main__':
         main()
 
-A case fails by raising; it has SECONDS to end. Arguments of the program name the cases to run.
+A case fails by raising; it has SECONDS to end. Arguments of the program name the cases to run. What several cases use,
+such as a switch:
+
+    @shared
+    def rack():
+        with running(hosts=2) as made:
+            yield made                  # to each case that calls rack(); what follows runs after the last case
 """
+import contextlib
+import functools
 import os
 import random
 import signal
@@ -24,6 +32,7 @@ os.environ.setdefault('WEIR_BUILD', os.path.join(os.path.dirname(os.path.abspath
 
 SECONDS = 900  # the machine may be busy
 cases = []
+held, held_cases = contextlib.ExitStack(), []  # of shared(); the case that ends it
 
 
 class Skip(Exception):
@@ -33,6 +42,17 @@ class Skip(Exception):
 def case(function):
     cases.append(function)
     return function
+
+
+def what_cases_shared_ends_in_order():
+    held.close()
+
+
+def shared(function):
+    manager = contextlib.contextmanager(function)
+    if not held_cases:
+        held_cases.append(what_cases_shared_ends_in_order)
+    return functools.cache(lambda: held.enter_context(manager()))
 
 
 def check(good, message, *values):
@@ -69,7 +89,7 @@ def late(_number, _frame):
 
 
 def main():
-    wanted = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]
+    wanted = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]] + held_cases
     failed = 0
     print('1..%d' % len(wanted), flush=True)
     signal.signal(signal.SIGALRM, late)

@@ -53,6 +53,13 @@ HEADERS = [{'Content-Type': 'text/plain'}, {'Content-Type': 'application/jsonx'}
            {'X-HTTP-Method-Override': 'DELETE'}, {'Expect': 'something'}, {'Range': 'bytes=0-0'},
            {'Accept-Encoding': 'gzip'}, {'X': 'y' * 9000}]
 
+METHODS = ['G\0T', '\xff\xfe', '', 'CONNECT', 'TRACE', 'HEAD', 'OPTIONS']
+TARGETS = ['*', '/v1/jobs/%2e%2e%2f', '/v1/jobs/%%%%%', '/' * 3000, '/../../etc/passwd', 'http://a/v1/status', '/\x01\x02', '?',
+           '/v1/jobs?' + '&'.join('k%d=%s' % (i, 'v' * i) for i in range(20))]
+LINES = ['Content-Length: 65537', 'Content-Length: %d' % 2 ** 63, 'Content-Length: -1', 'Content-Length: x',
+         'Transfer-Encoding: chunked', 'Transfer-Encoding: gzip, chunked', 'Authorization: \xff', 'Host: ' + 'h' * 300,
+         'Expect: 100-continue', 'Connection: upgrade', ': empty', 'no colon', '\0', ' folded: x', 'Cookie: ' + ';' * 5000]
+
 
 def change(random, body):
     """A body with something else in it, in one place or two."""
@@ -231,8 +238,13 @@ def bytes_that_were_a_request():
         for number in range(COUNT // 5):
             _, method, path, text, headers = fuzz.make()
             text = text or b''
-            head = '%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n' % (method, path, len(text))
+            if random.random() < 0.3:
+                method, path = random.choice([(method, random.choice(TARGETS)), (random.choice(METHODS), path)])
+            head = '%s %s %s\r\nHost: x\r\nContent-Length: %d\r\n' % (
+                method, path, random.choice(['HTTP/1.1'] * 6 + ['HTTP/1.0', 'HTTP/9.9', 'HTTP', '']), len(text))
             head += ''.join('%s: %s\r\n' % pair for pair in headers.items())
+            head += ''.join(line + random.choice(['\r\n', '\r\n', '\n', '\r']) for line in random.sample(LINES, 2)) * (
+                random.random() < 0.3)
             data = bytearray(head.encode('latin-1') + b'\r\n' + text)
             for _ in range(random.choice([1, 1, 2, 8])):
                 if not data:
@@ -247,7 +259,7 @@ def bytes_that_were_a_request():
                     data[at:at] = random.choice([b'\r\n', b'\0', b' ', b'\n', b'9', b'%', bytes(data[:at])])
                 else:
                     data = data[:random.randrange(1, len(data) + 1)]
-            got = fuzz.api.raw(bytes(data), 0.3)
+            got = fuzz.api.raw(bytes(data), 0.1)
             fuzz.check_alive(number)
             if not got or re.search(rb'HTTP/1\.[01] 2', got):
                 fuzz.reset()  # it may well have been one still, and a busy machine answers later

@@ -1,21 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Jobs of a tree of switches over the control API: made, shown, joined, kept over a restart, and refused."""
-import contextlib
-import hashlib
-import hmac
 import json
 import os
 import re
 import signal
-import sys
 
+from control import Control, cleared, switch, tenant
 from exposition import parse
-from judged import switch
 from openapi import Document
-from rack import SWITCH_ADDRESS
-from tap import case, check, main, wait_for
-from tree import Tree
+from tap import case, check, main, shared, wait_for
+from rack import SWITCH_ADDRESS, Rack
+from tree import Tree, source_key
 
 KEY = '%064x' % 0x0102030405060708
 MAC = '02:57:45:49:53:00'
@@ -40,9 +36,19 @@ def root(name='ring', **more):
     return dict({'name': name, 'rejoin': 'revoke', 'sources': [child(0, 4), child(4, 2)]}, **more)
 
 
+@shared
+def plain():
+    with Rack(hosts=2) as rack:
+        api = Control(rack)
+        rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
+        rack.start_switch()
+        yield rack, api
+        rack.stop_switch()
+
+
 @case
 def a_leaf_is_shown_with_its_parents():
-    with switch(hosts=2) as (rack, api):
+    with cleared(plain()) as (rack, api):
         made = api.do('POST', '/v1/jobs', leaf(parents=[
             parent(key=KEY, api='http://spine0:8080'), parent(1, udp_port=12007)]), 201)
         tree = made['tree']
@@ -57,13 +63,12 @@ def a_leaf_is_shown_with_its_parents():
         check(shown['tree'] == tree, '%s', shown)
         for way in ('/v1/jobs', '/v1/jobs/ring', '/v1/blocks', '/v1/blocks?stuck=1', '/v1/config', '/metrics'):
             check(KEY.encode() not in api.unix('GET', way).text.lower(), '%s has the key', way)
-        with open(rack.switch.log) as log:
-            check(KEY not in log.read().lower(), 'the log has the key')
+        check(KEY not in rack.switch.output.lower(), 'the log has the key')
 
 
 @case
 def hosts_join_a_leaf_by_their_ranks_in_the_tree():
-    with switch(hosts=2) as (_, api):
+    with cleared(plain()) as (_, api):
         api.do('POST', '/v1/jobs', leaf(), 201)
         joined = api.join('ring', 4, 8, 0)
         check((joined['size'], joined['source']) == (8, 4), '%s', joined)
@@ -82,37 +87,26 @@ def hosts_join_a_leaf_by_their_ranks_in_the_tree():
         check([t.split('~')[1] for t in tokens] == ['4', '5'], '%s', tokens)
 
 
-def source_key(job_key, source):
-    return hmac.new(bytes.fromhex(job_key), b'weir source' + bytes([source]) + bytes(8), hashlib.sha256).hexdigest()
-
-
 @case
 def the_keys_of_switches_are_given_once():
-    with switch(hosts=2, changes={'state': {'file': '/tmp/weir-tree-%d.json' % os.getpid()}}) as (rack, api):
-        try:
-            made = api.do('POST', '/v1/jobs', root(authenticate=True), 201)
-            keys = [s.pop('key').lower() for s in made['sources']]
-            check(made['sources'] == [dict(child(0, 4), name=None, api=None), dict(child(4, 2), name=None, api=None)],
-                  '%s', made['sources'])
-            with open(rack.config()['state']['file']) as file:
-                text = file.read()
-            job_key = json.loads(text)['jobs'][0]['key']
-            check(keys == [source_key(job_key, 0), source_key(job_key, 4)], 'not as docs/protocol.md has it')
-            again = api.do('GET', '/v1/jobs/ring')
-            check(again['sources'] == made['sources'], '%s', again)
-            with open(rack.switch.log) as log:
-                said = log.read().lower()
-            check(not any(key in said for key in keys), 'the log has a key')
-            api.do('POST', '/v1/jobs', root('open'), 201)
-            check('key' not in api.do('GET', '/v1/jobs/open')['sources'][0], 'a job that is not authenticated')
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(rack.config()['state']['file'])
+    with cleared(plain()) as (rack, api):
+        made = api.do('POST', '/v1/jobs', root(authenticate=True), 201)
+        keys = [s.pop('key').lower() for s in made['sources']]
+        check(made['sources'] == [dict(child(0, 4), name=None, api=None), dict(child(4, 2), name=None, api=None)],
+              '%s', made['sources'])
+        with open(rack.config()['state']['file']) as file:
+            job_key = json.load(file)['jobs'][0]['key']
+        check(keys == [source_key(job_key, 0), source_key(job_key, 4)], 'not as docs/protocol.md has it')
+        again = api.do('GET', '/v1/jobs/ring')
+        check(again['sources'] == made['sources'], '%s', again)
+        check(not any(key in rack.switch.output.lower() for key in keys), 'the log has a key')
+        api.do('POST', '/v1/jobs', root('open'), 201)
+        check('key' not in api.do('GET', '/v1/jobs/open')['sources'][0], 'a job that is not authenticated')
 
 
 @case
 def the_sources_of_a_parent_are_given():
-    with switch(hosts=2) as (_, api):
+    with cleared(plain()) as (_, api):
         made = api.do('POST', '/v1/jobs', root(sources=[
             child(0, 4, name='leaf0', api='unix:/run/weir/leaf0.sock'), child(4, 2)]), 201)
         check(made['size'] == 2, '%s', made)
@@ -158,16 +152,12 @@ def wrong_trees_are_refused():
         (root(expire_s=4), 'conflict', 'expire_s'),
         ({'name': 'ring'}, 'missing_key', 'size'),
     ]
-    with switch(hosts=2) as (_, api):
+    with cleared(plain()) as (_, api):
         for body, code, key in wrong:
             api.do('POST', '/v1/jobs', body, 409 if code == 'conflict' else 400, code, key)
         api.do('POST', '/v1/jobs', leaf(), 201)
         api.do('POST', '/v1/jobs', leaf('other'), 409, 'conflict', 'tree.parents')
         check(len(api.get('/v1/jobs')['jobs']) == 1, 'something was made')
-
-
-def tenant(name, token, **more):
-    return dict(more, name=name, token_sha256=hashlib.sha256(token.encode()).hexdigest())
 
 
 @case
@@ -188,11 +178,11 @@ def only_administrators_make_trees():
 AGO = r', last heard [\d.]+ m?s ago'
 
 
-@contextlib.contextmanager
-def running(**options):
-    """A tree of two racks with two hosts each."""
+@shared
+def tree_of_two():
+    """Two racks with two hosts each."""
     with Tree(leaves=2, hosts=2, spines=1) as tree:
-        tree.add_job(1, **options)
+        tree.add_job(1)
         tree.start()
         yield tree
         tree.stop()
@@ -204,8 +194,7 @@ def told(tree, name, reason, pattern):
         body = tree[name].ask('GET', '/v1/blocks?stuck=1')
         return body if [re.fullmatch(pattern, one['text']) is not None for one in body['stuck']] == [True] else None
     body = wait_for(found, '%s: %s', name, lambda: tree[name].ask('GET', '/v1/blocks?stuck=1'))
-    page = Document()
-    page.check(page.root['paths']['/v1/blocks']['get'], 200, body)
+    Document().judge('GET', '/v1/blocks', 200, body)
     (one,) = body['stuck']
     check(one['reason'] == reason and one['text'].startswith('%s %s' % (one['what'], one['who'])), '%s', one)
     return one, body['blocks']
@@ -213,65 +202,70 @@ def told(tree, name, reason, pattern):
 
 @case
 def who_has_not_joined_is_told_on_each_hop():
-    with running() as tree:
-        runs = [tree.perf(host, 1, '-b', '4096', '-e', '4096', '-n', 5) for host in range(3)]
-        one, _ = told(tree, 'leaf0', 'join', r'has not begun: 2 of 2 sources have joined; waiting for spine0 '
-                      r'\(10\.78\.0\.254\)' + AGO + '; there, ranks 2..3 have not joined')
-        check((one['parent'], one['api'], one['missing']) == ('spine0', tree['spine0'].api_url, []), '%s', one)
-        one, _ = told(tree, 'spine0', 'join', r'has not begun: 1 of 2 sources have joined; waiting for leaf1 '
-                      r'\(10\.77\.1\.254, ranks 2\.\.3\), never heard')
-        check([(m['rank'], m['ranks'], m['name'], m['api']) for m in one['missing']] ==
-              [(2, 2, 'leaf1', tree['leaf1'].api_url)], '%s', one)
-        told(tree, 'leaf1', 'join', r'has not begun: 1 of 2 sources have joined; waiting for rank 3 .*')
-        parents = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
-        check([(p['name'], p['joining'], p['serves'], p['generation']) for p in parents] == [('spine0', True, False, 0)],
-              '%s', parents)
-        runs.append(tree.perf(3, 1, '-b', '4096', '-e', '4096', '-n', 5))
-        wait_for(lambda: tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents'][0]['serves'], 'it does not begin')
-        (parent,) = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
-        above = tree['spine0'].ask('GET', '/v1/jobs/job1')
-        check(above['generation'] == parent['generation'] > 0 and parent['serves'] and not parent['joining'] and
-              parent['silent_ms'] is not None, '%s; %s', parent, above)
-        found = {name: parse(tree[name].ask('GET', '/metrics')) for name in ('leaf0', 'spine0')}
-        for what, value in (('generation', parent['generation']), ('serves', 1), ('silent_seconds', None)):
-            is_ = found['leaf0']['weir_parent_' + what].value(job='job1', parent='spine0')
-            check(value in (is_, None), '%s is %s', what, is_)
-        for name, hop in (('leaf0', 'leaf'), ('spine0', 'root')):
-            check(found[name]['weir_job_info'].value(job='job1', id='1', policy='wait', tenant='', origin='file',
-                                                     hop=hop) == 1, '%s is no %s', name, hop)
-        check({dict(labels)['rank'] for _, labels in found['spine0']['weir_source_silent_seconds'].samples} == {'0', '2'},
-              'the sources of spine0')
-        log = wait_for(lambda: [said for said in [re.findall(r'msg="(parent [^"]*)" job=job1 parent=spine0',
-                                                              tree['leaf0'].switch.output)] if len(said) > 1],
-                       'the log does not say it')[0]
-        check(log == ['parent heard', 'parent serves'], '%s', log)
-        for run in runs:
-            run.kill()
+    tree = tree_of_two()
+    runs = [tree.perf(host, 1, '-b', '4096', '-e', '4096', '-n', 5) for host in range(3)]
+    one, _ = told(tree, 'leaf0', 'join', r'has not begun: 2 of 2 sources have joined; waiting for spine0 '
+                  r'\(10\.78\.0\.254\)' + AGO + '; there, ranks 2..3 have not joined')
+    check((one['parent'], one['api'], one['missing']) == ('spine0', tree['spine0'].api_url, []), '%s', one)
+    one, _ = told(tree, 'spine0', 'join', r'has not begun: 1 of 2 sources have joined; waiting for leaf1 '
+                  r'\(10\.77\.1\.254, ranks 2\.\.3\), never heard')
+    check([(m['rank'], m['ranks'], m['name'], m['api']) for m in one['missing']] ==
+          [(2, 2, 'leaf1', tree['leaf1'].api_url)], '%s', one)
+    told(tree, 'leaf1', 'join', r'has not begun: 1 of 2 sources have joined; waiting for rank 3 .*')
+    parents = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
+    check([(p['name'], p['joining'], p['serves'], p['generation']) for p in parents] == [('spine0', True, False, 0)],
+          '%s', parents)
+    runs.append(tree.perf(3, 1, '-b', '4096', '-e', '4096', '-n', 5))
+    wait_for(lambda: tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents'][0]['serves'], 'it does not begin')
+    (parent,) = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
+    above = tree['spine0'].ask('GET', '/v1/jobs/job1')
+    check(above['generation'] == parent['generation'] > 0 and parent['serves'] and not parent['joining'] and
+          parent['silent_ms'] is not None, '%s; %s', parent, above)
+    found = {name: parse(tree[name].ask('GET', '/metrics')) for name in ('leaf0', 'spine0')}
+    for what, value in (('generation', parent['generation']), ('serves', 1), ('silent_seconds', None)):
+        is_ = found['leaf0']['weir_parent_' + what].value(job='job1', parent='spine0')
+        check(value in (is_, None), '%s is %s', what, is_)
+    for name, hop in (('leaf0', 'leaf'), ('spine0', 'root')):
+        check(found[name]['weir_job_info'].value(job='job1', id='1', policy='wait', tenant='', origin='file',
+                                                 hop=hop) == 1, '%s is no %s', name, hop)
+    check({dict(labels)['rank'] for _, labels in found['spine0']['weir_source_silent_seconds'].samples} == {'0', '2'},
+          'the sources of spine0')
+    log = wait_for(lambda: [said for said in [re.findall(r'msg="(parent [^"]*)" job=job1 parent=spine0',
+                                                          tree['leaf0'].switch.output)] if len(said) > 1],
+                   'the log does not say it')[0]
+    check(log == ['parent heard', 'parent serves'], '%s', log)
+    for run in runs:
+        run.kill()
 
 
 @case
 def a_block_is_followed_through_the_tree():
-    with running() as tree:
-        runs = [tree.perf(host, 1, '-b', '4096', '-e', '4096', '-n', 10000000) for host in range(4)]
-        wait_for(lambda: tree['leaf0'].ask('GET', '/v1/jobs/job1')['counters']['answers'] > 0, 'no result')
-        runs[3].signal(signal.SIGSTOP)
-        one, blocks = told(tree, 'leaf0', 'parent',
-                           r'(block \d+ waits|\d+ blocks .* wait) for spine0 \(10\.78\.0\.254\)' + AGO)
-        check(re.fullmatch(r'.*; 2 of 2 sources have contributed; generation \d+', one['detail']), '%s', one)
-        check((one['parent'], one['api']) == ('spine0', tree['spine0'].api_url), '%s', one)
-        check(one['missing'] == [] and blocks[0]['block'] in one['blocks'], '%s', one)
-        check(all(b['state'] == 'up' and b['waits_for'] == {'parent': 'spine0'} and b['missing'] == []
-                  for b in blocks), '%s', blocks)
-        above, blocks = told(tree, 'spine0', 'blocks',
-                             r'.* for leaf1 \(10\.77\.1\.254, ranks 2\.\.3\)' + AGO + '; policy wait: .*')
-        check(set(above['blocks']) & set(one['blocks']), '%s and %s', above, one)
-        check([(m['name'], m['ranks']) for m in blocks[0]['missing']] == [('leaf1', 2)], '%s', blocks[0])
-        below, _ = told(tree, 'leaf1', 'blocks', r'.* for rank 3 \(10\.77\.1\.2\)' + AGO + '; policy wait: .*')
-        check(set(above['blocks']) & set(below['blocks']), '%s and %s', above, below)
-        runs[3].signal(signal.SIGCONT)
-        wait_for(lambda: not tree['leaf0'].ask('GET', '/v1/blocks?stuck=1')['stuck'], 'it stays stuck')
-        for run in runs:
-            run.kill()
+    tree = tree_of_two()
+
+    def answers():
+        return tree['leaf0'].ask('GET', '/v1/jobs/job1')['counters']['answers']
+
+    before = answers()
+    runs = [tree.perf(host, 1, '-b', '4096', '-e', '4096', '-n', 10000000) for host in range(4)]
+    wait_for(lambda: answers() > before, 'no result')
+    runs[3].signal(signal.SIGSTOP)
+    one, blocks = told(tree, 'leaf0', 'parent',
+                       r'(block \d+ waits|\d+ blocks .* wait) for spine0 \(10\.78\.0\.254\)' + AGO)
+    check(re.fullmatch(r'.*; 2 of 2 sources have contributed; generation \d+', one['detail']), '%s', one)
+    check((one['parent'], one['api']) == ('spine0', tree['spine0'].api_url), '%s', one)
+    check(one['missing'] == [] and blocks[0]['block'] in one['blocks'], '%s', one)
+    check(all(b['state'] == 'up' and b['waits_for'] == {'parent': 'spine0'} and b['missing'] == []
+              for b in blocks), '%s', blocks)
+    above, blocks = told(tree, 'spine0', 'blocks',
+                         r'.* for leaf1 \(10\.77\.1\.254, ranks 2\.\.3\)' + AGO + '; policy wait: .*')
+    check(set(above['blocks']) & set(one['blocks']), '%s and %s', above, one)
+    check([(m['name'], m['ranks']) for m in blocks[0]['missing']] == [('leaf1', 2)], '%s', blocks[0])
+    below, _ = told(tree, 'leaf1', 'blocks', r'.* for rank 3 \(10\.77\.1\.2\)' + AGO + '; policy wait: .*')
+    check(set(above['blocks']) & set(below['blocks']), '%s and %s', above, below)
+    runs[3].signal(signal.SIGCONT)
+    wait_for(lambda: not tree['leaf0'].ask('GET', '/v1/blocks?stuck=1')['stuck'], 'it stays stuck')
+    for run in runs:
+        run.kill()
 
 
 @case
@@ -280,14 +274,15 @@ def settings_that_disagree_are_told():
         tree.add_job(1)
         tree['spine0'].jobs[0]['window'] = 32
         tree.start()
-        tree.perf(0, 1, '-b', '4096', '-e', '4096', '-n', 5)
+        run = tree.perf(0, 1, '-b', '4096', '-e', '4096', '-n', 5)
         why = 'window 64 here, 32 there: must be equal'
         told(tree, 'leaf0', 'join', r'.*waiting for spine0 \(10\.78\.0\.254\)' + AGO + '; ' + why)
         (parent,) = tree['leaf0'].ask('GET', '/v1/jobs/job1')['tree']['parents']
         check(parent['refused'] == {'setting': 'window', 'here': 64, 'there': 32, 'why': 'must be equal'}, '%s', parent)
         wait_for(lambda: 'msg="the job does not take part in a parent\'s" job=job1 parent=spine0 parent_address=10.78.0.254 '
                  'setting=window here=64 there=32 why="must be equal"' in tree['leaf0'].switch.output, 'not in the log')
+        check('unsupported' in run.wait(20, status=1), '%s', run.output)
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()

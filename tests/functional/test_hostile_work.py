@@ -3,7 +3,6 @@
 """Work that others have to do: reads that keep an administrator waiting, connections that keep it out, bytes that the
 switch has to send, joins, log lines, memory and ids. Answers and bytes are counted, and compared with each other."""
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -13,25 +12,21 @@ import threading
 import time
 
 import control
-from control import PORT
+from control import PORT, tenant
 from rack import SWITCH_ADDRESS, Rack, job
 from tap import case, check, main, wait_for
 from wire import INT32, OK, SUM, Peer, header, join_all
 
 STRANGERS, WINDOW, BROADCAST = 64, 4096, 3
-ASK = b'GET /v1/blocks?limit=1024 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
-
-
-def tenant(name, **more):
-    """Its token is its name."""
-    return dict(name=name, token_sha256=hashlib.sha256(name.encode()).hexdigest(), **more)
+ASK = b'GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+MANY = ASK % b'/v1/blocks?limit=1024'
 
 
 class Crowd:
-    """Strangers of so many addresses, who ask for many blocks, over and over. answers: that were given."""
+    """Strangers of so many addresses, who ask for many blocks, or all else, over and over. answers: that were given."""
 
-    def __init__(self, rack, addresses):
-        self.rack, self.addresses, self.answers, self.asked, self.on = rack, addresses, 0, 0, True
+    def __init__(self, rack, addresses, asks=(MANY,)):
+        self.rack, self.addresses, self.asks, self.answers, self.asked, self.on = rack, addresses, asks, 0, 0, True
         self.ready = selectors.DefaultSelector()
         for _ in range(STRANGERS):
             self.ask()
@@ -40,7 +35,7 @@ class Crowd:
 
     def ask(self):
         self.asked += 1
-        one = stranger(self.rack, ASK, 2 + self.asked % self.addresses)
+        one = stranger(self.rack, self.asks[self.asked % len(self.asks)], 2 + self.asked % self.addresses)
         self.ready.register(one, selectors.EVENT_READ, [b''])
 
     def run(self):
@@ -74,16 +69,25 @@ def stranger(rack, data, number=1):
     return made
 
 
+@contextlib.contextmanager
+def with_open_blocks(window):
+    """A switch with twice as many blocks that wait for a source."""
+    jobs = [dict(job(n, 2, window=window, elements=1, type='int32'), generation=7) for n in (1, 2)]
+    with control.switch(hosts=2, jobs=jobs, changes={'tables': {'blocks': 4 * window + 512}}) as (rack, api):
+        def send():
+            for number in (1, 2):
+                with Peer(rack, 0, number, 0) as peer:
+                    peer.generation = 7
+                    for block in range(window):
+                        peer.send(block, [1])
+            return api.get('/v1/blocks?limit=1')['total']
+        wait_for(lambda: send() == 2 * window, 'packets are lost')
+        yield rack, api
+
+
 @case
 def reads_keep_no_administrator_waiting():
-    jobs = [job(n, 2, window=WINDOW, elements=1, type='int32') for n in (1, 2)]
-    with control.switch(hosts=2, jobs=jobs, changes={'tables': {'blocks': 4 * WINDOW}}) as (rack, api), \
-            contextlib.ExitStack() as stack:
-        for number in (1, 2):
-            pair = [stack.enter_context(Peer(rack, host, number, host)) for host in (0, 1)]
-            join_all(pair)
-            for block in range(WINDOW):
-                pair[0].send(block, [1])
+    with with_open_blocks(WINDOW) as (rack, api):
         for addresses in (1, STRANGERS):
             with Crowd(rack, addresses) as crowd:
                 wait_for(lambda: crowd.answers > 0, 'nobody is answered')
@@ -97,9 +101,50 @@ def reads_keep_no_administrator_waiting():
                 wait_for(lambda: crowd.answers > began + 2, 'the strangers starve')
 
 
+def pages(api, path, key):
+    """All entries of a list, a page at a time."""
+    found, after = [], ''
+    while True:
+        page = api.get(path + after)
+        found += page[key]
+        if 'next' not in page:
+            return found
+        check(page[key], 'an empty page, and more follow')
+        after = '&after=%s' % page['next']
+
+
+@case
+def lists_come_in_pages_while_jobs_come_and_go():
+    with with_open_blocks(256) as (rack, api):
+        found = pages(api, '/v1/blocks?limit=100', 'blocks')
+        check(len({(b['job'], b['block']) for b in found}) == len(found) == 512, '%d blocks', len(found))
+        ages = [b['age'] for b in found]
+        check(all(older + 1 > younger for older, younger in zip(ages, ages[1:])), 'not oldest first')
+        api.do('GET', '/v1/blocks?after=1-2', None, 400, 'wrong_type')
+        for number in range(8):
+            api.create('j%d' % number, 2, window=1)
+        whole = api.get('/v1/jobs')
+        names = [j['name'] for j in whole['jobs']]
+        check(len(names) == 10 and 'next' not in whole, '%s', whole)
+        for limit in (1, 3, 10):
+            check([j['name'] for j in pages(api, '/v1/jobs?limit=%d' % limit, 'jobs')] == names, '%d', limit)
+        check(len(api.get('/v1/jobs?limit=4')['jobs']) == 4, 'no limit')
+        asks = [ASK % path for path in (b'/v1/blocks?stuck=1', b'/metrics', b'/v1/jobs', b'/v1/history', b'/v1/blocks',
+                                        b'/v1/counters')]
+        with Crowd(rack, 8, asks) as crowd, contextlib.closing(api.connect()) as connection:
+            def change():
+                for method, path, body in (('POST', '/v1/jobs', {'name': 'new', 'size': 200, 'window': 1}),
+                                           ('DELETE', '/v1/jobs/new', None), ('DELETE', '/v1/jobs/job2', None),
+                                           ('POST', '/v1/reload', None)):
+                    answer = api.ask(connection, method, path, body)
+                    check(answer.status in (200, 201, 202, 404), '%s: %s', path, answer.text)
+                return crowd.answers > 4 * STRANGERS
+            wait_for(change, '%d were answered', lambda: crowd.answers)
+
+
 @case
 def strangers_of_its_address_keep_no_administrator_out():
-    sent = (b'', b'GET', b'POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n', ASK)
+    sent = (b'', b'GET', b'POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n', MANY)
     with control.switch(tenants=[tenant('root', admin=True)], open_read=True) as (rack, api):
         held, got = [], 0
         for number in range(20):

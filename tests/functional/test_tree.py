@@ -73,26 +73,6 @@ def a_generation_begins_when_all_racks_have_joined():
         finish(runs)
 
 
-@case
-def jobs_that_disagree_do_not_begin():
-    """The host is told at once; the leaf says which setting it is."""
-    with Tree(leaves=1, hosts=1, spines=1) as tree:
-        tree.add_job(1)['leaf0']['window'] = 32
-        tree.start()
-        run = tree.perf(0, 1, '-b', '4K', '-e', '4K')
-        run.wait(20, status=1)
-        check('unsupported' in run.output, '%s', run.output)
-        wait_for(lambda: parents(tree, 'leaf0')[0]['refused'], 'no reason')
-        refused = parents(tree, 'leaf0')[0]['refused']
-        check(refused == {'setting': 'window', 'here': 32, 'there': 64, 'why': 'must be equal'}, '%s', refused)
-
-        def logged():
-            with open(tree['leaf0'].switch.log) as log:
-                return 'setting=window here=32 there=64' in log.read()
-        wait_for(logged, 'the log does not name the setting')
-        tree.stop()
-
-
 # -- sums
 
 class Exact(Plan):
