@@ -143,13 +143,12 @@ def counts(draw, name, ranks, block):
     return min(count, max(5000, 2 * per_block + 1))  # Python checks each element
 
 
-def everything(draw, ranks, block):
-    """A plan with every allowed operation once, in random order, with random counts and roots; of large blocks,
-    whose elements take Python long, a third."""
+def everything(draw, ranks, block, part=1):
+    """A plan with every allowed operation once, or one in `part` of them, in random order, with random counts and roots."""
     plan = Plan(ranks, draw.getrandbits(32))
     table = list(allowed())
     draw.shuffle(table)
-    del table[len(table) // 3 if block > 1024 else len(table):]
+    del table[-(-len(table) // part):]
     while table:
         taken = [table.pop() for _ in range(min(draw.randint(1, 6), len(table)))]
         plan.group(draw.choice(HOWS), [

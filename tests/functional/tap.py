@@ -44,6 +44,14 @@ def case(function):
     return function
 
 
+def table(function, **rows):
+    """A case for each row: its name, and the arguments."""
+    for name, row in rows.items():
+        made = functools.partial(function, **row)
+        made.__name__ = name
+        case(made)
+
+
 def what_cases_shared_ends_in_order():
     held.close()
 
