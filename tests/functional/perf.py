@@ -19,7 +19,7 @@ def shapes(rack, counts):
 
 
 # Of a switch: runs are still under way when a test disturbs them, however quick the machine is.
-SLOW = {'seed': 1, 'rules': [{'direction': 'out', 'what': 'result', 'action': 'delay', 'us': 500}]}
+SLOW = {'seed': 1, 'rules': [{'direction': 'out', 'what': 'result', 'action': 'delay', 'us': 2000}]}
 SLOWER = {'rules': [{'direction': 'out', 'what': 'result', 'action': 'delay', 'us': 5000}]}
 
 

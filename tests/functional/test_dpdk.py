@@ -43,9 +43,9 @@ def every_collective():
         with MemifRack(mtu=mtu, jobs=[job(1, 2, elements=elements, timeout_ms=10000, **more)]) as rack:
             rack.idle = idle
             rack.start_switch()
-            reports = measure(rack, 'all', '-b', 4, '-e', '256K', '-f', 32, '-n', 2, '-d', 'fp32,int8', '-o', 'sum,max', '-r', 1)
+            reports = measure(rack, 'all', '-b', 4, '-e', '64K', '-f', 128, '-n', 1, '-d', 'fp32', '-r', 1)
             check(len({row['collective'] for row in reports[0]['rows']}) == 9, '%s', reports[0]['rows'])
-            measure(rack, '-b', '64K', '-e', '64K', '-n', 20, '--inflight', 4)
+            measure(rack, '-b', '64K', '-e', '64K', '-n', 5, '--inflight', 4)
             rack.stop_switch()
 
 
@@ -134,11 +134,11 @@ def what_is_wrong_is_said():
         refused(rack, r'WEIR_DPDK_IDLE: "nap" is not spin', WEIR_DPDK_IDLE='nap')
         refused(rack, r'WEIR_DPDK_SWITCH_MAC: "02:00" is no MAC', WEIR_DPDK_SWITCH_MAC='02:00')
         # No switch at the other end; and one that answers no ARP.
-        refused(rack, r'Network is down: did this host lose its link', '--join-timeout', '8000')
+        refused(rack, r'Network is down: did this host lose its link', '--join-timeout', '3000')
         rack.changes['exception'] = None
         config = {key: value for key, value in rack.config().items() if value is not None}
         rack.start_switch(rack.write_config(json.dumps(config)))
-        refused(rack, r'No route to host: does it answer ARP\?', '--join-timeout', '10000')
+        refused(rack, r'No route to host: does it answer ARP\?', '--join-timeout', '4000')
         runs = [Rack.spawn(rack, host, [rack.program(('perf', 'weir-perf')), *PERF, '--source', str(host), '--address', rack.address(host),
                                         '-b', '64K', '-e', '64K'], 'told', {**os.environ, **rack.environment(host), 'WEIR_DPDK_SWITCH_MAC': SWITCH_MAC})
                 for host in range(2)]

@@ -97,7 +97,7 @@ def answers_that_lie():
         lied(drip, 'no answer', options=['--join-timeout', '800'])
         # It promises a switch where there is none: the join over UDP has what is left of the time.
         lied(answer(0, 2, switch={'address': '127.0.0.1', 'udp_port': 9, 'udp_port_ext': 10}),
-             '127.0.0.1:10 has not answered', options=['--join-timeout', '3000'])
+             '127.0.0.1:10 has not answered', options=['--join-timeout', '1000'])
         check(api.asked[-1][:2] == ('DELETE', '/v1/jobs/ring/members/0'), '%s', api.asked[-1])
         api.routes['/v1/status'] = {'address': 3}
         lied(answer(0, 2), 'makes no sense .address in /v1/status')
@@ -113,7 +113,7 @@ def leaving_is_bounded():
         api.routes['/v1/jobs/ring/members'] = answer(0, 2, switch={
             'address': '127.0.0.1', 'udp_port': 9, 'udp_port_ext': 10})
         api.routes['/v1/jobs/ring/members/0'] = lambda _: gone.wait(120) and None
-        run = Ended(start(api.address, '--join-timeout', '3000'))
+        run = Ended(start(api.address, '--join-timeout', '700'))
         fails(run, 'has not answered')
         gone.set()
         check('DELETE' in [a[0] for a in api.asked], 'did not try to leave: %s', run)

@@ -47,7 +47,7 @@ def switch(rack):
 def is_away(away, back, why):
     with running(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
         # For a while: it is waited for.
-        runs = [rack.perf(host, 1, *SIZES, '-n', '400', '--timeout', '60000') for host in range(2)]
+        runs = [rack.perf(host, 1, *SIZES, '-n', '200', '--timeout', '60000') for host in range(2)]
         under_way(rack, runs)
         away(rack)
         before, began = cpu_seconds(runs[0].pid), time.monotonic()

@@ -3,7 +3,6 @@
 """GET /metrics and GET /v1/history of a real switch."""
 import contextlib
 import glob
-import hashlib
 import json
 import os
 import re
@@ -15,7 +14,7 @@ import control
 from exposition import parse
 from rack import DPDK, ROOT, job
 from process import cpu_seconds
-from tap import Skip, case, check, main, wait_for
+from tap import Skip, case, check, main, shared, wait_for
 
 PAGE = os.path.join(ROOT, 'docs', 'counters.md')
 DASHBOARD = os.path.join(ROOT, 'configs', 'grafana', 'weir.json')
@@ -24,6 +23,21 @@ SAMPLES = os.path.join(ROOT, 'configs', 'prometheus')
 
 def switch(jobs=None, **more):
     return control.switch(jobs=[job(1, 2)] if jobs is None else jobs, **more)
+
+
+def many(number, sources, **options):
+    """A job of more sources than hosts: they share addresses."""
+    made = job(number, 2, **options)
+    made['sources'] = [{'id': i, 'address': '10.77.0.%d' % (i % 2 + 1)} for i in range(sources)]
+    return made
+
+
+@shared
+def two_jobs():
+    """One has more sources than have series of their own, and the other sources that were heard: every label occurs."""
+    with switch([job(1, 2), many(2, 66)]) as found:
+        sums(found[0])
+        yield found
 
 
 def scrape(api, **more):
@@ -75,12 +89,10 @@ def documented():
 @case
 def every_metric_is_in_the_page_and_no_other():
     page = documented()
-    # More sources than have series of their own, and sources that were heard: every label occurs.
-    with switch([job(1, 2), many(2, 66)]) as (rack, api):
-        sums(rack)
-        check(api.unix('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'drop'}]}).status ==
-              200, 'faults')
-        families = scrape(api)
+    _, api = two_jobs()
+    api.do('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'drop'}]})
+    families = scrape(api)
+    api.do('DELETE', '/v1/faults')
     for name, family in families.items():
         check(name in page, '%s is not in docs/counters.md', name)
         # test_api_tree.py has parents.
@@ -91,87 +103,80 @@ def every_metric_is_in_the_page_and_no_other():
         check(name in families, '%s is in docs/counters.md, and not in the answer', name)
 
 
-def many(number, sources, **options):
-    """A job of more sources than hosts: they share addresses."""
-    made = job(number, 2, **options)
-    made['sources'] = [{'id': i, 'address': '10.77.0.%d' % (i % 2 + 1)} for i in range(sources)]
-    return made
-
-
 @case
 def faults_have_a_series_per_rule():
-    with switch() as (rack, api):
-        found = scrape(api)
-        check(found['weir_fault_rules'].value() == 0, 'set from the start')
-        check(not found['weir_fault_hit_packets_total'].samples, 'a rule that is not there')
-        api.unix('PUT', '/v1/faults', {'rules': [
-            {'direction': 'out', 'action': 'duplicate', 'choice': 'every', 'nth': 4, 'port': 'p1',
-             'what': 'result'},
-            {'direction': 'in', 'action': 'drop', 'what': 'ordinary', 'chance_ppm': 0}]})
-        sums(rack)
-        told = api.get('/v1/faults')['rules']
-        found = scrape(api)
-        check(found['weir_fault_rules'].value() == 2, 'rules')
-        check(told[0]['hit'] > 10 and found['weir_fault_held_packets'].value() == 0, '%s', told)
-        for index, labels in enumerate(({'action': 'duplicate', 'direction': 'out', 'port': 'p1'},
-                                        {'action': 'drop', 'direction': 'in', 'port': ''})):
-            for key in ('matched', 'hit', 'spared'):
-                value = found['weir_fault_%s_packets_total' % key].value(rule=str(index), **labels)
-                check(value == told[index][key], '%s of rule %d: %s, not %s', key, index, value,
-                      told[index])
+    rack, api = two_jobs()
+    found = scrape(api)
+    check(found['weir_fault_rules'].value() == 0, 'set from the start')
+    check(not found['weir_fault_hit_packets_total'].samples, 'a rule that is not there')
+    api.do('PUT', '/v1/faults', {'rules': [
+        {'direction': 'out', 'action': 'duplicate', 'choice': 'every', 'nth': 4, 'port': 'p1',
+         'what': 'result'},
+        {'direction': 'in', 'action': 'drop', 'what': 'ordinary', 'chance_ppm': 0}]})
+    sums(rack)
+    told = api.get('/v1/faults')['rules']
+    found = scrape(api)
+    check(found['weir_fault_rules'].value() == 2, 'rules')
+    check(told[0]['hit'] > 10 and found['weir_fault_held_packets'].value() == 0, '%s', told)
+    for index, labels in enumerate(({'action': 'duplicate', 'direction': 'out', 'port': 'p1'},
+                                    {'action': 'drop', 'direction': 'in', 'port': ''})):
+        for key in ('matched', 'hit', 'spared'):
+            value = found['weir_fault_%s_packets_total' % key].value(rule=str(index), **labels)
+            check(value == told[index][key], '%s of rule %d: %s, not %s', key, index, value, told[index])
+    api.do('DELETE', '/v1/faults')
 
 
 @case
 def the_metrics_are_true():
-    with switch() as (rack, api):
-        sums(rack)
-        stats = rack.check_packets()
-        counters = api.get('/v1/counters')
-        found = scrape(api)
+    rack, api = two_jobs()
+    sums(rack)
+    stats = rack.check_packets()
+    counters = api.get('/v1/counters')
+    found = scrape(api)
 
-        def value(name, *args, **labels):
-            return found['weir_' + name].value(*args, **labels)
+    def value(name, *args, **labels):
+        return found['weir_' + name].value(*args, **labels)
 
-        check(value('packets_received_total') == stats['received'], 'received')
-        for reason, count in stats['drops'].items():
-            check(value('packets_dropped_total', reason=reason) == count, '%s', reason)
-        check(len(found['weir_packets_dropped_total'].samples) == len(stats['drops']), 'reasons')
-        for port in counters['ports']:
-            check(value('port_up', port=port['name']) == 1, 'link')
-            for key in ('rx_packets', 'rx_bytes', 'missed'):
-                check(value('port_%s_total' % key, port=port['name']) == port[key], '%s', key)
-            for priority in ('results', 'bulk'):
-                for key in ('tx_packets', 'tx_bytes', 'queue_full'):
-                    check(value('port_%s_total' % key, port=port['name'], priority=priority) ==
-                          port[key][priority], '%s %s', port['name'], priority)
-        for key, count in counters['jobs'][0].items():
-            if key not in ('id', 'name'):
-                check(value('job_%s_total' % key, job='job1') == count, '%s', key)
-        blocks = value('job_blocks_complete_total', job='job1')
-        check(blocks > 50, '%d blocks', blocks)
-        for name in ('block_latency', 'contribution_spread'):
-            check(value('job_%s_seconds' % name, '_count', job='job1') == blocks, '%s', name)
-            check(0 < value('job_%s_seconds' % name, '_sum', job='job1') < 60, '%s', name)
-        check(value('job_members_joined', job='job1') == 2, 'joined')
-        last = [value('source_last_blocks_total', job='job1', rank=str(r)) for r in range(2)]
-        check(sum(last) == blocks, '%s of %d', last, blocks)
-        check(value('source_silent_seconds', job='job1', rank='0') < 30, 'silent')
-        check(0 < value('pool_free_buffers', pool='packets') <= value('pool_buffers',
-                                                                    pool='packets'), 'pools')
-        check(value('metrics_left_out') == 0 and value('ready') == 1, 'left out')
-        check(value('job_info', job='job1', id='1', policy='wait', tenant='', origin='file', hop='') == 1,
-              'info')
+    check(value('packets_received_total') == stats['received'], 'received')
+    for reason, count in stats['drops'].items():
+        check(value('packets_dropped_total', reason=reason) == count, '%s', reason)
+    check(len(found['weir_packets_dropped_total'].samples) == len(stats['drops']), 'reasons')
+    for port in counters['ports']:
+        check(value('port_up', port=port['name']) == 1, 'link')
+        for key in ('rx_packets', 'rx_bytes', 'missed'):
+            check(value('port_%s_total' % key, port=port['name']) == port[key], '%s', key)
+        for priority in ('results', 'bulk'):
+            for key in ('tx_packets', 'tx_bytes', 'queue_full'):
+                check(value('port_%s_total' % key, port=port['name'], priority=priority) ==
+                      port[key][priority], '%s %s', port['name'], priority)
+    for key, count in counters['jobs'][0].items():
+        if key not in ('id', 'name'):
+            check(value('job_%s_total' % key, job='job1') == count, '%s', key)
+    blocks = value('job_blocks_complete_total', job='job1')
+    check(blocks > 50, '%d blocks', blocks)
+    for name in ('block_latency', 'contribution_spread'):
+        check(value('job_%s_seconds' % name, '_count', job='job1') == blocks, '%s', name)
+        check(0 < value('job_%s_seconds' % name, '_sum', job='job1') < 60, '%s', name)
+    check(value('job_members_joined', job='job1') == 2, 'joined')
+    last = [value('source_last_blocks_total', job='job1', rank=str(r)) for r in range(2)]
+    check(sum(last) == blocks, '%s of %d', last, blocks)
+    check(value('source_silent_seconds', job='job1', rank='0') < 30, 'silent')
+    check(0 < value('pool_free_buffers', pool='packets') <= value('pool_buffers',
+                                                                pool='packets'), 'pools')
+    check(value('metrics_left_out') == 2 and value('ready') == 1, 'left out')
+    check(value('job_info', job='job1', id='1', policy='wait', tenant='', origin='file', hop='') == 1,
+          'info')
 
 
 @case
 def prometheus_takes_them():
     path = promtool()
-    with switch() as (rack, api):
-        sums(rack)
-        text = api.unix('GET', '/metrics').text
-        done = subprocess.run([path, 'check', 'metrics'], input=text, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=800, check=False)
-        check(done.returncode == 0 and done.stdout == b'', '%s', done.stdout.decode())
+    rack, api = two_jobs()
+    sums(rack)
+    text = api.unix('GET', '/metrics').text
+    done = subprocess.run([path, 'check', 'metrics'], input=text, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=800, check=False)
+    check(done.returncode == 0 and done.stdout == b'', '%s', done.stdout.decode())
 
 
 @case
@@ -189,8 +194,8 @@ def prometheus_takes_the_samples_of_its_configuration():
 
 @case
 def rules_and_the_dashboard_ask_for_metrics_that_are_there():
-    with switch() as (_rack, api):
-        families = scrape(api)
+    _, api = two_jobs()
+    families = scrape(api)
     with open(DASHBOARD) as file:
         panels = json.load(file)['panels']
     check(all(panel['targets'] for panel in panels), 'an empty panel')
@@ -221,16 +226,14 @@ def of_sources(api):
 @case
 def a_rank_is_always_in_the_same_series():
     """Whoever joins moves nobody into the sum of the others, or out of it."""
-    with switch([]) as (_rack, api):
-        check(api.unix('POST', '/v1/jobs', {'name': 'wide', 'size': 70}).status == 201, 'create')
-        for rank in list(range(1, 66)) + [0]:
-            answer = api.unix('POST', '/v1/jobs/wide/members',
-                              {'rank': rank, 'size': 70, 'address': '10.77.0.%d' % (rank + 1)})
-            check(answer.status == 200, '%s', answer.text)
-            if rank in (64, 65, 0):
-                own = {r for _job, r in of_sources(api)}
-                check(own == {str(r) for r in range(0 if rank == 0 else 1, 64)} | {'others'},
-                      '%s', own)
+    _, api = two_jobs()
+    api.create('wide', 70)
+    for rank in list(range(1, 66)) + [0]:
+        api.join('wide', rank, 70, rank)
+        if rank in (64, 65, 0):
+            own = {r for name, r in of_sources(api) if name == 'wide'}
+            check(own == {str(r) for r in range(0 if rank == 0 else 1, 64)} | {'others'}, '%s', own)
+    api.delete('wide')
 
 
 @case
@@ -251,12 +254,7 @@ def a_job_that_goes_moves_no_series():
 
 @case
 def a_tenant_sees_its_own():
-    def hash_of(token):
-        return hashlib.sha256(token.encode()).hexdigest()
-
-    tenants = [{'name': 'vision', 'token_sha256': hash_of('look')},
-               {'name': 'ops', 'token_sha256': hash_of('run'), 'admin': True}]
-    with switch(tenants=tenants) as (_rack, api):
+    with switch(tenants=[control.tenant('vision', 'look'), control.tenant('ops', 'run', admin=True)]) as (_rack, api):
         for token, jobs in ((None, 0), ('look', 0), ('run', 1)):
             found = parse(api.tcp('GET', '/metrics', token=token).text.decode())
             check(found['weir_jobs'].value() == jobs, '%s: %s', token, found['weir_jobs'].samples)
@@ -296,49 +294,49 @@ def samples(history):
 
 @case
 def the_history_tells_what_was():
-    with switch() as (rack, api):
-        sums(rack, '1048576')
-        rack.ping(0, '10.77.0.200', background=True)
-        first = samples(api.get('/v1/history'))
-        wait_for(lambda: samples(api.get('/v1/history')) >= first + 3, 'no samples')
-        found, counters = api.get('/v1/history'), api.get('/v1/counters')
-        check(found['interval'] == 1 and found['time'] <= time.time(), '%s', found['time'])
-        length = samples(found)
-        for port, now in zip(found['ports'], counters['ports']):
-            check(port['name'] == now['name'], '%s', port['name'])
-            check(len(port['rx_bps']) == len(port['tx_bps']) == length, '%s', port['name'])
-            check(abs(sum(port['rx_bps']) / 8 - now['rx_bytes']) <= 0.25 * now['rx_bytes'] + 2000,
-                  '%s: %s, %d bytes', port['name'], port['rx_bps'], now['rx_bytes'])
-        one, now = found['jobs'][0], counters['jobs'][0]
-        check(one['name'] == 'job1' and len(one['blocks']) == length, '%s', one)
-        check(abs(sum(one['blocks']) - now['blocks_complete']) < 0.25 * now['blocks_complete'], '%s', one['blocks'])
-        check(abs(sum(one['contributions']) - now['contributions']) < 0.25 * now['contributions'], '%s', one)
-        check([rank for rank, _ in one['late_share']] == [0, 1], '%s', one['late_share'])
-        check(abs(sum(share for _, share in one['late_share']) - 1) < 0.001, '%s', one)
-        for reason, rates in found['drops'].items():
-            check(counters['drops'][reason] > 0 and len(rates) == length, '%s', reason)
+    rack, api = two_jobs()
+    sums(rack, '1048576')
+    rack.ping(0, '10.77.0.200', background=True)
+    first = samples(api.get('/v1/history'))
+    wait_for(lambda: samples(api.get('/v1/history')) >= first + 3, 'no samples')
+    found, counters = api.get('/v1/history'), api.get('/v1/counters')
+    check(found['interval'] == 1 and found['time'] <= time.time(), '%s', found['time'])
+    length = samples(found)
+    for port, now in zip(found['ports'], counters['ports']):
+        check(port['name'] == now['name'], '%s', port['name'])
+        check(len(port['rx_bps']) == len(port['tx_bps']) == length, '%s', port['name'])
+        check(abs(sum(port['rx_bps']) / 8 - now['rx_bytes']) <= 0.25 * now['rx_bytes'] + 2000,
+              '%s: %s, %d bytes', port['name'], port['rx_bps'], now['rx_bytes'])
+    one, now = found['jobs'][0], counters['jobs'][0]
+    check(one['name'] == 'job1' and len(one['blocks']) == length, '%s', one)
+    check(abs(sum(one['blocks']) - now['blocks_complete']) < 0.25 * now['blocks_complete'], '%s', one['blocks'])
+    check(abs(sum(one['contributions']) - now['contributions']) < 0.25 * now['contributions'], '%s', one)
+    check([rank for rank, _ in one['late_share']] == [0, 1], '%s', one['late_share'])
+    check(abs(sum(share for _, share in one['late_share']) - 1) < 0.001, '%s', one)
+    for reason, rates in found['drops'].items():
+        check(counters['drops'][reason] > 0 and len(rates) == length, '%s', reason)
 
 
 @case
 def the_history_keeps_jobs_that_are_gone():
-    with switch(jobs=[]) as (_rack, api):
-        found, former = [], 0
-        for _ in range(2):  # the second takes the name and the number of the first
-            answer = api.unix('POST', '/v1/jobs', body={'name': 'ring', 'size': 2, 'id': 9})
-            check(answer.status == 201, '%s', answer.text)
-            wait_for(lambda: len(api.get('/v1/history')['jobs']) > former, 'no sample')
-            first = samples(api.get('/v1/history'))
-            wait_for(lambda: samples(api.get('/v1/history')) > first, 'no sample more')
-            found = api.get('/v1/history')['jobs']
-            former = len(found)
-            if former == 1:
-                answer = api.unix('DELETE', '/v1/jobs/ring')
-                check(answer.status in (200, 202), '%s', answer.text)
-        # The one that is there is the last of its name, and began later.
-        check([job['name'] for job in found] == ['ring', 'ring'], '%s', found)
-        check(found[0]['late_share'] == [], '%s', found[0])
-        empty = [job['blocks'].count(None) for job in found]
-        check(empty[0] < empty[1], '%s', empty)
+    _, api = two_jobs()
+
+    def found():
+        return [job for job in api.get('/v1/history')['jobs'] if job['name'] == 'ring']
+
+    for former in range(2):  # the second takes the name and the number of the first
+        api.create('ring', 2, id=9)
+        wait_for(lambda: len(found()) > former, 'no sample')  # pylint: disable=cell-var-from-loop
+        first = len(found()[former]['blocks']) - found()[former]['blocks'].count(None)
+        wait_for(lambda: len(found()[former]['blocks']) - found()[former]['blocks'].count(None) > first,  # pylint: disable=cell-var-from-loop
+                 'no sample more')
+        if former == 0:
+            api.delete('ring')
+    # The one that is there is the last of its name, and began later.
+    check(found()[0]['late_share'] == [], '%s', found()[0])
+    empty = [job['blocks'].count(None) for job in found()]
+    check(empty[0] < empty[1], '%s', empty)
+    api.delete('ring')
 
 
 @case

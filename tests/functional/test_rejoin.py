@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that join again: in authenticated jobs, as members by the control API, after they were expelled.
-It works, or there is an error in bounded time that says what is wrong."""
+"""Hosts that join again: those of weir-perf --rejoin, in authenticated jobs, as members by the control API, after they were
+expelled. It works, or there is an error in bounded time that says what is wrong."""
 import contextlib
 import json
 import os
@@ -13,12 +13,12 @@ import threading
 import time
 
 from control import Control, running
-from perf import SLOW, wait_row
+from perf import SLOW, under_way, wait_row
 from tap import case, check, main, wait_for
 from wire import EXTENDED, JOIN, PROBE
 from rack import Rack, job
 
-SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '300', '-w', '0', '-d', 'int32')
+SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '100', '-w', '0', '-d', 'int32')
 SO_RCVBUFFORCE = 33  # beyond what an ordinary process may have
 OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '10000')
 
@@ -35,7 +35,7 @@ def ends_right(runs, status=(0,), seconds=60):
         check(run.end(seconds) in status, '%s', run.output)
     found = [report(run) for run in runs]
     for one in found:
-        check(one['wrong'] == 0 and all(row['wrong'] == 0 for row in one['rows']), '%s', one)
+        check(one['wrong'] == 0 and one.get('error') is None and all(row['wrong'] == 0 for row in one['rows']), '%s', one)
         check(all(r['recovered'] for r in one['rejoins']), '%s', one['rejoins'])
     return found
 
@@ -47,6 +47,117 @@ def fails(run, seconds, *patterns):
     for pattern in patterns:
         check(re.search(pattern, out), '"%s" is not in what came after %.1f s:\n%s', pattern,
               time.monotonic() - began, out)
+
+
+# -- hosts and the switch, killed and started anew
+
+PATIENT = ('--join-timeout', '60000')
+LONGER = (*SIZES, *OPTIONS, *PATIENT, '-e', '16K', '-w', '5')
+
+
+def recovered(found, most=8):
+    check(1 <= len(found['rejoins']) <= most, '%s', found['rejoins'])
+    for one in found['rejoins']:
+        check(one['recovered'] and one['error'] and one['code'] < 0 and one['generation'] > 0, '%s', one)
+        check(one['failed_at'] - 1 <= one['resumed_at'] <= one['failed_at'], '%s', one)
+    check(found['repeated'] <= len(found['rejoins']), '%s', found)
+
+
+def whole(found, rows=3):
+    """Every row is there, with the time of every iteration, once."""
+    check(len(found['rows']) == rows, '%s', found['rows'])
+    for row in found['rows']:
+        for way in ('out_of_place', 'in_place'):
+            check(row[way]['operations'] == found['iterations'], '%s', row)
+
+
+def comes_back(rejoin, timeout):
+    with running(hosts=3, jobs=[job(1, 3, timeout_ms=200, rejoin=rejoin)], workers=2,
+                 changes={'faults': SLOW}) as rack:
+        runs = [rack.perf(host, 1, *LONGER, '--timeout', timeout) for host in range(3)]
+        wait_row(runs[0])
+        runs[2].kill()
+        runs[2] = rack.perf(2, 1, *LONGER, '--timeout', timeout)
+        found = ends_right(runs)
+        for one in found[:2]:
+            recovered(one)
+            whole(one)
+            # With `revoke` they need not wait for their own timeouts.
+            check(one['rejoins'][0]['code'] == (-110 if rejoin == 'wait' else -116), '%s', one)
+        check(found[2]['began_at'] > 50, '%s', found[2])
+        # On a busy machine a host may once more be slow for so long.
+        check(rejoin == 'wait' or not found[2]['rejoins'], '%s', found[2])
+        check(found[2]['rows'][-1]['in_place']['operations'] == 100, '%s', found[2]['rows'])
+        check('# joined again after' in runs[0].output and '# failed in' in runs[0].output, '%s',
+              runs[0].output)
+        check('began with iteration %d\n' % found[2]['began_at'] in runs[2].output, '%s', runs[2].output)
+        stats = rack.check_packets()
+        check(stats['jobs'][0]['revokes'] == (rejoin == 'revoke'), '%s', stats['jobs'][0])
+        check(stats['jobs'][0]['blocks_in_flight'] == 0 or rejoin == 'wait', '%s', stats['jobs'][0])
+
+
+@case
+def a_host_is_killed_and_comes_back():
+    comes_back('wait', '2000')
+
+
+@case
+def a_host_that_comes_back_revokes_the_others():
+    comes_back('revoke', '120000')
+
+
+def switch_is_killed(*options, when=lambda rack, runs: wait_row(runs[0]), **changes):
+    with Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
+        for key in changes:
+            rack.changes[key] = {'file': os.path.join(rack.folder, changes[key])}
+        rack.start_switch()
+        # A busy machine may need seconds to start a switch.
+        runs = [rack.perf(host, 1, *OPTIONS, *PATIENT, *options, '--timeout', '120000') for host in range(2)]
+        when(rack, runs)
+        rack.switch.kill()
+        rack.start_switch()
+        found = ends_right(runs)
+        for one in found:
+            recovered(one)
+            check('generation' in one['rejoins'][0]['error'], '%s', one['rejoins'])
+        rack.check_packets()
+        rack.stop_switch()
+    return found
+
+
+@case
+def the_switch_is_killed_and_started_with_its_state():
+    for found in switch_is_killed(*LONGER, state='state.json'):
+        whole(found)
+
+
+@case
+def barriers_go_on():
+    for found in switch_is_killed('-C', 'barrier', '-n', '500', when=under_way):
+        check(found['rows'][0]['in_place']['operations'] == 500, '%s', found['rows'])
+
+
+@case
+def a_model_goes_on():
+    with tempfile.NamedTemporaryFile('w', prefix='weir-model-') as file:
+        file.write('a 4000\nb 10\nc 700\n')
+        file.flush()
+        for found in switch_is_killed('--shapes', file.name, '-n', '100', when=lambda _, runs: wait_row(runs[0], 18840)):
+            check(len(found['rows']) == 100, '%d rows', len(found['rows']))
+
+
+@case
+def tries_are_bounded():
+    with running(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
+        few = ('--rejoin', '2', '--timeout', '2000', '--join-timeout', '2000')
+        runs = [rack.perf(host, 1, *LONGER, *few) for host in range(2)]
+        wait_row(runs[0])
+        runs[1].kill()
+        runs[0].wait(15, 1)
+        found = report(runs[0])
+        check('missing: source 1' in found['error'], '%s', found['error'])
+        check(len(found['rejoins']) == 1 and not found['rejoins'][0]['recovered'] and
+              found['rejoins'][0]['tries'] == 2, '%s', found['rejoins'])
 
 
 # -- authenticated: what is on the wire
@@ -127,11 +238,9 @@ def key_file():
         os.unlink(path)
 
 
-def keys_through(*, state):
-    with key_file() as key, Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200, key_file=key)],
-                                 changes={'faults': SLOW}) as rack:
-        if state:
-            rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
+@case
+def no_key_is_used_twice_after_a_restart():
+    with key_file() as key, Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200, key_file=key)], changes={'faults': SLOW}) as rack:
         rack.start_switch()
         more = ('--key-file', key, *SIZES, '-e', '16K', *OPTIONS)
         with Overheard(rack, 0) as heard:
@@ -147,16 +256,6 @@ def keys_through(*, state):
         no_key_comes_twice(heard, 3)
         rack.check_packets()
         rack.stop_switch()
-
-
-@case
-def no_key_is_used_twice_after_a_restart():
-    keys_through(state=False)
-
-
-@case
-def nor_after_a_restart_with_its_state():
-    keys_through(state=True)
 
 
 # -- members by the control API
@@ -301,16 +400,13 @@ def a_member_whose_place_is_taken():
 
 def expelled(rejoin, *options):
     """Host 2 stands still for longer than it may. Yields the rack and the runs, when it goes on."""
-    shape = job(1, 3, timeout_ms=50, policy='partial', window=4, dead_after_ms=2000, rejoin=rejoin)
+    shape = job(1, 3, timeout_ms=50, policy='partial', window=4, dead_after_ms=1000, rejoin=rejoin)
     with running(hosts=3, jobs=[shape], changes={'faults': SLOW}) as rack:
-        runs = [rack.perf(host, 1, '-b', '4K', '-e', '4K', '-n', '2000', '-d', 'int32', *options)
+        runs = [rack.perf(host, 1, '-b', '4K', '-e', '4K', '-n', '500', '-d', 'int32', *options)
                 for host in range(3)]
-        until = time.monotonic() + 300
-        while rack.read_stats()['jobs'][0]['blocks_complete'] < 1000:
-            check(time.monotonic() < until, 'nothing happens')
+        wait_for(lambda: rack.read_stats()['jobs'][0]['blocks_complete'] > 200, 'nothing happens')
         runs[2].signal(signal.SIGSTOP)
-        while rack.read_stats()['jobs'][0]['expelled'] == 0:
-            check(time.monotonic() < until, 'nobody is expelled')
+        wait_for(lambda: rack.read_stats()['jobs'][0]['expelled'], 'nobody is expelled')
         runs[2].signal(signal.SIGCONT)
         yield rack, runs
 

@@ -1,44 +1,46 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The protocol, packet by packet, with peers that know it from docs/protocol.md alone."""
-from tap import case, check, main, seed, wait_for
-from rack import Rack, job
+from control import running
+from tap import case, check, main, seed, shared, wait_for
+from rack import job
 from wire import (BARRIER, EXPIRED, INT32, MISMATCH, OK, STALE, UNSUPPORTED, WAITING, WINDOW,
                   ALLREDUCE, Peer, join_all)
 
 
-class Table:
-    """A rack with a running switch and joined peers of job 1; packet accounting is checked at the end."""
+# The jobs of the switch: their sources, and settings.
+JOBS = {'two': (2, {}), 'three': (3, {}), 'four': (4, {}), 'floats': (2, {'type': 'fp32'}),
+        'partial': (3, {'policy': 'partial', 'timeout_ms': 500}), 'error': (3, {'policy': 'error'}),
+        'fixed': (2, {'generation': 9}), 'other': (3, {'window': 8, 'elements': 16})}
 
-    def __init__(self, sources=2, extended=True, **options):
-        options = {'window': 4, 'elements': 8, 'timeout_ms': 300, 'type': 'int32', **options}
-        self.rack = Rack(hosts=sources, jobs=[job(1, sources, **options)])
-        self.sources, self.extended = sources, extended
-        self.peers = []
+
+@shared
+def switch():
+    jobs = [job(number, count, **{'window': 4, 'elements': 8, 'timeout_ms': 300, 'type': 'int32', **options})
+            for number, (count, options) in enumerate(JOBS.values(), 1)]
+    with running(hosts=4, jobs=jobs) as rack:
+        yield rack
+
+
+class Table:
+    """Joined peers of a job: in a generation of their own."""
+
+    def __init__(self, name, extended=True, join=True):
+        self.rack, self.number, self.sources = switch(), list(JOBS).index(name) + 1, JOBS[name][0]
+        self.before = self.rack.stats_at_rest()['drops']
+        self.peers = [Peer(self.rack, i, self.number, i, extended) for i in range(self.sources)]
+        if join:
+            join_all(self.peers)
 
     def __enter__(self):
-        self.rack.__enter__()
-        try:
-            self.rack.start_switch()
-            self.peers = [Peer(self.rack, i, 1, i, self.extended) for i in range(self.sources)]
-            join_all(self.peers)
-        except BaseException:
-            self.rack.close()
-            raise
         return self
 
-    def __exit__(self, kind, *_):
-        try:
-            if kind is None:
-                self.rack.check_packets()
-                self.rack.stop_switch()
-        finally:
-            for peer in self.peers:
-                peer.socket.close()
-            self.rack.close()
+    def __exit__(self, *_):
+        for peer in self.peers:
+            peer.socket.close()
 
     def drops(self):
-        return self.rack.stats_at_rest()['drops']
+        return {key: number - self.before[key] for key, number in self.rack.stats_at_rest()['drops'].items()}
 
     def whole(self, block, numbers):
         """Every source contributes; every source gets the sum."""
@@ -58,21 +60,21 @@ def result(peer, block, numbers, status=OK):
     check(got is not None, 'source %d got no result for block %d', peer.source, block)
     check(got.status == status, 'status %d, not %d', got.status, status)
     check(got.block == block & 0xffffffff, 'block %d, not %d', got.block, block)
-    check(got.job == 1 and got.source == peer.source, 'job %d source %d', got.job, got.source)
+    check(got.job == peer.job and got.source == peer.source, 'job %d source %d', got.job, got.source)
     check(got.generation == peer.generation, 'generation %d', got.generation)
     check(got.ints() == numbers, '%s, not %s', got.ints(), numbers)
     check(len(got.payload) == 4 * len(numbers), '%d bytes of payload', len(got.payload))
     return got
 
 
-def silent(peer, seconds=0.2):
+def silent(peer, seconds=0.1):
     got = peer.receive(seconds)
     check(got is None, 'source %d got a packet of status %d', peer.source, got and got.status)
 
 
 @case
 def extended_form_sums_and_counts_its_sources():
-    with Table(3) as table:
+    with Table('three') as table:
         table.peers[0].send(0, [1, -2, 2**31 - 1])
         silent(table.peers[0])
         table.peers[1].send(0, [10, 20, 1])
@@ -86,15 +88,15 @@ def extended_form_sums_and_counts_its_sources():
 
 @case
 def base_form_sums():
-    with Table(2, extended=False) as table:
+    with Table('two', extended=False) as table:
         for block in range(12):
             table.whole(block, [block, -block, 7])
 
 
 @case
 def both_forms_meet_in_one_block():
-    with Table(2) as table:
-        with Peer(table.rack, 0, 1, 0, extended=False) as base:
+    with Table('two') as table:
+        with Peer(table.rack, 0, table.number, 0, extended=False) as base:
             join_all([base, table.peers[1]])
             base.send(0, [1, 2])
             table.peers[1].send(0, [3, 4])
@@ -104,7 +106,7 @@ def both_forms_meet_in_one_block():
 
 @case
 def final_is_set_when_all_set_it():
-    with Table(2) as table:
+    with Table('two') as table:
         table.peers[0].send(0, [1], final=1)
         table.peers[1].send(0, [1], final=1)
         check([result(p, 0, [2]).final for p in table.peers] == [1, 1], 'final got lost')
@@ -120,7 +122,7 @@ def final_is_set_when_all_set_it():
 @case
 def barrier_in_both_forms():
     for extended in (True, False):
-        with Table(3, extended=extended) as table:
+        with Table('three', extended) as table:
             for peer in table.peers[:2]:
                 peer.send(0)
             silent(table.peers[0])
@@ -132,7 +134,7 @@ def barrier_in_both_forms():
 
 @case
 def duplicate_is_dropped_and_counted():
-    with Table(2) as table:
+    with Table('two') as table:
         table.peers[0].send(0, [5])
         table.peers[0].send(0, [5])
         silent(table.peers[0], 0.1)
@@ -144,7 +146,7 @@ def duplicate_is_dropped_and_counted():
 
 @case
 def lost_result_is_answered_alone():
-    with Table(2) as table:
+    with Table('two') as table:
         table.whole(0, [3, 4])
         table.peers[1].send(0, [6, 8])
         result(table.peers[1], 0, [9, 12])
@@ -153,9 +155,9 @@ def lost_result_is_answered_alone():
 
 @case
 def waiting_names_who_is_in():
-    with Table(3) as table:
+    with Table('three') as table:
         table.peers[1].send(0, [5])
-        silent(table.peers[1], 0.4)
+        silent(table.peers[1], 0.3)
 
         def answer():
             table.peers[1].send(0, [5])
@@ -171,7 +173,7 @@ def waiting_names_who_is_in():
 
 @case
 def old_and_far_blocks_are_told():
-    with Table(2) as table:
+    with Table('two') as table:
         for block in range(12):
             table.whole(block, [block])
         table.peers[0].send(0, [1])
@@ -187,7 +189,7 @@ def old_and_far_blocks_are_told():
 
 @case
 def disagreement_fails_the_block_for_all():
-    with Table(2) as table:
+    with Table('two') as table:
         table.peers[0].send(0, [1, 2])
         table.peers[1].send(0, [1, 2, 3])
         for peer in table.peers:
@@ -200,7 +202,7 @@ def disagreement_fails_the_block_for_all():
 
 @case
 def what_is_not_served_is_told():
-    with Table(2) as table:
+    with Table('two') as table:
         table.peers[0].send(0, [1, 2], collective=9)
         got = table.peers[0].receive()
         check(got is not None and got.status == UNSUPPORTED, '%s', got and got.status)
@@ -209,7 +211,7 @@ def what_is_not_served_is_told():
 
 @case
 def another_generation_is_stale():
-    with Table(2) as table:
+    with Table('two') as table:
         table.whole(0, [1])
         old = table.peers[0].generation
         join_all(table.peers)
@@ -222,16 +224,12 @@ def another_generation_is_stale():
 
 @case
 def a_join_waits_for_all_and_is_repeatable():
-    rack = Rack(hosts=3, jobs=[job(1, 3, window=8, elements=16)])
-    with rack:
-        rack.start_switch()
-        peers = [Peer(rack, i, 1, i) for i in range(3)]
-        peers[0].send_join()
-        got = peers[0].receive()
-        check(got is not None and got.status == WAITING and got.bitmap() == [0], 'first join')
-        peers[2].send_join()
-        got = peers[2].receive()
-        check(got is not None and got.status == WAITING and got.bitmap() == [0, 2], 'second join')
+    with Table('other', join=False) as table:
+        peers = table.peers
+        for source, heard in ((0, [0]), (2, [0, 2])):
+            peers[source].send_join()
+            got = peers[source].receive()
+            check(got is not None and got.status == WAITING and got.bitmap() == heard, 'join of %d', source)
         peers[1].send_join()
         replies = [peer.take_join() for peer in peers]
         check(len({r.generation for r in replies}) == 1, 'generations differ')
@@ -240,34 +238,20 @@ def a_join_waits_for_all_and_is_repeatable():
         again = peers[0].receive()
         check(again is not None and again.payload == replies[0].payload and
               again.generation == replies[0].generation, 'the repeated join differs')
-        for peer in peers:
-            peer.socket.close()
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case
 def fixed_generation_needs_no_join():
-    rack = Rack(hosts=2, jobs=[job(1, 2, window=4, elements=8, generation=9, type='int32')])
-    with rack:
-        rack.start_switch()
-        peers = [Peer(rack, i, 1, i, extended=False) for i in range(2)]
-        for peer in peers:
+    with Table('fixed', extended=False, join=False) as table:
+        for peer in table.peers:
             peer.generation = 9
         for block in range(9):
-            for peer in peers:
-                peer.send(block, [block, 1])
-            for peer in peers:
-                result(peer, block, [2 * block, 2])
-        for peer in peers:
-            peer.socket.close()
-        rack.check_packets()
-        rack.stop_switch()
+            table.whole(block, [block, 1])
 
 
 @case
 def partial_results_name_their_sources():
-    with Table(3, policy='partial', timeout_ms=2000) as table:
+    with Table('partial') as table:
         table.peers[0].send(0, [1])
         table.peers[2].send(0, [5])
         for peer in table.peers:
@@ -279,7 +263,7 @@ def partial_results_name_their_sources():
 
 @case
 def an_error_names_who_was_in():
-    with Table(3, policy='error') as table:
+    with Table('error') as table:
         table.peers[1].send(0, [1])
         for peer in table.peers:
             got = peer.receive()
@@ -290,7 +274,7 @@ def an_error_names_who_was_in():
 @case
 def random_blocks_in_random_order():
     random = seed()
-    with Table(4) as table:
+    with Table('four') as table:
         for start in range(0, 64, 4):
             sent = []
             for block in range(start, start + 4):
@@ -317,7 +301,7 @@ def random_blocks_in_random_order():
 @case
 def floats_as_they_lie_in_memory():
     # 1.5 + 2.25 = 3.75, as bit patterns; the job's type is fp32 in the base form.
-    with Table(2, extended=False, type='fp32') as table:
+    with Table('floats', extended=False) as table:
         table.peers[0].send(0, [0x3fc00000])
         table.peers[1].send(0, [0x40100000])
         for peer in table.peers:
