@@ -1,33 +1,43 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Trees of switches: every host of every rack has what one switch gives it, also when switches and links fail."""
-import contextlib
 import random
 
 from elements import OPERATIONS, TYPE
+from control import switch
 from loops import Loops
 from perf import finish
-from rack import Rack, job
+from rack import job
 from ranks import Plan, Run, everything, operation
-from tap import case, check, main, seed, wait_for
+from tap import case, check, main, seed, shared, wait_for
 from tree import Tree
 
 SMALL = {'elements': 64, 'window': 8}
 
 
-@contextlib.contextmanager
-def running(*jobs, **more):
-    """A tree whose switches run; in the end each has to stop in an orderly way. jobs: their settings; ids are 1, 2, ..."""
-    with Tree(**more) as tree:
-        for number, options in enumerate(jobs, 1):
-            tree.add_job(number, **options)
+ALL, ONE, NARROW, PLAIN = 1, 2, 3, 4  # jobs: over two spines, or one
+
+
+@shared
+def two_spines():
+    with Tree(leaves=2, hosts=2, spines=2) as tree:
+        tree.add_job(ALL, **SMALL)
+        tree.add_job(ONE, **SMALL, above=['spine0'])
+        tree.add_job(NARROW, **SMALL, above=['spine0'], narrow=True)
+        tree.add_job(PLAIN)
         tree.start()
         yield tree
         tree.stop()
 
 
-def counted(tree, key, number=0):
-    return {switch.label: switch.read_stats()['jobs'][number][key] for switch in tree}
+@shared
+def one_switch():
+    with switch(hosts=4, jobs=[job(1, 4, **SMALL)]) as (rack, _):
+        yield rack
+
+
+def counted(tree, key, number):
+    return {switch.label: job[key] for switch in tree for job in switch.read_stats()['jobs'] if job['id'] == number}
 
 
 # -- ordinary frames
@@ -35,42 +45,42 @@ def counted(tree, key, number=0):
 @case
 def links_between_switches_make_no_loop():
     """Ordinary frames take one way: each arrives once, and the links to the other spine carry none."""
-    with running(leaves=2, hosts=2, spines=2) as tree:
-        tree.ping(0, tree.address(3))
-        sent, received = tree.transfer(1, 2, 1_000_000)
-        check(sent == received, 'TCP between racks: %s became %s', sent, received)
-        before = tree.wire(3)['rx_packets'], tree.carried()
-        tree.spawn(0, ['ping', '-b', '-n', '-c', '20', '-i', '0.02', '-W', '1', '10.255.255.255']).end(60)
-        after = tree.wire(3)['rx_packets'], tree.carried()
-        check(20 <= after[0] - before[0] < 35, 'host 3 saw %d frames of 20', after[0] - before[0])
-        for names, carried in after[1].items():
-            more = sum(carried) - sum(before[1][names])
-            if names[1] == 'spine1':
-                check(carried == (0, 0), '%s carry ordinary frames: %s bytes', names, carried)
-            else:
-                check(more < 35 * 98, '%s carry %d bytes for 20 frames', names, more)
-        for switch in tree:
-            if switch.label != 'spine1':  # no way leads there
-                tree.ping(3, switch.switch_address, count=1)
+    tree = two_spines()
+    tree.ping(0, tree.address(3))
+    sent, received = tree.transfer(1, 2, 1_000_000)
+    check(sent == received, 'TCP between racks: %s became %s', sent, received)
+    before = tree.wire(3)['rx_packets'], tree.carried()
+    tree.spawn(0, ['ping', '-b', '-n', '-c', '20', '-i', '0.02', '-W', '1', '10.255.255.255']).end(60)
+    after = tree.wire(3)['rx_packets'], tree.carried()
+    check(20 <= after[0] - before[0] < 35, 'host 3 saw %d frames of 20', after[0] - before[0])
+    for names, carried in after[1].items():
+        more = sum(carried) - sum(before[1][names])
+        if names[1] == 'spine1':
+            check(carried == (0, 0), '%s carry ordinary frames: %s bytes', names, carried)
+        else:
+            check(more < 35 * 98, '%s carry %d bytes for 20 frames', names, more)
+    for switch in tree:
+        if switch.label != 'spine1':  # no way leads there
+            tree.ping(3, switch.switch_address, count=1)
 
 
 # -- generations
 
 def parents(tree, leaf):
-    return tree[leaf].ask('GET', '/v1/jobs/job1')['tree']['parents']
+    return tree[leaf].ask('GET', '/v1/jobs/job%d' % PLAIN)['tree']['parents']
 
 
 @case
 def a_generation_begins_when_all_racks_have_joined():
-    with running({}, leaves=2, hosts=1, spines=2) as tree:
-        runs = [tree.perf(0, 1, '-b', '4K', '-e', '4K')]
-        wait_for(lambda: all(p['joining'] for p in parents(tree, 'leaf0')), 'leaf0 does not join')
-        check(all(p['generation'] == 0 and not p['serves'] for p in parents(tree, 'leaf0')), 'begun too early')
-        runs.append(tree.perf(1, 1, '-b', '4K', '-e', '4K'))
-        for leaf in 'leaf0', 'leaf1':
-            wait_for(lambda name=leaf: all(p['serves'] and p['generation'] != 0 for p in parents(tree, name)),
-                     leaf + ' does not take part')
-        finish(runs)
+    tree = two_spines()
+    runs = [tree.perf(host, PLAIN, '-b', '4K', '-e', '4K') for host in (0, 1)]
+    wait_for(lambda: all(p['joining'] for p in parents(tree, 'leaf0')), 'leaf0 does not join')
+    check(all(p['generation'] == 0 and not p['serves'] for p in parents(tree, 'leaf0')), 'begun too early')
+    runs += [tree.perf(host, PLAIN, '-b', '4K', '-e', '4K') for host in (2, 3)]
+    for leaf in 'leaf0', 'leaf1':
+        wait_for(lambda name=leaf: all(p['serves'] and p['generation'] != 0 for p in parents(tree, name)),
+                 leaf + ' does not take part')
+    finish(runs)
 
 
 # -- sums
@@ -83,34 +93,20 @@ class Exact(Plan):
         return TYPE[step['type']].data([draw.randint(-60, 60) / 8 for _ in range(step['count'])])
 
 
-def told(rack, plan, ranks=4):
+def told(rack, plan, number=1):
     """What every rank of a plan has, in bytes."""
-    entries = Run(rack, 1, plan, range(ranks)).told()
+    entries = Run(rack, number, plan, range(4)).told()
     check(all(entry['code'] == 0 and not entry['harm'] for rank in entries for entry in rank), '%s', entries)
     return [[entry['data'] for entry in rank] for rank in entries]
 
 
-def by_one_switch(plan):
-    with Rack(hosts=4, jobs=[job(1, 4, **SMALL)]) as rack:
-        rack.start_switch()
-        found = told(rack, plan)
-        rack.stop_switch()
-    return found
-
-
-def by_tree(plan, spines=1, **options):
-    with running({**SMALL, **options}, leaves=2, hosts=2, spines=spines) as tree:
-        return told(tree, plan)
-
-
 @case
 def every_collective_over_two_spines():
-    plan = everything(seed(), 4, 64)
-    with running(SMALL, leaves=2, hosts=2, spines=2) as tree:
-        Run(tree, 1, plan, range(4)).finish(80)
-        blocks = counted(tree, 'blocks_complete')
-        check(blocks['leaf0'] == blocks['leaf1'] == blocks['spine0'] + blocks['spine1'], '%s', blocks)
-        check(0 <= blocks['spine0'] - blocks['spine1'] <= 4, 'not half each: %s', blocks)
+    tree = two_spines()
+    Run(tree, ALL, everything(seed(), 4, 64, 2), range(4)).finish(80)
+    blocks = counted(tree, 'blocks_complete', ALL)
+    check(blocks['leaf0'] == blocks['leaf1'] == blocks['spine0'] + blocks['spine1'], '%s', blocks)
+    check(0 <= blocks['spine0'] - blocks['spine1'] <= 4, 'not half each: %s', blocks)
 
 
 @case
@@ -118,7 +114,7 @@ def integers_have_the_bits_that_one_switch_gives():
     plan = Plan(4, seed().getrandbits(32))
     plan.group('any', [operation(name, 'int32', op, 150) for op in OPERATIONS
                        for name in ('allreduce', 'reduce', 'reducescatter')])
-    check(by_tree(plan, spines=2) == by_one_switch(plan), 'other bits')
+    check(told(two_spines(), plan, ALL) == told(one_switch(), plan), 'other bits')
 
 
 @case
@@ -127,27 +123,30 @@ def narrow_floats_are_rounded_once():
     plan = Exact(4, seed().getrandbits(32))
     for op in ('sum', 'avg'):
         plan.group('any', [operation('allreduce', kind, op, 200) for kind in ('fp16', 'bf16', 'fp8_e4m3', 'fp8_e5m2')])
-    one = by_one_switch(plan)
-    check(by_tree(plan) == one, 'not rounded once')
+    one = told(one_switch(), plan)
+    check(told(two_spines(), plan, ONE) == one, 'not rounded once')
     del plan.groups[1]  # averages would be divided twice
-    with running({**SMALL, 'narrow': True}, leaves=2, hosts=2, spines=1) as tree:
-        narrow = told(tree, plan)
-        check(narrow[0] == narrow[3] and narrow != [rank[:4] for rank in one], 'not rounded on each level')
-        # So does the reference of weir-perf, which has no other way to know the tree.
-        finish([tree.perf(host, 1, '-d', 'fp16,bf16,fp8_e4m3,fp8_e5m2', '-o', 'sum,prod', '-b', '4K', '-e', '4K', '-n', 2,
-                          '--levels', 2, '--switches', 3) for host in range(4)])
+    narrow = told(two_spines(), plan, NARROW)
+    check(narrow[0] == narrow[3] and narrow != [rank[:4] for rank in one], 'not rounded on each level')
+    # So does the reference of weir-perf, which has no other way to know the tree.
+    finish([two_spines().perf(host, NARROW, '-d', 'fp16,bf16,fp8_e4m3,fp8_e5m2', '-o', 'sum,prod', '-b', '4K', '-e', '4K', '-n', 2,
+                              '--levels', 2, '--switches', 3) for host in range(4)])
 
 
 @case
 def three_levels_and_an_authenticated_job():
-    with running({**SMALL, 'authenticate': True}, {'hosts': [1, 2, 3]}, leaves=4, hosts=1, spines=2, tops=1, above={
+    with Tree(leaves=4, hosts=1, spines=2, tops=1, above={
             'leaf0': ['spine0'], 'leaf1': ['spine0'], 'leaf2': ['spine1'], 'leaf3': ['spine1'],
             'spine0': ['top0'], 'spine1': ['top0']}) as tree:
+        tree.add_job(1, **SMALL, authenticate=True)
+        tree.add_job(2, hosts=[1, 2, 3])
+        tree.start()
         runs = [tree.perf(host, number, '-C', 'all', '-b', 4, '-e', '4K', '-f', 8, '-n', 3)
                 for number, hosts in tree.ranks.items() for host in hosts]
         finish(runs)
-        check(all(count > 0 for count in counted(tree, 'blocks_complete').values()), '%s', counted(tree, 'blocks_complete'))
-        check(set(counted(tree, 'forged').values()) == {0}, 'forged: %s', counted(tree, 'forged'))
+        blocks, forged = counted(tree, 'blocks_complete', 1), counted(tree, 'forged', 1)
+        check(len(blocks) == 7 and all(blocks.values()) and not any(forged.values()), '%s, forged %s', blocks, forged)
+        tree.stop()
 
 
 # -- failures
