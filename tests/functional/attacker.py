@@ -19,7 +19,7 @@ import control
 from loops import Loops
 from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
 from tap import check, wait_for
-from wire import ALLREDUCE, EXTENDED, INT32, JOIN, OK, SUM, TAGGED, frame, header, mac
+from wire import ALLREDUCE, EXTENDED, INT32, JOIN, OK, SUM, TAGGED, frame, header, learn, mac
 
 ELEMENTS = 320  # of a block: room for tags
 BROADCAST = 'ff:ff:ff:ff:ff:ff'
@@ -138,20 +138,16 @@ def rack_of(way, hosts=3, size=2, changes=None, **settings):
     jobs = [job(1, size, name='ring', **settings)] if way == 'plain' else []
     with control.switch(hosts=hosts, jobs=jobs, changes=changes) as (rack, api):
         if way != 'plain':
-            made = api.unix('POST', '/v1/jobs', dict(settings, name='ring', id=1, size=size,
-                                                     authenticate=way == 'authenticated'))
-            check(made.status == 201, '%s', made.text)
-        for host in range(hosts):  # so that nothing is flooded later
-            rack.ping(host, SWITCH_ADDRESS, count=1)
+            api.create('ring', size, **settings, id=1, authenticate=way == 'authenticated')
+        learn(rack)
         yield rack, api
         rack.check_packets()
 
 
 def enter(api, rank, address):
     """Become a member of the job "ring" of the control API. Returns the key."""
-    answer = api.unix('POST', '/v1/jobs/ring/members', {'rank': rank, 'size': 2, 'address': address})
-    check(answer.status == 200, '%s', answer.text)
-    return base64.b64decode(answer.body['key'])
+    answer = api.do('POST', '/v1/jobs/ring/members', {'rank': rank, 'size': 2, 'address': address})
+    return base64.b64decode(answer['key'])
 
 
 def listed_ports(hosts):

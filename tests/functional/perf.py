@@ -1,12 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs of weir-perf on the hosts of a rack, and what must be true of them."""
+import contextlib
 import json
 import os
 import re
+import tempfile
 
 from tap import check, wait_for
 
 ELEMENT = 4  # bytes of int32 and fp32
+
+
+@contextlib.contextmanager
+def key_file(text=None):
+    """The path of a file with a key, hexadecimal."""
+    with tempfile.NamedTemporaryFile('w', prefix='weir-key-') as file:
+        file.write((text or os.urandom(32).hex()) + '\n')
+        file.flush()
+        yield file.name
+
+
+def report(run):
+    with open(run.json) as file:
+        return json.load(file)
 
 
 def shapes(rack, counts):
@@ -50,9 +66,7 @@ def finish(runs, seconds=60):
     for run in runs:
         run.wait(seconds)
     for run in runs:
-        with open(run.json) as file:
-            report = json.load(file)
-        rows = report['rows']
+        rows = report(run)['rows']
         check(rows, '%s: no row in its report', run.name)
         for row in rows:
             check(row['wrong'] == 0, '%s: %s', run.name, row)

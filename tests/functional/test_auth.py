@@ -3,40 +3,21 @@
 """An authenticated job: weir-perf with its key, and an attacker in a namespace of its own."""
 import collections
 import contextlib
-import json
 import os
 import re
 import signal
 import socket
-import tempfile
 import time
 
 from control import PORT, Control, make_certificate, running, switch
 from tap import case, check, main
-from perf import finish, start
+from perf import finish, key_file, report, start
 from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
-from wire import ALLREDUCE, EXTENDED, INT32, JOIN, SUM, Raw, frame, header, source_key
+from wire import ALLREDUCE, EXTENDED, INT32, JOIN, SUM, Raw, frame, header, learn, source_key
 
 AUTHENTICATED = 2  # the flag
 ATTACKER = 2  # a host that is no source
 SHORTEST = 500  # of the frames that are listened to: forged ones are shorter
-
-
-@contextlib.contextmanager
-def key_file(text=None):
-    """A file with a key."""
-    handle, path = tempfile.mkstemp(prefix='weir-key-')
-    with os.fdopen(handle, 'w') as file:
-        file.write((text or os.urandom(32).hex()) + '\n')
-    try:
-        yield path
-    finally:
-        os.unlink(path)
-
-
-def report(run):
-    with open(run.json) as file:
-        return json.load(file)
 
 
 def sums(*options, **job_options):
@@ -205,12 +186,6 @@ def changed_nothing(rack, runs, repeated, generations=1):
 
 
 ATTACKED = ('-b', '256K', '-e', '256K', '-n', 30, '-w', 0, '-d', 'int32')
-
-
-def learn(rack):
-    """Let the switch see every host once, so that nothing is flooded later."""
-    for host in range(rack.hosts):
-        rack.ping(host, SWITCH_ADDRESS, count=1)
 
 
 @case

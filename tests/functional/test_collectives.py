@@ -11,10 +11,10 @@ Blocks are small (64 elements, a window of 8), so that a few hundred elements ar
 ranks an AlltoAll of 8-byte types has no block for all its slices, and is scattered rank by rank.
 """
 import os
-import tempfile
 
 from control import running
 from tap import case, check, main, seed, table
+from perf import key_file
 from rack import job
 from ranks import Run, everything
 
@@ -24,11 +24,9 @@ LOSS = {'rules': [{'direction': way, 'action': 'drop', 'chance_ppm': 20000} for 
 def run(ranks, ids=None, part=1, block=64, window=8, lossy=False, keyed=False, workers=1, mtu=1500, **options):
     draw = seed()
     plan = everything(draw, ranks, block, part)
-    with tempfile.NamedTemporaryFile('w', prefix='weir-key-') as file:
-        key = os.urandom(32).hex()
-        file.write(key + '\n')
-        file.flush()
-        made = job(1, ranks, elements=block, window=window, **options, **({'key_file': file.name} if keyed else {}))
+    key = os.urandom(32).hex()
+    with key_file(key) as path:
+        made = job(1, ranks, elements=block, window=window, **options, **({'key_file': path} if keyed else {}))
         for rank, number in enumerate(ids or []):
             made['sources'][rank]['id'] = number
         with running(hosts=ranks, jobs=[made], workers=workers, mtu=mtu,

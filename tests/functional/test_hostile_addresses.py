@@ -77,6 +77,7 @@ def of_the_switch():
         # Its MAC address within an ARP packet counts after its IPv4 address.
         with counted(rack, THIEF, spoofed_switch=TIMES * len(lies)):
             insist(thief, lies)
+        check('msg="port sends an address that belongs elsewhere" port=p%d address=' % THIEF in rack.switch.output, 'not logged')
         plain = frame(SWITCH_ADDRESS, b'x' * 20, 9, Rack.address(0), source_mac=Rack.mac(THIEF), destination_mac=Rack.mac(0))
         with counted(rack, THIEF, spoofed_switch=7, bad_source_mac=7):
             thief.send(*disguised(plain))

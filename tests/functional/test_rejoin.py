@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hosts that join again: those of weir-perf --rejoin, in authenticated jobs, as members by the control API, after they were
 expelled. It works, or there is an error in bounded time that says what is wrong."""
-import contextlib
-import json
 import os
 import re
 import signal
@@ -13,7 +11,7 @@ import threading
 import time
 
 from control import Control, running
-from perf import SLOW, under_way, wait_row
+from perf import SLOW, key_file, report, under_way, wait_row
 from tap import case, check, main, wait_for
 from wire import EXTENDED, JOIN, PROBE
 from rack import Rack, job
@@ -21,11 +19,6 @@ from rack import Rack, job
 SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '100', '-w', '0', '-d', 'int32')
 SO_RCVBUFFORCE = 33  # beyond what an ordinary process may have
 OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '10000')
-
-
-def report(run):
-    with open(run.json) as file:
-        return json.load(file)
 
 
 def ends_right(runs, status=(0,), seconds=60):
@@ -225,17 +218,6 @@ def no_key_comes_twice(heard, least):
     for (generation, _, _), messages in said.items():
         # Two runs of the switch may draw one number, with other challenges.
         check(len(messages) <= numbers.count(generation), 'two messages under one key and nonce')
-
-
-@contextlib.contextmanager
-def key_file():
-    handle, path = tempfile.mkstemp(prefix='weir-key-')
-    with os.fdopen(handle, 'w') as file:
-        file.write(os.urandom(32).hex() + '\n')
-    try:
-        yield path
-    finally:
-        os.unlink(path)
 
 
 @case

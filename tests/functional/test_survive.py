@@ -5,9 +5,9 @@ says what happened, in bounded time. (test_rejoin.py has those that begin again.
 import os
 import re
 import signal
-import tempfile
 
 from control import running
+from perf import key_file
 from loops import Loops, STEPS, said
 from tap import case, check, main, seed, wait_for
 from rack import Rack, job
@@ -109,10 +109,8 @@ def an_application_computes_and_the_others_go_on():
 @case
 def it_is_fed_back_in_an_authenticated_job():
     key = os.urandom(32).hex()
-    with tempfile.NamedTemporaryFile('w', prefix='weir-key-') as file:
-        file.write(key + '\n')
-        file.flush()
-        ends, (ahead, steps, _) = naps({'key_file': file.name}, error_feedback=1, key=key)
+    with key_file(key) as path:
+        ends, (ahead, steps, _) = naps({'key_file': path}, error_feedback=1, key=key)
     check(ahead >= 24 and steps >= 8, '%d blocks, %d steps were ahead', ahead, steps)
     all_is_delivered(ends, steps)
 

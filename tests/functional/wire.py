@@ -169,6 +169,12 @@ class Peer:
                              (self.source, self.job, seconds))
 
 
+def learn(rack):
+    """Let the switch see every host once, so that nothing is flooded later."""
+    for host in range(rack.hosts):
+        rack.ping(host, SWITCH_ADDRESS, count=1)
+
+
 def join_all(peers):
     for peer in peers:
         peer.send_join()
