@@ -15,13 +15,13 @@ import os
 from control import running
 from tap import case, check, main, seed, table
 from perf import key_file
-from rack import job
+from rack import Rack, job
 from ranks import Run, everything
 
 LOSS = {'rules': [{'direction': way, 'action': 'drop', 'chance_ppm': 20000} for way in ('in', 'out')]}
 
 
-def run(ranks, ids=None, part=1, block=64, window=8, lossy=False, keyed=False, workers=1, mtu=1500, **options):
+def run(ranks, ids=None, hosts=None, part=1, block=64, window=8, lossy=False, keyed=False, workers=1, mtu=1500, **options):
     draw = seed()
     plan = everything(draw, ranks, block, part)
     key = os.urandom(32).hex()
@@ -29,9 +29,12 @@ def run(ranks, ids=None, part=1, block=64, window=8, lossy=False, keyed=False, w
         made = job(1, ranks, elements=block, window=window, **options, **({'key_file': path} if keyed else {}))
         for rank, number in enumerate(ids or []):
             made['sources'][rank]['id'] = number
-        with running(hosts=ranks, jobs=[made], workers=workers, mtu=mtu,
+        hosts = hosts or range(ranks)
+        for source, host in zip(made['sources'], hosts):
+            source['address'] = Rack.address(host)
+        with running(hosts=max(hosts) + 1, jobs=[made], workers=workers, mtu=mtu,
                      changes={'faults': dict(LOSS, seed=plan.seed)} if lossy else None) as rack:
-            Run(rack, 1, plan, range(ranks), ids, **({'key': key} if keyed else {})).finish(80)
+            Run(rack, 1, plan, hosts, ids, **({'key': key} if keyed else {})).finish(80)
             drops = rack.check_packets()['drops']
     check(drops['forged'] == 0 and (drops['fault_drop'] > 10) == lossy, '%s', drops)
 
@@ -42,6 +45,8 @@ table(run,
       three_ranks_with_ids_of_their_own={'ranks': 3, 'ids': [2, 5, 250]},
       five_ranks={'ranks': 5, 'part': 2},
       eight_ranks={'ranks': 8, 'part': 2},
+      # With one address, and a UDP port each.
+      ranks_that_share_hosts={'ranks': 5, 'part': 3, 'hosts': [0, 0, 0, 1, 1]},
       three_ranks_whose_alltoall_has_full_blocks={'ranks': 3, 'part': 3, 'alltoall': 'full'},
       eight_ranks_whose_alltoall_has_full_blocks={'ranks': 8, 'part': 3, 'alltoall': 'full'},
       two_ranks_under_loss={'ranks': 2, 'part': 3, 'lossy': True},

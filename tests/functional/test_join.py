@@ -9,7 +9,7 @@ import re
 import signal
 
 from fake_api import FakeApi
-from join_hosts import PERF, PORT, SHORT, Members, environment
+from join_hosts import LAUNCHERS, PERF, PORT, SHORT, Members, environment
 import control
 from control import running, switch, tenant
 from tap import case, check, main, wait_for
@@ -61,6 +61,22 @@ def hosts_join_over_the_links_that_they_train_on():
             for run in hosts_with(rack, api.address):
                 out = run.wait(10, 1)
                 check('no route to the switch\'s address 192.0.2.1' in out, '%s', out)
+
+
+@case
+def members_as_launchers_start_them():
+    """Several on a host."""
+    hosts = [0, 0, 0, 1, 1]
+    with switch_with_api(2) as (rack, _):
+        for launcher in range(len(LAUNCHERS)):
+            runs = []
+            for rank, host in enumerate(hosts):
+                known = environment(rank=rank, size=len(hosts), launcher=launcher, WEIR_JOB='ring',
+                                    WEIR_SWITCH='unix:' + rack.api.path)
+                report = os.path.join(rack.folder, 'report-%d-%d.json' % (launcher, rank))
+                runs.append(rack.spawn(host, [PERF, *SHORT, '--create', '--json', report], 'perf', known))
+                runs[-1].json = report
+            right(runs)
 
 
 @case

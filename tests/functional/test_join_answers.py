@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hosts that join through the control API say when it refuses, lies, or is not there."""
+"""What hosts that join through the control API say when it refuses, lies, or is not there; and what they keep of answers."""
+import base64
 import re
 import socket
 import ssl
@@ -10,7 +11,7 @@ import threading
 from control import make_certificate
 from fake_api import FakeApi, drip
 from join_hosts import PERF, PORT, SHORT, Ended, Members, answer, environment, error, fails, start
-from tap import case, check, main
+from tap import case, check, main, seed
 from rack import SWITCH_ADDRESS, Rack
 
 
@@ -134,6 +135,50 @@ def trust():
             check(not api.asked, 'it was asked before it was trusted: %s', api.asked)
             fails(Ended(start(api.address, WEIR_CA=certificate)), 'weirctl job create')
             fails(Ended(start(api.address, '--ca', certificate)), 'weirctl job create')
+
+
+def memory(pid):
+    """What the process may write to, a range at a time."""
+    with open('/proc/%d/maps' % pid) as maps, open('/proc/%d/mem' % pid, 'rb', 0) as mem:
+        for line in maps:
+            found = re.match(r'([0-9a-f]+)-([0-9a-f]+) rw', line)
+            if found and '[v' not in line:
+                begin, end = (int(n, 16) for n in found.groups())
+                if end - begin > 1 << 28:  # a sanitizer's own
+                    continue
+                mem.seek(begin)
+                try:
+                    yield line.split()[-1], mem.read(end - begin)
+                except OSError:  # a guard
+                    continue
+
+
+@case
+def an_answer_leaves_no_key_behind():
+    """A host's key is in its memory where packets are signed, and nowhere as it came over HTTP."""
+    key = seed().getrandbits(8 * 32).to_bytes(32, 'big')
+    digits = base64.b64encode(key)
+    with FakeApi(tcp=True) as api:
+        api.routes['/v1/status'] = {'address': '127.0.0.1'}
+        # A text behind it, too: what was parsed before is written over by nothing.
+        for said in (answer(0, 2, key=digits.decode()), dict(key=digits.decode(), more='m' * 20000, **answer(0, 2))):
+            # A switch that takes members and answers no join: the host repeats it, with its key.
+            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            udp.bind(('127.0.0.1', 0))
+            udp.settimeout(60)
+            said['switch'] = {'address': '127.0.0.1', 'udp_port': 9, 'udp_port_ext': udp.getsockname()[1]}
+            api.routes['/v1/jobs/ring/members'] = said
+            process = start(api.address)
+            try:
+                udp.recv(2048)  # it has read the answer
+                text = [where for where, data in memory(process.pid) if digits[:24] in data]
+                used = [where for where, data in memory(process.pid) if b'/members' in data]
+            finally:
+                udp.close()
+                process.kill()
+                process.communicate()
+            check(used, 'nothing of its memory was seen')
+            check(not text, 'the key is in %s', text)
 
 
 if __name__ == '__main__':
