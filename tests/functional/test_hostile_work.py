@@ -188,7 +188,7 @@ def a_job_s_rate_pays_for_what_the_switch_sends():
 @case
 def joins_and_log_lines_are_few():
     with control.switch(hosts=2) as (rack, api):
-        api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 2})
+        api.create('ring', 2)
         body = json.dumps({'rank': 0, 'size': 2})
         both = b'POST /v1/jobs/ring/members HTTP/1.1\r\nHost: 10.77.0.254\r\nContent-Type: application/json\r\n' \
             b'Content-Length: %d\r\n\r\n%sDELETE /v1/jobs/ring/members/0 HTTP/1.1\r\nHost: 10.77.0.254\r\n\r\n' % (
@@ -212,7 +212,7 @@ def joins_and_log_lines_are_few():
         check(api.tcp('POST', '/v1/jobs/ring/members', {'rank': 1, 'size': 2}, place=1, address=SWITCH_ADDRESS).status == 200,
               "another address's")
         for _ in range(300):
-            check(api.unix('PATCH', '/v1/jobs/ring', {'timeout_ms': 1000}).status == 200, 'an administrator')
+            api.do('PATCH', '/v1/jobs/ring', {'timeout_ms': 1000})
 
 
 @case
@@ -243,19 +243,19 @@ def a_tenant_takes_no_more_than_its_quota():
 
         for number in range(2):  # what DPDK's heap keeps for itself is there after the first
             check(made('a-%d' % number, 256, window=1, elements=1).status == 201, 'no memory')
-            check(api.unix('DELETE', '/v1/jobs/a-%d' % number).status == 200, 'delete')
+            api.do('DELETE', '/v1/jobs/a-%d' % number)
         count, taken = fill('b', 256)
         check(taken <= 2 << 20, '%d jobs took %d bytes, and the quota is 1 MiB', count, taken)
         count, _ = fill('c', 256)
         check(count == 4, 'one tenant has %d jobs of 256 members, and the guard has room for 2048', count)
         for number in range(count):
-            check(api.unix('DELETE', '/v1/jobs/c-%d' % number).status == 200, 'delete')
+            api.do('DELETE', '/v1/jobs/c-%d' % number)
         count, _ = fill('a', 1)
         check(count <= 64, 'one tenant has %d jobs', count)
-        check(api.unix('POST', '/v1/jobs', {'name': 'other', 'size': 1, 'window': 1}).status == 201, 'no id is left')
+        api.create('other', 1, window=1)
         for number in range(count):
-            check(api.unix('DELETE', '/v1/jobs/a-%d' % number).status == 200, 'delete')
-        check(api.unix('DELETE', '/v1/jobs/job0').status == 200, 'delete')
+            api.do('DELETE', '/v1/jobs/a-%d' % number)
+        api.do('DELETE', '/v1/jobs/job0')
         # Whether this job is refused now, or set aside at the start:
         wait_for(lambda: made('a-large', 8, window=4096, deterministic=True).status in (201, 507), 'no memory at all')
         rack.switch.kill()
@@ -279,8 +279,8 @@ def open_rack(most, **more):
 @case
 def strangers_change_only_open_jobs():
     with open_rack(4) as (rack, api, ask):
-        check(api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 2}).status == 201, 'create')
-        check(api.unix('POST', '/v1/jobs', dict(OPEN, name='own', size=2, results='239.1.2.3')).status == 201, 'create')
+        api.create('ring', 2)
+        api.create('own', 2, **OPEN, results='239.1.2.3')
         before = api.get('/v1/jobs')
         check(ask('DELETE', '/v1/jobs?prefix=own').body['deleted'] == 0, 'by its prefix')
         for name in ('ring', 'own', 'job7'):
@@ -300,7 +300,7 @@ def strangers_change_only_open_jobs():
         # What one of them has made, another one ends.
         check(ask('POST', '/v1/jobs/new/members', join).status == 200, 'join')
         check(ask('DELETE', '/v1/jobs/new', host=1).status in (200, 202), 'delete')
-        check(api.unix('GET', '/v1/jobs/new').status == 404, 'it is there')
+        api.do('GET', '/v1/jobs/new', None, 404)
 
 
 @case
@@ -325,9 +325,9 @@ def strangers_take_no_more_than_open_jobs():
             check(made[-1].code == 'no_memory', '%s', made[-1].text)
             left = room()
             check(2 * left[0] >= memory and 2 * left[1] >= records, '%s of %d, %d', left, memory, records)
-            check(api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 2, 'window': 64}).status == 201, 'nothing is left')
+            api.create('ring', 2, window=64)
             for name in ['ring'] + ['large-%d' % n for n in range(5) if made[n].status == 201]:
-                check(api.unix('DELETE', '/v1/jobs/' + name).status in (200, 202), 'delete')
+                api.delete(name)
 
 
 def has_result(peer, block):

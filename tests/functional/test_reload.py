@@ -93,39 +93,30 @@ def jobs_of_the_file_come_change_and_go():
 
 
 @case
-def a_higher_source_id_makes_another_job():
-    def sources(*ids):
-        return [dict(job(1, 2), sources=[{'id': i, 'address': '10.77.0.%d' % (1 + n)}
-                                         for n, i in enumerate(ids)])]
+def what_makes_another_job():
+    """A higher source id than it had room for, and another order of additions."""
+    def sources(*ids, **more):
+        return [dict(job(1, 2, **more), sources=[{'id': i, 'address': Rack.address(n)} for n, i in enumerate(ids)])]
 
     with switch() as (rack, api):
-        rack.jobs = sources(0, 2)
-        taken(rack, 'jobs_created=1')
-        rack.jobs = sources(0, 1)
-        taken(rack, 'jobs_changed=1 jobs_replaced=0')
-        rack.jobs = sources(0, 9)
-        taken(rack, 'jobs_changed=0 jobs_replaced=1')
-        check(len(api.jobs()) == 1, '%s', api.jobs())
-
-
-@case
-def another_order_of_additions_makes_another_job():
-    with switch(jobs=[job(1, 2)]) as (rack, api):
-        for more in ({'deterministic': True}, {}, {'op': 'prod'}, {'op': 'prod', 'type': 'fp64'}):
-            rack.jobs = [job(1, 2, **more)]
-            taken(rack, 'jobs_changed=0 jobs_replaced=1')
-            now = api.jobs()['job1']
-            check((now['deterministic'], now['op'], now['type']) ==
-                  (more.get('deterministic', False), more.get('op', 'sum'), more.get('type', 'fp32')),
-                  '%s', now)
+        for counts, ids, more in (('created=1', (0, 2), {}), ('changed=1 jobs_replaced=0', (0, 1), {}),
+                                  ('changed=0 jobs_replaced=1', (0, 9), {}),
+                                  ('changed=0 jobs_replaced=1', (0, 9), {'deterministic': True}),
+                                  ('changed=0 jobs_replaced=1', (0, 9), {}),
+                                  ('changed=0 jobs_replaced=1', (0, 9), {'op': 'prod'}),
+                                  ('changed=0 jobs_replaced=1', (0, 9), {'op': 'prod', 'type': 'fp64'})):
+            rack.jobs = sources(*ids, **more)
+            taken(rack, 'jobs_' + counts)
+            (now,) = api.jobs().values()
+            check(dict({'deterministic': False, 'op': 'sum', 'type': 'fp32'}, **more).items() <= now.items(), '%s', now)
 
 
 @case
 def what_the_api_changed_stays_unless_the_file_changes_it():
     with switch(jobs=[job(1, 2), job(2, 2)]) as (rack, api):
-        api.unix('PATCH', '/v1/jobs/job1', {'timeout_ms': 77})
-        api.unix('DELETE', '/v1/jobs/job2')
-        api.unix('POST', '/v1/jobs', {'name': 'mine', 'size': 2, 'id': 9})
+        api.do('PATCH', '/v1/jobs/job1', {'timeout_ms': 77})
+        api.delete('job2')
+        api.create('mine', 2, id=9)
         rack.changes['comment'] = 'something'
         taken(rack, 'jobs_created=0 jobs_changed=0')
         check(api.jobs()['job1']['timeout_ms'] == 77 and sorted(api.jobs()) ==
@@ -257,21 +248,17 @@ def too_much_for_the_memory_is_refused_whole():
 def tenants_and_levels_change():
     with switch(tenants=[tenant('vision', 'v'), tenant('speech', 's')]) as (rack, api):
         for name, token in (('a', 'v'), ('b', 's')):
-            made = api.tcp('POST', '/v1/jobs', {'name': name, 'size': 1}, token=token)
-            check(made.status == 201, '%s', made.text)
+            api.create(name, 1, token=token)
         section = rack.changes['api']
         section['tenants'] = [tenant('vision', 'w', quota={'jobs': 1}), tenant('maps', 'm')]
         section['open_read'] = False
         rack.changes['log'] = {'level': 'info'}
         taken(rack, 'tenants=2')
-        check(api.tcp('GET', '/v1/jobs', token='v').status == 401, 'the old token')
-        check(api.tcp('GET', '/v1/jobs', token='s').status == 401, 'the tenant that is gone')
+        for token in 'v', 's':  # the old one, and that of the tenant that is gone
+            api.do('GET', '/v1/jobs', None, 401, token=token)
         check(api.tcp('GET', '/v1/status').status == 401, 'open_read')
-        mine = api.tcp('GET', '/v1/jobs', token='w').body['jobs']
-        check([j['name'] for j in mine] == ['a'], '%s', mine)
-        check(api.tcp('GET', '/v1/jobs', token='m').body['jobs'] == [], 'maps')
-        more = api.tcp('POST', '/v1/jobs', {'name': 'c', 'size': 1}, token='w')
-        check(more.status == 403 and more.code == 'quota', '%s', more.text)
+        check(set(api.jobs(token='w')) == {'a'} and not api.jobs(token='m'), '%s', api.jobs())
+        api.create('c', 1, 403, code='quota', token='w')
         check(api.jobs()['b']['tenant'] is None, '%s', api.jobs()['b'])
         check("job has no tenant any more" in rack.switch.output, 'not logged')
         api.unix('DELETE', '/v1/jobs/b')

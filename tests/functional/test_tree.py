@@ -141,7 +141,7 @@ def three_levels_and_an_authenticated_job():
         tree.add_job(1, **SMALL, authenticate=True)
         tree.add_job(2, hosts=[1, 2, 3])
         tree.start()
-        runs = [tree.perf(host, number, '-C', 'all', '-b', 4, '-e', '4K', '-f', 8, '-n', 3)
+        runs = [tree.perf(host, number, '-C', 'all', '-b', 4, '-e', '4K', '-f', 32, '-n', 2)
                 for number, hosts in tree.ranks.items() for host in hosts]
         finish(runs)
         blocks, forged = counted(tree, 'blocks_complete', 1), counted(tree, 'forged', 1)

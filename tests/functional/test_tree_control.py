@@ -1,18 +1,26 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """A job on a tree of real switches, made, shown, asked and deleted by weirctl; its hosts join at their leaves."""
-import json
 import os
 import re
 import signal
 
 from ctl import ctl, good, says
 from join_hosts import PERF, environment
-from tap import case, check, main, wait_for
+from perf import finish
+from tap import case, check, main, shared, wait_for
 from tree import Tree
 
 SETTINGS = ['--sizes', '2,2', '--elements', '256', '--timeout-ms', '500']
 LONG = 1000000  # operations of a run that is stopped
+
+
+@shared
+def two_racks():
+    with Tree(leaves=2, hosts=2, spines=2) as tree:
+        tree.start()
+        yield tree
+        tree.stop()
 
 
 def named(tree):
@@ -43,86 +51,79 @@ def host(tree, number, operations):
 
 @case
 def a_job_is_made_on_all_switches_or_none():
-    with Tree(leaves=2, hosts=2, spines=2) as tree:
-        tree.start()
-        out = good(control(tree, 'create', *SETTINGS, '--dry-run'))
-        check(re.search(r'leaf1 +leaf +10\.77\.1\.254 .* 2\.\.3 +spine0 by up0, spine1 by up1 +500 ms', out), '%s', out)
-        check(jobs(tree) == [[]] * 4, 'made: %s', jobs(tree))
-        # The third of them has no room.
-        tree['leaf0'].ask('POST', '/v1/jobs', {'name': 'other', 'size': 2, 'id': 7})
-        says(control(tree, 'create', *SETTINGS, '--id', '7'), 1, 'not created, because of leaf0', 'deleted again')
-        wait_for(lambda: jobs(tree) == [['other'], [], [], []], 'left: %s', lambda: jobs(tree))
-        good(control(tree, 'create', *SETTINGS))
-        check(jobs(tree) == [['other', 'ring'], ['ring'], ['ring'], ['ring']], '%s', jobs(tree))
-        out = good(control(tree, 'show'))
-        for line in (r'leaf1 +leaf +2\.\.3 +\S+ +0 +0 of 2 +spine0.*, spine1', r'spine1 +root +0\.\.3 +\S+ +0 +0 of 2 +-'):
-            check(re.search(line, out), '"%s" is not in\n%s', line, out)
-        says(control(tree, 'create', *SETTINGS), 1, 'spine0 has a job ring')
-        good(control(tree, 'delete'))
-        wait_for(lambda: jobs(tree) == [['other'], [], [], []], 'left: %s', lambda: jobs(tree))
-        tree.stop()
+    tree = two_racks()
+    out = good(control(tree, 'create', *SETTINGS, '--dry-run'))
+    check(re.search(r'leaf1 +leaf +10\.77\.1\.254 .* 2\.\.3 +spine0 by up0, spine1 by up1 +500 ms', out), '%s', out)
+    check(jobs(tree) == [[]] * 4, 'made: %s', jobs(tree))
+    # The third of them has no room.
+    tree['leaf0'].ask('POST', '/v1/jobs', {'name': 'other', 'size': 2, 'id': 7})
+    says(control(tree, 'create', *SETTINGS, '--id', '7'), 1, 'not created, because of leaf0', 'deleted again')
+    wait_for(lambda: jobs(tree) == [['other'], [], [], []], 'left: %s', lambda: jobs(tree))
+    good(control(tree, 'create', *SETTINGS))
+    check(jobs(tree) == [['other', 'ring'], ['ring'], ['ring'], ['ring']], '%s', jobs(tree))
+    out = good(control(tree, 'show'))
+    for line in (r'leaf1 +leaf +2\.\.3 +\S+ +0 +0 of 2 +spine0.*, spine1', r'spine1 +root +0\.\.3 +\S+ +0 +0 of 2 +-'):
+        check(re.search(line, out), '"%s" is not in\n%s', line, out)
+    says(control(tree, 'create', *SETTINGS), 1, 'spine0 has a job ring')
+    good(control(tree, 'delete'))
+    wait_for(lambda: jobs(tree) == [['other'], [], [], []], 'left: %s', lambda: jobs(tree))
+    tree['leaf0'].ask('DELETE', '/v1/jobs/other')
 
 
 @case
 def hosts_join_at_their_leaves():
+    tree = two_racks()
+    urls = [leaf.api_url for leaf in tree.leaves]
     for more in ([], ['--authenticate']):
-        with Tree(leaves=2, hosts=2, spines=2) as tree:
-            tree.start()
-            good(control(tree, 'create', *SETTINGS, *more))
-            if more:  # a host gets its key by a socket or TLS only
-                for leaf in tree.leaves:
-                    leaf.api_url = 'unix:' + leaf.api_path
-            runs = [host(tree, number, 5) for number in range(tree.hosts)]
-            for run in runs:
-                run.wait(60)
-                with open(run.json) as file:
-                    rows = json.load(file)['rows']
-                check(rows and all(row['wrong'] == 0 for row in rows), '%s', rows)
-            good(control(tree, 'delete'))
-            tree.stop()
+        good(control(tree, 'create', *SETTINGS, *more))
+        for leaf, url in zip(tree.leaves, urls):  # a host gets a key of packets by a socket or TLS only
+            leaf.api_url = 'unix:' + leaf.api_path if more else url
+        finish([host(tree, number, 5) for number in range(tree.hosts)])
+        good(control(tree, 'delete'))
+        wait_for(lambda: jobs(tree) == [[]] * 4, 'left: %s', lambda: jobs(tree))
+    for leaf, url in zip(tree.leaves, urls):
+        leaf.api_url = url
 
 
 @case
 def a_stopped_host_is_named_from_every_switch():
-    with Tree(leaves=2, hosts=2, spines=2) as tree:
-        tree.start()
-        good(control(tree, 'create', *SETTINGS))
-        runs = [host(tree, number, LONG) for number in range(tree.hosts - 1)]
-        # One is not there yet.
-        rank = 'rank 3, never heard'
-        for name, way in (('leaf0', r'for spine[01], which waits for leaf1, which waits for '),
-                          ('spine0', 'for leaf1, which waits for '), ('leaf1', 'for ')):
-            wait_for(lambda: re.search('job ring: has not begun: .*' + way + rank, stuck(tree[name])), '%s: %s', name,
-                     lambda: stuck(tree[name]))
-        runs.append(host(tree, tree.hosts - 1, LONG))
-        done = lambda: tree['leaf0'].ask('GET', '/v1/jobs/ring')['counters']['blocks_complete']
-        wait_for(lambda: done() > 100, 'nothing is done')
-        out = good(control(tree, 'show'))
-        check(re.search(r'leaf1 +leaf +2\.\.3 +running +[1-9]\d* +2 of 2 +spine0.*, spine1', out), '%s', out)
-        # One stands still.
-        os.kill(runs[3].pid, signal.SIGSTOP)
-        rank = r'rank 3 \(10\.77\.1\.2\), last heard [\d.]+ m?s ago'
-        what = r'job ring: .*blocks? [\d., ]+(?: and \d+ more)? waits? for '
+    tree = two_racks()
+    good(control(tree, 'create', *SETTINGS))
+    runs = [host(tree, number, LONG) for number in range(tree.hosts - 1)]
+    # One is not there yet.
+    rank = 'rank 3, never heard'
+    for name, way in (('leaf0', r'for spine[01], which waits for leaf1, which waits for '),
+                      ('spine0', 'for leaf1, which waits for '), ('leaf1', 'for ')):
+        wait_for(lambda: re.search('job ring: has not begun: .*' + way + rank, stuck(tree[name])), '%s: %s', name,
+                 lambda: stuck(tree[name]))
+    runs.append(host(tree, tree.hosts - 1, LONG))
+    done = lambda: tree['leaf0'].ask('GET', '/v1/jobs/ring')['counters']['blocks_complete']
+    wait_for(lambda: done() > 100, 'nothing is done')
+    out = good(control(tree, 'show'))
+    check(re.search(r'leaf1 +leaf +2\.\.3 +running +[1-9]\d* +2 of 2 +spine0.*, spine1', out), '%s', out)
+    # One stands still.
+    os.kill(runs[3].pid, signal.SIGSTOP)
+    rank = r'rank 3 \(10\.77\.1\.2\), last heard [\d.]+ m?s ago'
+    what = r'job ring: .*blocks? [\d., ]+(?: and \d+ more)? waits? for '
 
-        def named_at(switch, way):
-            wait_for(lambda: re.search(what + way + rank, stuck(switch)), '%s: %s', switch.label, lambda: stuck(switch))
-            return re.search(what + way + rank, stuck(switch))
+    def named_at(switch, way):
+        wait_for(lambda: re.search(what + way + rank, stuck(switch)), '%s: %s', switch.label, lambda: stuck(switch))
+        return re.search(what + way + rank, stuck(switch))
 
-        spine = named_at(tree['leaf0'], '(spine[01]), which waits for leaf1, which waits for ').group(1)
-        named_at(tree[spine], 'leaf1, which waits for ')
-        named_at(tree['leaf1'], '')
-        # So does a leaf whose API is gone.
-        os.kill(tree['leaf1'].switch.pid, signal.SIGSTOP)
-        run = ctl('unix:' + tree[spine].api_path, 'blocks', '--stuck', '-t', '3s')
-        check(re.search('for leaf1, which does not answer at unix:' + re.escape(tree['leaf1'].api_path), run.out), '%s', run)
-        os.kill(tree['leaf1'].switch.pid, signal.SIGCONT)
-        os.kill(runs[3].pid, signal.SIGCONT)
-        before = done()
-        wait_for(lambda: done() > before + 100, 'it does not go on')
-        for run in runs:
-            run.kill()
-        good(control(tree, 'delete'))
-        tree.stop()
+    spine = named_at(tree['leaf0'], '(spine[01]), which waits for leaf1, which waits for ').group(1)
+    named_at(tree[spine], 'leaf1, which waits for ')
+    named_at(tree['leaf1'], '')
+    # So does a leaf whose API is gone.
+    os.kill(tree['leaf1'].switch.pid, signal.SIGSTOP)
+    run = ctl('unix:' + tree[spine].api_path, 'blocks', '--stuck', '-t', '3s')
+    check(re.search('for leaf1, which does not answer at unix:' + re.escape(tree['leaf1'].api_path), run.out), '%s', run)
+    os.kill(tree['leaf1'].switch.pid, signal.SIGCONT)
+    os.kill(runs[3].pid, signal.SIGCONT)
+    before = done()
+    wait_for(lambda: done() > before + 100, 'it does not go on')
+    for run in runs:
+        run.kill()
+    good(control(tree, 'delete'))
 
 
 if __name__ == '__main__':
