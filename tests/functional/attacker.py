@@ -17,7 +17,7 @@ import types
 
 import control
 from loops import Loops
-from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
+from rack import SWITCH_ADDRESS, Rack, job
 from tap import check, wait_for
 from wire import ALLREDUCE, EXTENDED, INT32, JOIN, OK, SUM, TAGGED, frame, header, learn, mac
 

@@ -1,10 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Every collective, type and operation that is allowed, by libweir.so in a process per rank, against
-reference.py: 1, 2, 3, 5 and 8 ranks; counts of 0, 1, about the ranks and about a block, and of several
-windows; roots at random; in place and not; blocking, and up to six in flight, waited for in every way.
-
-Half of them with 1, 5 and 8 ranks, and a third where something is in the way: 2 % loss each way, two jobs on the same hosts, keys, results by
+reference.py: counts of 0, 1, about the ranks and about a block, and of several windows; roots at random; in place and
+not; blocking, and up to six in flight, waited for in every way. All of them with 2 and 3 ranks, half of them with 1, 5
+and 8 ranks, and a third where something is in the way: 2 % loss each way, two jobs on the same hosts, keys, results by
 multicast, several workers, jumbo frames.
 
 Blocks are small (64 elements, a window of 8), so that a few hundred elements are several windows; with 8

@@ -7,7 +7,7 @@ import time
 from control import running
 from perf import key_file
 from tap import case, check, main, seed
-from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
+from rack import SWITCH_MAC, Rack, job
 from wire import (ALLREDUCE, BASE, EXTENDED, INT32, OK, REFUSED, SUM, Peer, Raw, frame, header, join_all,
                   learn)
 

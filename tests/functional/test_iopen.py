@@ -11,8 +11,9 @@ import threading
 import libweir
 from fake_api import FakeApi
 from join_hosts import PORT, Members, answer, environment, error
-from tap import case, check, main, wait_for
-from rack import SWITCH_ADDRESS, Rack
+from control import running
+from tap import case, check, main, shared, wait_for
+from rack import SWITCH_ADDRESS
 
 BUILD = os.environ['WEIR_BUILD']
 OPENER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'opener.py')
@@ -68,9 +69,11 @@ def member(rank, size, **more):
                 create=True, temporary=True, **more)
 
 
-def temporary_jobs(hosts):
+@shared
+def temporary_jobs():
     """A rack whose hosts make temporary jobs."""
-    return Rack(hosts=hosts, changes={'api': {'listen': ['tcp:SWITCH:%d' % PORT], 'open_jobs': 8}})
+    with running(hosts=2, changes={'api': {'listen': ['tcp:SWITCH:%d' % PORT], 'open_jobs': 8}}) as rack:
+        yield rack
 
 
 def names(rack):
@@ -82,61 +85,55 @@ def names(rack):
 
 @case
 def a_handle_opens_while_its_process_goes_on():
-    with temporary_jobs(2) as rack:
-        rack.start_switch()
-        first = Opener(rack, 0, **member(0, 2, settings='expire_s=1000'))
-        second = Opener(rack, 1, **member(1, 2, settings='expire_s=1000'))
-        for rank in (first, second):
-            rank.does('wait', r'0 $')
-        for rank in (first, second):
-            rank.says('sum')
-        for rank in (first, second):
-            rank.reads('0 2$')
-        check(names(rack) == ['ring'], '%s', names(rack))
-        # One leaves before the process ends, the other's end closes nothing, so it stays.
-        first.says('close')
-        first.ends()
-        second.says('close')
-        second.ends()
-        check(names(rack) == [], 'left over after all have left: %s', names(rack))
-        rack.stop_switch()
+    rack = temporary_jobs()
+    first = Opener(rack, 0, **member(0, 2, settings='expire_s=1000'))
+    second = Opener(rack, 1, **member(1, 2, settings='expire_s=1000'))
+    for rank in (first, second):
+        rank.does('wait', r'0 $')
+    for rank in (first, second):
+        rank.says('sum')
+    for rank in (first, second):
+        rank.reads('0 2$')
+    check(names(rack) == ['ring'], '%s', names(rack))
+    # One leaves before the process ends, the other's end closes nothing, so it stays.
+    first.says('close')
+    first.ends()
+    second.says('close')
+    second.ends()
+    check(names(rack) == [], 'left over after all have left: %s', names(rack))
 
 
 @case
 def a_member_that_is_lost_fails_the_others():
-    with temporary_jobs(2) as rack:
-        rack.start_switch()
-        for how in ('left', 'expired in'):
-            settings = 'expire_s=3' if how != 'left' else 'expire_s=1000'
-            lost = Opener(rack, 1, **member(1, 2, settings=settings, op_timeout_ms=60000))
-            waits = Opener(rack, 0, **member(0, 2, settings=settings, op_timeout_ms=60000))
-            for rank in (waits, lost):
-                rank.does('wait', r'0 $')
-            waits.says('sum')
-            if how == 'left':
-                lost.says('close')
-                lost.ends()
-            else:
-                lost.kill()
-            waits.reads(r'-103 rank 1 \(10\.77\.0\.2\) has %s job "ring"' % how)
-            waits.says('close')
-            waits.ends()
-            wait_for(lambda: names(rack) == [], 'left over')
-        rack.stop_switch()
+    rack = temporary_jobs()
+    for how in ('left', 'expired in'):
+        settings = 'expire_s=3' if how != 'left' else 'expire_s=1000'
+        lost = Opener(rack, 1, **member(1, 2, settings=settings, op_timeout_ms=60000))
+        waits = Opener(rack, 0, **member(0, 2, settings=settings, op_timeout_ms=60000))
+        for rank in (waits, lost):
+            rank.does('wait', r'0 $')
+        waits.says('sum')
+        if how == 'left':
+            lost.says('close')
+            lost.ends()
+        else:
+            lost.kill()
+        waits.reads(r'-103 rank 1 \(10\.77\.0\.2\) has %s job "ring"' % how)
+        waits.says('close')
+        waits.ends()
+        wait_for(lambda: names(rack) == [], 'left over')
 
 
 @case
 def many_are_opened_one_after_the_other():
-    with temporary_jobs(2) as rack:
-        rack.start_switch()
-        runs = [rack.spawn(host, [rack.program(('perf', 'weir-perf')), '--opens', '10'], 'perf', environment(
-            rank=host, size=2, WEIR_SWITCH='http://%s:%d' % (SWITCH_ADDRESS, PORT), WEIR_JOB='many',
-            WEIR_SETTINGS='expire_s=1000')) for host in range(2)]
-        outputs = [run.wait(SECONDS) for run in runs]
-        check(re.fullmatch(r'# 10 jobs opened: median [\d.]+ ms, 99 % [\d.]+, first [\d.]+; closed: median '
-                           r'[\d.]+ ms\n', outputs[0]), '%s', outputs[0])
-        check(names(rack) == [], 'left over: %s', names(rack))
-        rack.stop_switch()
+    rack = temporary_jobs()
+    runs = [rack.spawn(host, [rack.program(('perf', 'weir-perf')), '--opens', '10'], 'perf', environment(
+        rank=host, size=2, WEIR_SWITCH='http://%s:%d' % (SWITCH_ADDRESS, PORT), WEIR_JOB='many',
+        WEIR_SETTINGS='expire_s=1000')) for host in range(2)]
+    outputs = [run.wait(SECONDS) for run in runs]
+    check(re.fullmatch(r'# 10 jobs opened: median [\d.]+ ms, 99 % [\d.]+, first [\d.]+; closed: median '
+                       r'[\d.]+ ms\n', outputs[0]), '%s', outputs[0])
+    check(names(rack) == [], 'left over: %s', names(rack))
 
 
 def played(api, **more):

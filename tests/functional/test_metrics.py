@@ -324,13 +324,15 @@ def the_history_keeps_jobs_that_are_gone():
     def found():
         return [job for job in api.get('/v1/history')['jobs'] if job['name'] == 'ring']
 
-    for former in range(2):  # the second takes the name and the number of the first
+    def has_samples():
+        """Of the last job of the name."""
+        blocks = found()[-1]['blocks']
+        return len(blocks) - blocks.count(None) > 1
+
+    for count in (1, 2):  # the second takes the name and the number of the first
         api.create('ring', 2, id=9)
-        wait_for(lambda: len(found()) > former, 'no sample')  # pylint: disable=cell-var-from-loop
-        first = len(found()[former]['blocks']) - found()[former]['blocks'].count(None)
-        wait_for(lambda: len(found()[former]['blocks']) - found()[former]['blocks'].count(None) > first,  # pylint: disable=cell-var-from-loop
-                 'no sample more')
-        if former == 0:
+        wait_for(lambda number=count: len(found()) == number and has_samples(), 'no samples')
+        if count == 1:
             api.delete('ring')
     # The one that is there is the last of its name, and began later.
     check(found()[0]['late_share'] == [], '%s', found()[0])

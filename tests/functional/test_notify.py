@@ -70,7 +70,7 @@ def end(run):
 
 
 @case
-def ready_when_packets_flow_and_stopping_when_told():
+def ready_when_packets_flow_again_after_a_reload_and_stopping_when_told():
     with Rack(hosts=2) as rack:
         for abstract in (False, True):
             manager = Manager(rack, abstract)
@@ -80,7 +80,15 @@ def ready_when_packets_flow_and_stopping_when_told():
             manager.wait('STATUS=')
             rack.ping(0, rack.address(1))
             check(not [t for _, t in manager.said if 'WATCHDOG' in t], '%s', manager.said)
+            # A reload begins and ends.
+            before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            run.signal(signal.SIGHUP)
+            found = re.fullmatch(r'RELOADING=1\nMONOTONIC_USEC=(\d+)', manager.wait('RELOADING'))
+            check(found and before <= int(found.group(1)) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000, '%s',
+                  manager.said)
+            manager.wait('READY=1')
             said = end(run)
+            check(re.search(r'level=notice module=ctrl msg="[^"]*" uid=0 pid=%d' % os.getpid(), said), '%s', said)
             check(manager.wait('STOPPING=1').startswith('STOPPING=1\nSTATUS=stopping'), '')
             check(re.search(r'^time=\S+Z level=notice module=switch msg="stop" uid=0 pid=%d '
                             r'signal=SIGTERM$' % os.getpid(), said, re.M), '%s', said)
@@ -120,23 +128,6 @@ def a_watchdog_for_another_process_is_not_fed():
         manager.wait('READY=1')
         check('WATCHDOG=1' not in manager.listen(1), '%s', manager.said)
         end(run)
-
-
-@case
-def a_reload_begins_and_ends():
-    with Rack(hosts=2) as rack:
-        manager = Manager(rack)
-        run = start(rack, manager.environment())
-        manager.wait('READY=1')
-        manager.listen(0.5)
-        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        run.signal(signal.SIGHUP)
-        found = re.fullmatch(r'RELOADING=1\nMONOTONIC_USEC=(\d+)', manager.wait('RELOADING'))
-        check(found and before <= int(found.group(1)) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000, '%s', manager.said)
-        manager.wait('READY=1')
-        said = end(run)
-        check(re.search(r'level=notice module=ctrl msg="[^"]*" uid=0 pid=%d' % os.getpid(), said),
-              '%s', said)
 
 
 @case
