@@ -17,6 +17,7 @@ from mpi import MpiRack, mpirun
 from rack import ROOT, SWITCH_MAC, Rack, job
 
 PERF = ['--switch', '10.77.0.254', '--job', '1', '--sources', '2', '--timeout', '60000']
+FEW = ('-b', '64K', '-e', '64K')
 
 
 class MpiMemif(MemifRack, MpiRack):
@@ -110,12 +111,15 @@ def an_mpi_program():
         rack.stop_switch()
 
 
+def perf(rack, host, *options, **environment):
+    """weir-perf whose environment says all of its transport."""
+    return Rack.spawn(rack, host, [rack.program(('perf', 'weir-perf')), *PERF, '--source', str(host), '--address',
+                                   rack.address(host), *options], 'perf', {**os.environ, **environment})
+
+
 def refused(rack, pattern, *options, **environment):
     """A host cannot open; its text."""
-    env = {**os.environ, **rack.environment(0), **environment}
-    run = Rack.spawn(rack, 0, [rack.program(('perf', 'weir-perf')), *PERF, '--source', '0', '--address', rack.address(0), *options],
-                     'refused', {key: value for key, value in env.items() if value is not None})
-    text = run.wait(60, 1)
+    text = perf(rack, 0, *options, **{**rack.environment(0), **environment}).wait(60, 1)
     check(re.search(pattern, text), 'no "%s" in:\n%s', pattern, text)
 
 
@@ -139,9 +143,7 @@ def what_is_wrong_is_said():
         config = {key: value for key, value in rack.config().items() if value is not None}
         rack.start_switch(rack.write_config(json.dumps(config)))
         refused(rack, r'No route to host: does it answer ARP\?', '--join-timeout', '4000')
-        runs = [Rack.spawn(rack, host, [rack.program(('perf', 'weir-perf')), *PERF, '--source', str(host), '--address', rack.address(host),
-                                        '-b', '64K', '-e', '64K'], 'told', {**os.environ, **rack.environment(host), 'WEIR_DPDK_SWITCH_MAC': SWITCH_MAC})
-                for host in range(2)]
+        runs = [perf(rack, host, *FEW, **rack.environment(host), WEIR_DPDK_SWITCH_MAC=SWITCH_MAC) for host in range(2)]
         for run in runs:
             run.wait(60)
         rack.stop_switch()
@@ -151,9 +153,7 @@ def what_is_wrong_is_said():
 def blocks_that_do_not_fit():
     with MemifRack(mtu=9000, jobs=[job(1, 2, elements=2048)]) as rack:
         rack.start_switch()
-        runs = [Rack.spawn(rack, host, [rack.program(('perf', 'weir-perf')), *PERF, '--source', str(host), '--address', rack.address(host),
-                                        '-b', '64K', '-e', '64K'], 'long', {**os.environ, **rack.environment(host), 'WEIR_DPDK_MTU': '1500'})
-                for host in range(2)]
+        runs = [perf(rack, host, *FEW, **{**rack.environment(host), 'WEIR_DPDK_MTU': '1500'}) for host in range(2)]
         check(any(re.search(r'MTU', run.wait(60, 1)) for run in runs), '%s', [run.output for run in runs])
         rack.stop_switch()
 
@@ -163,10 +163,8 @@ def over_an_interface_of_the_kernel():
     """AF_XDP over veth, in copy mode."""
     with Rack(jobs=[job(1, 2)]) as rack:
         rack.start_switch()
-        runs = [rack.spawn(host, [rack.program(('perf', 'weir-perf')), *PERF, '--source', str(host), '--address', rack.address(host),
-                                  '-b', '64K', '-e', '64K'], 'xdp',
-                           {**os.environ, 'WEIR_TRANSPORT': rack.program(('libweir-dpdk', 'libweir-dpdk.so.0')),
-                            'WEIR_DPDK': '--no-huge --no-pci -m 64 --vdev=net_af_xdp0,iface=eth0,force_copy=1'}) for host in range(2)]
+        runs = [perf(rack, host, *FEW, WEIR_TRANSPORT=rack.program(('libweir-dpdk', 'libweir-dpdk.so.0')),
+                     WEIR_DPDK='--no-huge --no-pci -m 64 --vdev=net_af_xdp0,iface=eth0,force_copy=1') for host in range(2)]
         for run in runs:
             if run.end(60) != 0 and re.search('librte_net_af_xdp|failed to find driver|Operation not supported', run.output):
                 raise Skip('no driver or kernel for AF_XDP here: ' + run.output[-300:])

@@ -8,7 +8,7 @@ import time
 from attacker import (BROADCAST, Attacker, arp, counted, disguised, enter, from_mac, listed_ports, rack_of, tagged, victims)
 from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack
 from tap import case, check, main
-from wire import Peer, frame, join_all
+from wire import Peer, frame, join_all, learn
 
 THIEF, BYSTANDER = 2, 3
 TIMES = 6
@@ -116,42 +116,46 @@ def that_the_configuration_gives_to_another_port():
             thief.send(*disguised(plain))
 
 
+@contextlib.contextmanager
+def mover(way, hosts):
+    """A rack, and two members of its job. Yields how the second one takes the MAC address of a host, which it returns in
+    the end; it stays at its own switch port."""
+    with rack_of(way, hosts) as (rack, api):
+        keys = [enter(api, rank, rack.address(rank)) if way == 'proved' else None for rank in (0, 1)]
+        with Peer(rack, 0, 1, 0, key=keys[0]) as victim, Peer(rack, 1, 1, 1, key=keys[1]) as thief:
+            join_all([victim, thief])
+
+            def moves(host):
+                rack._ip_in(1, 'link set eth0 address ' + rack.mac(host),
+                            'neigh replace %s lladdr %s dev eth0 nud permanent' % (SWITCH_ADDRESS, SWITCH_MAC))
+                thief.send_join(thief.nonce)
+
+            yield rack, thief, moves
+            rack._ip_in(1, 'link set eth0 address ' + rack.mac(1))
+
+
 @case
 def of_a_member_by_another():
-    """A member of the job moves to the MAC address of another one, and stays at its own switch port."""
     for way in ('plain', 'proved'):
-        with rack_of(way, 2) as (rack, api):
-            keys = [enter(api, rank, rack.address(rank)) if way == 'proved' else None for rank in (0, 1)]
-            with Peer(rack, 0, 1, 0, key=keys[0]) as victim, Peer(rack, 1, 1, 1, key=keys[1]) as thief:
-                join_all([victim, thief])
-                rack._ip_in(1, 'link set eth0 address ' + rack.mac(0),
-                            'neigh replace %s lladdr %s dev eth0 nud permanent' % (SWITCH_ADDRESS, SWITCH_MAC))
-                with counted(rack, 1, spoofed_member=TIMES):
-                    for _ in range(TIMES):
-                        thief.send_join(thief.nonce)
-                rack.ping(0, SWITCH_ADDRESS, count=1)
-                rack._ip_in(1, 'link set eth0 address ' + rack.mac(1))
+        with mover(way, 2) as (rack, _, moves):
+            with counted(rack, 1, spoofed_member=TIMES):
+                for _ in range(TIMES):
+                    moves(0)
+            rack.ping(0, SWITCH_ADDRESS, count=1)
 
 
 @case
 def of_a_host_in_no_job():
-    """A member moves to the MAC address of a host that is in no job. It joins, and both go on."""
+    """It joins, and both go on."""
     for way in ('plain', 'proved'):
-        with rack_of(way, 4) as (rack, api):
-            keys = [enter(api, rank, rack.address(rank)) if way == 'proved' else None for rank in (0, 1)]
-            with Peer(rack, 0, 1, 0, key=keys[0]) as other, Peer(rack, 1, 1, 1, key=keys[1]) as thief:
-                join_all([other, thief])
-                for host in range(4):
-                    rack.ping(host, SWITCH_ADDRESS, count=1)
-                rack.ping(BYSTANDER, rack.address(0), count=1)
-                rack._ip_in(1, 'link set eth0 address ' + rack.mac(BYSTANDER),
-                            'neigh replace %s lladdr %s dev eth0 nud permanent' % (SWITCH_ADDRESS, SWITCH_MAC))
-                thief.send_join(thief.nonce)
-                thief.take_join(30)
-                with counted(rack, BYSTANDER):
-                    for host in (0, 2):
-                        rack.ping(BYSTANDER, rack.address(host), count=2)
-                rack._ip_in(1, 'link set eth0 address ' + rack.mac(1))
+        with mover(way, 4) as (rack, thief, moves):
+            learn(rack)
+            rack.ping(BYSTANDER, rack.address(0), count=1)
+            moves(BYSTANDER)
+            thief.take_join(30)
+            with counted(rack, BYSTANDER):
+                for host in (0, 2):
+                    rack.ping(BYSTANDER, rack.address(host), count=2)
 
 
 if __name__ == '__main__':
