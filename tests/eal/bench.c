@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "tests/eal/bench_tree.h"
+
 #define PATIENCE_MS 1000 /* of virtual time, for a packet */
 #define SILENCE_MS  30
 
@@ -18,26 +20,26 @@ static const struct ppe_job *const job = &rig.job[0];
 void
 bench_start(const struct bench_setup *setup)
 {
-	static uint8_t consecutive[WEIR_SOURCES_MAX];
-	unsigned int sources = setup->sources != 0 ? setup->sources : 2;
+	uint8_t ids[WEIR_SOURCES_MAX];
+	unsigned int sources = bench_ids(setup, ids);
 	struct rig_config config = {.workers = setup->workers != 0 ? setup->workers : 2,
 		.threads = setup->threads != 0 ? setup->threads : 8,
 		.ports = setup->ports != 0 ? setup->ports : sources,
 		.jobs = 1};
 
-	for (unsigned int i = 0; i < sources; i++)
-		consecutive[i] = (uint8_t)i;
-	config.job[0] = rig_job_of(1, setup->ids != NULL ? setup->ids : consecutive,
-		(uint16_t)sources, setup->window != 0 ? setup->window : 4,
-		setup->elements != 0 ? setup->elements : 8);
+	config.job[0] = rig_job_of(1, ids, (uint16_t)sources,
+		setup->window != 0 ? setup->window : 4, setup->elements != 0 ? setup->elements : 8);
 	config.job[0].policy = (uint8_t)setup->policy;
 	config.job[0].timeout_ms = setup->timeout_ms != 0 ? setup->timeout_ms : 100;
 	config.job[0].fixed_generation = setup->generation;
+	bench_tree_setup(setup, &config);
 	if (setup->change != NULL)
 		setup->change(&config);
 	rig_start(&rig, &config);
 	generation = setup->generation;
-	if (generation == 0 && !setup->late)
+	if (bench_in_tree())
+		agree();
+	else if (generation == 0 && !setup->late)
 		generation = rig_join(&rig, 0, false);
 }
 
@@ -66,10 +68,27 @@ bench_value(unsigned int source, uint32_t block, unsigned int element)
 	return (source + 1) * 100000 + block * 1000 + element;
 }
 
+uint32_t
+bench_sum(uint64_t sources, uint32_t block, unsigned int element)
+{
+	uint32_t sum = 0;
+
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		if (bench_in_tree() ? s < 64 : ppe_job_has(job, (uint8_t)s))
+			sum += (sources >> s % 64 & 1) != 0 ? bench_value(s, block, element) : 0;
+	return sum;
+}
+
 struct weir_header
 contribution(unsigned int source, uint32_t block)
 {
-	return rig_contribution(job->id, generation, source, block, job->elements);
+	struct weir_header h = rig_contribution(job->id, generation, source, block, job->elements);
+
+	if (job->children) {
+		h.flags = WEIR_FLAG_UP;
+		h.src_cnt = (uint8_t)job->ranks[source];
+	}
+	return h;
 }
 
 void
@@ -78,7 +97,8 @@ offer(const struct weir_header *header)
 	uint32_t values[RIG_FRAME_MAX / 4];
 
 	for (unsigned int e = 0; e < header->grad_cnt; e++)
-		values[e] = bench_value(header->src_id, header->block_id, e);
+		values[e] = job->children ? bench_sum(ranks_of(header->src_id), header->block_id, e)
+					  : bench_value(header->src_id, header->block_id, e);
 	rig_offer(&rig, header->src_id % rig.ports, header, values, 4u * header->grad_cnt);
 }
 
@@ -125,6 +145,7 @@ note(unsigned int source, uint32_t block, enum weir_collective collective)
 		.src_id = (uint8_t)source,
 		.gen_id = collective == WEIR_COLLECTIVE_JOIN ? 0 : generation,
 		.collective = (uint8_t)collective,
+		.flags = job->children ? WEIR_FLAG_UP : 0,
 		.extended = true};
 }
 
@@ -159,8 +180,13 @@ join(unsigned int source, uint32_t nonce)
 static bool
 receive_within(unsigned int source, unsigned int ms)
 {
-	unsigned int n = rig_receive(&rig, source % rig.ports, frame, ms);
+	unsigned int n;
 
+	if (bench_in_tree()) { /* the clock stands still */
+		rig_rest(&rig);
+		ms = 0;
+	}
+	n = rig_receive(&rig, source % rig.ports, frame, ms);
 	if (n == 0)
 		return false;
 	cr_assert(rig_parse(frame, n, &got, &payload, &payload_bytes),
@@ -180,19 +206,19 @@ all_sources(void)
 {
 	uint64_t all = 0;
 
+	if (job->tree_ranks != 0)
+		return (UINT64_C(1) << job->tree_ranks) - 1;
 	EACH_SOURCE(s)
-	all |= UINT64_C(1) << s % 64;
+	all |= bench_in_tree() ? ranks_of(s) : UINT64_C(1) << s % 64;
 	return all;
 }
 
-static void
+void
 expect_sum(uint32_t block, uint64_t sources)
 {
 	for (unsigned int e = 0; e < got.grad_cnt; e++) {
-		uint32_t sum = 0, is;
+		uint32_t sum = bench_sum(sources, block, e), is;
 
-		EACH_SOURCE(s)
-		sum += (sources >> s % 64 & 1) != 0 ? bench_value(s, block, e) : 0;
 		memcpy(&is, payload + 4 * e, 4);
 		cr_assert_eq(is, sum, "element %u of block %u: %u, not %u", e, block, is, sum);
 	}
@@ -211,6 +237,15 @@ expect(unsigned int source, uint32_t block, enum weir_status status, uint64_t so
 	cr_assert_eq(got.status, status, "block %u: %s, not %s", block,
 		weir_status_text(got.status), weir_status_text(status));
 	cr_assert_eq(got.degraded, degraded);
+	if (bench_in_tree()) {
+		expect_addressed(source);
+		if (whole)
+			cr_assert_eq(got.grad_cnt, job->elements);
+		if (whole || status == WEIR_STATUS_ERROR)
+			cr_assert_eq(got.src_cnt,
+				__builtin_popcountll(sources != 0 ? sources : all_sources()),
+				"block %u: %u ranks", block, got.src_cnt);
+	}
 	elements = whole ? 4u * got.grad_cnt : 0;
 	if (!degraded && !whole)
 		return;

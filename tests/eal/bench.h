@@ -42,6 +42,11 @@ struct bench_setup {
 	/* What else differs, before the switch starts. The first job is config->job[0]. */
 	void (*change)(struct rig_config *config);
 	bool late; /* hosts have not joined yet */
+	/* Of a switch in a tree: tests/eal/bench_tree.h */
+	uint8_t children[4]; /* [sources are hosts] the ranks of each */
+	uint8_t parents; /* [0] */
+	bool deterministic, narrow; /* [false] */
+	uint8_t first_rank, tree_ranks; /* [0, what is below] */
 };
 
 extern struct rig rig;

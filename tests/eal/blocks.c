@@ -29,7 +29,7 @@ is_absent(const struct block_plan *plan, unsigned int rank)
 	return rank < 64 && (plan->absent >> rank & 1) != 0;
 }
 
-/* So many elements of what a rank has; zeros where it is not in. */
+/* So many elements of what a rank has; filler where it is not in. */
 static unsigned int
 put(const struct block_plan *plan, unsigned int rank, unsigned int first, unsigned int count,
 	uint8_t *to)
@@ -38,8 +38,9 @@ put(const struct block_plan *plan, unsigned int rank, unsigned int first, unsign
 
 	for (unsigned int e = 0; e < count; e++)
 		for (unsigned int b = 0; b < size; b++)
-			to[e * size + b] =
-				is_absent(plan, rank) ? 0 : byte_of(plan, rank, first + e, b);
+			to[e * size + b] = is_absent(plan, rank)
+				? plan->filler
+				: byte_of(plan, rank, first + e, b);
 	return count * size;
 }
 
@@ -160,6 +161,49 @@ block_to_all(const struct block_plan *plan, unsigned int rank)
 		plan->collective == WEIR_COLLECTIVE_BROADCAST ||
 		(plan->collective == WEIR_COLLECTIVE_ALLGATHER && !skips(plan, rank)) ||
 		plan->collective == WEIR_COLLECTIVE_BARRIER;
+}
+
+unsigned int
+block_up(const struct block_plan *plan, unsigned int first, unsigned int ranks,
+	uint8_t payload[BLOCK_BYTES_MAX])
+{
+	static uint8_t row[BLOCK_BYTES_MAX];
+	const enum contribution_kind what = collective_table[plan->collective].contribution;
+	struct block_plan own = *plan;
+	unsigned int n = 0;
+
+	if (what == CONTRIBUTION_REDUCE) {
+		own.collective = WEIR_COLLECTIVE_ALLREDUCE;
+		own.absent |= ~(((UINT64_C(1) << ranks) - 1) << first);
+		return block_result(&own, first, payload);
+	}
+	if (what != CONTRIBUTION_ROW) {
+		for (unsigned int rank = first; rank < first + ranks; rank++)
+			n += block_contribution(plan, rank, payload + n);
+		return n;
+	}
+	for (unsigned int to = 0; to < plan->n; to++)
+		for (unsigned int rank = first; rank < first + ranks; rank++) {
+			unsigned int bytes = 4 * block_slice(plan, to);
+
+			block_contribution(plan, rank, row);
+			memcpy(payload + n, row + 4 * slices_before(plan, to), bytes);
+			n += bytes;
+		}
+	return n;
+}
+
+unsigned int
+block_down(const struct block_plan *plan, unsigned int first, unsigned int ranks,
+	uint8_t payload[BLOCK_BYTES_MAX])
+{
+	unsigned int n = 0;
+
+	if (block_to_all(plan, first))
+		return block_result(plan, first, payload);
+	for (unsigned int rank = first; rank < first + ranks; rank++)
+		n += block_result(plan, rank, payload + n);
+	return n;
 }
 
 struct weir_header

@@ -22,12 +22,11 @@ struct block_plan {
 	uint64_t seed; /* of the data */
 	uint64_t skips_own; /* bit: a rank whose own slices are left out */
 	uint64_t absent; /* bit: a rank that is not in it, at most 64 of them */
+	uint8_t filler; /* each byte in place of what an absent rank contributes */
 };
 
 /* The largest payload of a plan. */
 #define BLOCK_BYTES_MAX (2 * RIG_FRAME_MAX)
-
-/* The names of collectives, for messages. */
 
 /* Elements of a rank's slice. */
 unsigned int block_slice(const struct block_plan *plan, unsigned int rank);
@@ -42,6 +41,15 @@ unsigned int block_result(
 
 /* Does the rank receive what all do that leave out nothing? */
 bool block_to_all(const struct block_plan *plan, unsigned int rank);
+
+/*
+ * What a switch with the ranks [first, first + ranks) sends up: reduced, one after the other, or side by side by receiver;
+ * and what it gets: what all do, or what its ranks do, one after the other.
+ */
+unsigned int block_up(const struct block_plan *plan, unsigned int first, unsigned int ranks,
+	uint8_t payload[BLOCK_BYTES_MAX]);
+unsigned int block_down(const struct block_plan *plan, unsigned int first, unsigned int ranks,
+	uint8_t payload[BLOCK_BYTES_MAX]);
 
 /* The header of the rank's contribution. */
 struct weir_header block_header(const struct block_plan *plan, unsigned int rank);
