@@ -1,62 +1,106 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A leaf joins at its parents: how generations begin and end on two hops. docs/tree.md, "Generations". */
-#include "tests/eal/up_rig.h"
+#include <stddef.h>
 
-#define SUITE ppe_up_joins
+#include "tests/eal/bench_tree.h"
+
+#define FIRST      4 /* hosts FIRST and FIRST + 1 */
+#define RANKS      8
+#define PARENTS    2
+#define BOTH_SETS  3
+#define WINDOW     2
+#define ELEMENTS   8
+#define TIMEOUT    100 /* ms */
+#define SECOND     1000000 /* us */
+
+#define BOTH(name) ONE_WORKER_AND_TWO(ppe_up_joins, name)
+
+#define start_leaf(...)                                                                            \
+	start(.workers = workers, .parents = PARENTS, .first_rank = FIRST, .tree_ranks = RANKS,    \
+		.window = WINDOW, .elements = ELEMENTS, .timeout_ms = TIMEOUT, __VA_ARGS__)
+
+/* The hosts have joined, and the joins are up. */
+#define start_joining(...)                                                                         \
+	do {                                                                                       \
+		start_leaf(__VA_ARGS__);                                                           \
+		hosts_join_up(50, BOTH_SETS);                                                      \
+	} while (0)
+
+/* A generation has begun, and block 1 is up at parent 1. */
+#define start_block(...)                                                                           \
+	do {                                                                                       \
+		start_leaf(__VA_ARGS__);                                                           \
+		begin(50, BOTH_SETS);                                                              \
+		go_up(1);                                                                          \
+	} while (0)
+
+/* A host joins, and is answered so. */
+static void
+join_again(unsigned int rank, uint32_t nonce, enum weir_status status)
+{
+	join(rank, nonce);
+	expect_status(rank, status);
+}
+
+/* The same after a millisecond, so that joins go up again. */
+static void
+join_later(unsigned int rank, uint32_t nonce, enum weir_status status)
+{
+	skip_us(1001);
+	join_again(rank, nonce, status);
+}
+
+/* A host asks about block 1 after so long. */
+static void
+contribute_after_us(uint64_t us)
+{
+	skip_us(us);
+	contribute(FIRST, 1);
+}
 
 /* ---- how one begins ---- */
 
-BOTH(SUITE, begins_when_all_parents_have_accepted)
+BOTH(begins_when_all_parents_have_accepted)
 {
-	uint16_t generation;
-
-	start(workers);
+	start_leaf();
 	join(FIRST, 50);
 	expect_waiting(FIRST, 0x10);
 	expect_silence();
 	join(FIRST + 1, 51);
 	expect_waiting(FIRST + 1, 0x30);
-	expect_joins_above(BOTH_SETS);
-	cr_assert_neq(above[0].nonce, above[1].nonce);
+	expect_joins_up(BOTH_SETS);
+	cr_assert_neq(parent[0].nonce, parent[1].nonce);
 	expect_silence();
 	cr_assert(parent_stats(0).joining && parent_stats(1).joining);
 	accept_join(0, 100);
 	expect_silence();
 	cr_assert_eq(parent_stats(0).generation, 0);
 	accept_join(1, 101);
-	generation = expect_begun();
+	expect_begun();
 	expect_silence();
 	for (unsigned int p = 0; p < PARENTS; p++) {
-		struct ppe_parent_stats parent = parent_stats(p);
+		struct ppe_parent_stats stats = parent_stats(p);
 
-		cr_assert_eq(parent.generation, 100 + p);
-		cr_assert(parent.serves && parent.heard && !parent.joining);
-		cr_assert_eq(parent.refused, 0);
+		cr_assert_eq(stats.generation, 100 + p);
+		cr_assert(stats.serves && stats.heard && !stats.joining);
+		cr_assert_eq(stats.refused, 0);
 	}
-	for (uint32_t block = 0; block < WINDOW; block++) {
-		contribute(FIRST, generation, block);
-		contribute(FIRST + 1, generation, block);
-		expect_block_above(block % PARENTS, (uint16_t)(100 + block % PARENTS), block);
-	}
+	for (uint32_t block = 0; block < WINDOW; block++)
+		go_up(block);
 	expect_silence();
 	/* A host that has missed the answer gets it again, and nothing goes up. */
-	pass_us(1001);
-	join(FIRST, 50);
-	expect_below(FIRST, WEIR_STATUS_OK);
+	join_later(FIRST, 50, WEIR_STATUS_OK);
 	cr_assert_eq(got.gen_id, generation);
-	expect_silence();
-	stop_unread();
+	stop();
 }
 
 /* A host's repetition repeats the joins above, at most once per millisecond, with the same nonces. */
-BOTH(SUITE, hosts_repeat)
+BOTH(hosts_repeat)
 {
-	struct above first[PARENTS];
+	struct parent first[PARENTS];
 
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
-	memcpy(first, above, sizeof(first));
+	start_joining();
+	memcpy(first, parent, sizeof(first));
 	join(FIRST, 50);
 	expect_waiting(FIRST, 0x30);
 	expect_silence();
@@ -64,8 +108,8 @@ BOTH(SUITE, hosts_repeat)
 	expect_silence(); /* no timer repeats */
 	join(FIRST, 50);
 	expect_waiting(FIRST, 0x30);
-	expect_joins_above(BOTH_SETS);
-	cr_assert_eq(memcmp(first, above, sizeof(first)), 0);
+	expect_joins_up(BOTH_SETS);
+	cr_assert_eq(memcmp(first, parent, sizeof(first)), 0);
 	expect_silence();
 	accept_join(1, 101);
 	accept_join(0, 100);
@@ -74,60 +118,49 @@ BOTH(SUITE, hosts_repeat)
 }
 
 /* While a host is missing again, nothing goes up, and no generation begins. */
-BOTH(SUITE, a_host_is_missing_again)
+BOTH(a_host_is_missing_again)
 {
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
+	start_joining();
 	for (unsigned int i = 0; i < 2; i++) {
-		pass_us(2 * SECOND);
+		skip_us(2 * SECOND);
 		join(FIRST, 50);
-		rig_rest(&rig);
-		if (i == 0)
-			expect_joins_above(BOTH_SETS);
+		expect_waiting(FIRST, i == 0 ? 0x30 : 0x10);
+		expect_joins_up(i == 0 ? BOTH_SETS : 0);
 	}
-	expect_waiting(FIRST, 0x30);
-	expect_waiting(FIRST, 0x10);
 	expect_silence();
 	accept_join(0, 100);
 	accept_join(1, 101);
 	expect_silence();
 	join(FIRST + 1, 51);
 	expect_waiting(FIRST + 1, 0x30);
-	expect_joins_above(BOTH_SETS);
+	expect_joins_up(BOTH_SETS);
 	accept_join(0, 100);
 	expect_begun(); /* the other one has accepted already */
 	stop_unread();
 }
 
 /* Hosts hear which ranks have joined: their own switch's, and those that all parents know. */
-BOTH(SUITE, whom_hosts_wait_for)
+BOTH(whom_hosts_wait_for)
 {
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
-	keep_waiting(0, BOTH_SETS, 0x33);
-	pass_us(1001);
-	join(FIRST, 50);
-	expect_waiting(FIRST, 0x30);
-	expect_joins_above(BOTH_SETS);
-	keep_waiting(1, BOTH_SETS, 0x31);
-	pass_us(1001);
-	join(FIRST, 50);
-	expect_waiting(FIRST, 0x31);
-	expect_joins_above(BOTH_SETS);
-	cr_assert_eq(parent_stats(0).joined[0], 0x33);
-	cr_assert_eq(parent_stats(1).joined[0], 0x31);
-	expect_silence();
-	stop_unread();
+	static const uint8_t known[PARENTS] = {0x33, 0x31}, told[PARENTS] = {0x30, 0x31};
+
+	start_joining();
+	for (unsigned int p = 0; p < PARENTS; p++) {
+		keep_waiting(p, BOTH_SETS, known[p]);
+		skip_us(1001);
+		join(FIRST, 50);
+		expect_waiting(FIRST, told[p]);
+		expect_joins_up(BOTH_SETS);
+	}
+	for (unsigned int p = 0; p < PARENTS; p++)
+		cr_assert_eq(parent_stats(p).joined[0], known[p]);
+	stop();
 }
 
 /* Of a join that a parent accepted and then waits for again, the newer answer counts. */
-BOTH(SUITE, a_parent_changes_its_mind)
+BOTH(a_parent_changes_its_mind)
 {
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
+	start_joining();
 	accept_join(0, 100);
 	keep_waiting(0, BOTH_SETS, 0x30);
 	accept_join(1, 101);
@@ -140,19 +173,18 @@ BOTH(SUITE, a_parent_changes_its_mind)
 
 /* ---- what is no answer ---- */
 
-BOTH(SUITE, other_answers_change_nothing)
+BOTH(other_answers_change_nothing)
 {
 	uint8_t longer[sizeof(settings) + 1] = {0};
 	struct weir_header h;
+	unsigned int n;
 
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
+	start_joining();
 	accept_join(0, 100);
-	above[1].nonce++; /* of no join of this switch */
+	parent[1].nonce++; /* of no join of this switch */
 	accept_join(1, 101);
-	above[1].nonce--;
-	cr_assert_eq(drops(PPE_DROP_STALE), 1);
+	parent[1].nonce--;
+	expect_drop(PPE_DROP_STALE, 1);
 	h = answer_to_join(1, WEIR_STATUS_OK);
 	h.gen_id = WEIR_GEN_JOIN;
 	say(1, &h, &settings, sizeof(settings));
@@ -162,22 +194,21 @@ BOTH(SUITE, other_answers_change_nothing)
 	say(1, &h, longer, sizeof(longer));
 	h = answer_to_join(1, WEIR_STATUS_WAITING);
 	say(1, &h, &settings, sizeof(settings));
-	cr_assert_eq(drops(PPE_DROP_LENGTH), 4);
-	h = answer_to_join(1, WEIR_STATUS_PARTIAL);
-	say(1, &h, NULL, 0);
-	cr_assert_eq(drops(PPE_DROP_NOT_FROM_PARENT), 1);
+	expect_drop(PPE_DROP_LENGTH, 4);
+	refuse_join(1, WEIR_STATUS_PARTIAL);
+	expect_drop(PPE_DROP_NOT_FROM_PARENT, 1);
 	h = answer_to_join(1, WEIR_STATUS_OK);
 	h.src_id = FIRST + 1;
 	h.gen_id = 101;
 	say(1, &h, &settings, sizeof(settings));
-	cr_assert_eq(drops(PPE_DROP_NOT_FROM_PARENT), 2);
+	expect_drop(PPE_DROP_NOT_FROM_PARENT, 2);
 	h.src_id = FIRST;
 	h.job_id = rig.job[0].parent[0].job; /* as if the other parent had it */
 	say(1, &h, &settings, sizeof(settings));
-	cr_assert_eq(drops(PPE_DROP_NOT_FROM_PARENT), 3);
-	say(1, &h, NULL, 0);
-	sent[L4 + 8] ^= 1; /* damaged */
-	rig_send(&rig, HOSTS + 1, sent, L4 + WEIR_EXT_BYTES);
+	expect_drop(PPE_DROP_NOT_FROM_PARENT, 3);
+	n = say(1, &h, NULL, 0);
+	said[L4 + 8] ^= 1; /* damaged */
+	rig_send(&rig, rig.job[0].parent[1].port, said, n);
 	expect_silence();
 	accept_join(1, 101);
 	expect_begun();
@@ -185,32 +216,27 @@ BOTH(SUITE, other_answers_change_nothing)
 	accept_join(1, 107);
 	expect_silence();
 	cr_assert_eq(parent_stats(1).generation, 101);
-	cr_assert_eq(drops(PPE_DROP_STALE), 2);
+	expect_drop(PPE_DROP_STALE, 2);
 	stop_unread();
 }
 
 /* A reply whose checksum is wrong is not taken, whatever it says. */
-BOTH(SUITE, a_damaged_answer)
+BOTH(a_damaged_answer)
 {
 	struct weir_header h;
+	unsigned int n;
 
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
+	start_joining();
 	accept_join(0, 100);
 	h = answer_to_join(1, WEIR_STATUS_OK);
 	h.gen_id = 101;
-	rig.job[0].parent[1].port = 0; /* where nothing takes it: only to write it */
-	rig.job[0].parent[1].port = HOSTS + 1;
 	say(0, &h, &settings, sizeof(settings)); /* of the wrong parent */
 	expect_silence();
-	memcpy(sent + 6, rig.job[0].parent[1].mac, 6);
-	weir_put32(sent + 26, rig.job[0].parent[1].address);
-	rig_fix_checksums(sent);
-	sent[L4 + 9] ^= 7; /* the generation */
-	rig_send(&rig, HOSTS + 1, sent, L4 + WEIR_EXT_BYTES + sizeof(settings));
+	n = write_down(1, &h, &settings, sizeof(settings));
+	said[L4 + 9] ^= 7; /* the generation */
+	rig_send(&rig, rig.job[0].parent[1].port, said, n);
 	expect_silence();
-	cr_assert_eq(drops(PPE_DROP_UDP_CHECKSUM), 1);
+	expect_drop(PPE_DROP_UDP_CHECKSUM, 1);
 	stop_unread();
 }
 
@@ -219,14 +245,13 @@ BOTH(SUITE, a_damaged_answer)
 static void
 expect_refused(unsigned int p, enum ppe_parent_setting setting, uint32_t ours, uint32_t theirs)
 {
-	struct ppe_parent_stats parent = parent_stats(p);
+	struct ppe_parent_stats stats = parent_stats(p);
+	const char *word = ppe_parent_setting_word(setting);
 
-	cr_assert_eq(parent.refused, setting, "%s, not %s", ppe_parent_setting_word(parent.refused),
-		ppe_parent_setting_word(setting));
 	cr_assert_eq(
-		parent.ours, ours, "%s: ours %u", ppe_parent_setting_word(setting), parent.ours);
-	cr_assert_eq(parent.theirs, theirs, "%s: theirs %u", ppe_parent_setting_word(setting),
-		parent.theirs);
+		stats.refused, setting, "%s, not %s", ppe_parent_setting_word(stats.refused), word);
+	cr_assert_eq(stats.ours, ours, "%s: ours %u", word, stats.ours);
+	cr_assert_eq(stats.theirs, theirs, "%s: theirs %u", word, stats.theirs);
 }
 
 /* Parent 0 accepts, with what is in `settings`: hosts that repeat get `unsupported`. Then it agrees. */
@@ -236,44 +261,46 @@ disagree(enum ppe_parent_setting setting, uint32_t ours, uint32_t theirs)
 	accept_join(0, 100);
 	expect_silence();
 	expect_refused(0, setting, ours, theirs);
-	pass_us(1001);
-	join(FIRST + 1, 51);
-	expect_below(FIRST + 1, WEIR_STATUS_UNSUPPORTED);
-	expect_joins_above(BOTH_SETS);
+	join_later(FIRST + 1, 51, WEIR_STATUS_UNSUPPORTED);
+	expect_joins_up(BOTH_SETS);
 	expect_silence();
-	agree(&rig.job[0]);
+	agree();
 }
 
-BOTH(SUITE, settings_must_agree)
+static void
+dead_after_5_s(struct rig_config *config)
 {
-	struct ppe_job job = leaf_job();
+	config->job[0].dead_after_ms = 5000;
+}
 
-	job.policy = PPE_POLICY_PARTIAL;
-	job.dead_after_ms = 5000;
-	start_job(workers, &job);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
+BOTH(settings_must_agree)
+{
+#define AT(field) offsetof(struct weir_join_reply, field)
+	/* A byte of the reply, and the bits that differ. */
+	static const struct {
+		enum ppe_parent_setting setting;
+		size_t at;
+		uint8_t bits;
+		uint32_t ours, theirs;
+	} differ[] = {
+		{PPE_PARENT_WINDOW, AT(window) + 1, WINDOW ^ 0x4, WINDOW, 4},
+		{PPE_PARENT_ELEMENTS, AT(elements) + 1, ELEMENTS ^ 9, ELEMENTS, 9},
+		{PPE_PARENT_RANKS, AT(sources) + 1, RANKS ^ 6, RANKS, 6},
+		{PPE_PARENT_TYPE, AT(dtype_op), 0x10, WEIR_DTYPE_INT32, WEIR_DTYPE_INT32 ^ 1},
+		{PPE_PARENT_OP, AT(dtype_op), 1, WEIR_OP_SUM, WEIR_OP_SUM ^ 1},
+		{PPE_PARENT_POLICY, AT(up.agreed), 3, PPE_POLICY_PARTIAL, PPE_POLICY_ERROR},
+		{PPE_PARENT_DETERMINISTIC, AT(up.agreed), WEIR_JOIN_UP_DETERMINISTIC, 0, 1},
+		{PPE_PARENT_REJOIN, AT(up.agreed), WEIR_JOIN_UP_REVOKE, 1, 0},
+		{PPE_PARENT_NARROW, AT(flags), WEIR_JOIN_NARROW, 0, 1},
+		{PPE_PARENT_AUTHENTICATE, AT(flags), WEIR_JOIN_AUTHENTICATED, 0, 1},
+	};
+
+	start_joining(.policy = PPE_POLICY_PARTIAL, .change = dead_after_5_s);
 	accept_join(1, 101);
-	weir_put16(settings.window, 4);
-	disagree(PPE_PARENT_WINDOW, WINDOW, 4);
-	weir_put16(settings.elements, 9);
-	disagree(PPE_PARENT_ELEMENTS, ELEMENTS, 9);
-	weir_put16(settings.sources, 6);
-	disagree(PPE_PARENT_RANKS, RANKS, 6);
-	settings.dtype_op ^= 0x10;
-	disagree(PPE_PARENT_TYPE, job.dtype, job.dtype ^ 1u);
-	settings.dtype_op ^= 1;
-	disagree(PPE_PARENT_OP, job.op, job.op ^ 1u);
-	settings.up.agreed ^= 3;
-	disagree(PPE_PARENT_POLICY, PPE_POLICY_PARTIAL, PPE_POLICY_ERROR);
-	settings.up.agreed ^= WEIR_JOIN_UP_DETERMINISTIC;
-	disagree(PPE_PARENT_DETERMINISTIC, 0, 1);
-	settings.up.agreed ^= WEIR_JOIN_UP_REVOKE;
-	disagree(PPE_PARENT_REJOIN, 1, 0);
-	settings.flags ^= WEIR_JOIN_NARROW;
-	disagree(PPE_PARENT_NARROW, 0, 1);
-	settings.flags ^= WEIR_JOIN_AUTHENTICATED;
-	disagree(PPE_PARENT_AUTHENTICATE, 0, 1);
+	for (unsigned int i = 0; i < RTE_DIM(differ); i++) {
+		((uint8_t *)&settings)[differ[i].at] ^= differ[i].bits;
+		disagree(differ[i].setting, differ[i].ours, differ[i].theirs);
+	}
 	/* 1.25 x 100 + 1 ms are enough. */
 	weir_put32(settings.timeout_ms, 125);
 	disagree(PPE_PARENT_TIMEOUT, TIMEOUT, 125);
@@ -290,11 +317,9 @@ BOTH(SUITE, settings_must_agree)
 }
 
 /* With policy wait nobody times out. */
-BOTH(SUITE, timeouts_do_not_matter_to_who_waits)
+BOTH(timeouts_do_not_matter_to_who_waits)
 {
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
+	start_joining();
 	accept_join(1, 101);
 	weir_put32(settings.timeout_ms, 1);
 	settings.up.dead_after[1] = 0;
@@ -304,273 +329,201 @@ BOTH(SUITE, timeouts_do_not_matter_to_who_waits)
 	stop_unread();
 }
 
-/* A job that does not revoke itself can't take part. */
-BOTH(SUITE, a_job_that_does_not_revoke)
+static void
+not_revoking(struct rig_config *config)
 {
-	struct ppe_job job = leaf_job();
+	config->job[0].revoke = false;
+}
 
-	job.revoke = false;
-	start_job(workers, &job);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
+/* A job that does not revoke itself can't take part. */
+BOTH(a_job_that_does_not_revoke)
+{
+	start_joining(.change = not_revoking);
 	accept_join(0, 100);
 	expect_refused(0, PPE_PARENT_REJOIN, 0, 1);
 	stop_unread();
 }
 
 /* What a parent refuses comes down. */
-BOTH(SUITE, parents_refuse)
+BOTH(parents_refuse)
 {
 	struct weir_header h;
 
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
+	start_joining();
 	h = answer_to_join(0, WEIR_STATUS_UNSUPPORTED);
 	h.src_cnt = 5;
 	say(0, &h, NULL, 0);
-	expect_refused(0, PPE_PARENT_SOURCE_RANKS, HOSTS, 5);
-	pass_us(1001);
-	join(FIRST, 50);
-	expect_below(FIRST, WEIR_STATUS_UNSUPPORTED);
-	expect_joins_above(BOTH_SETS);
-	say_status(0, WEIR_STATUS_UNSUPPORTED); /* because of its own parents */
+	expect_refused(0, PPE_PARENT_SOURCE_RANKS, 2, 5);
+	join_later(FIRST, 50, WEIR_STATUS_UNSUPPORTED);
+	expect_joins_up(BOTH_SETS);
+	refuse_join(0, WEIR_STATUS_UNSUPPORTED); /* because of its own parents */
 	expect_refused(0, PPE_PARENT_ABOVE, 0, 0);
-	pass_us(1001);
-	join(FIRST + 1, 52); /* a new process does not get an old answer */
-	expect_below(FIRST + 1, WEIR_STATUS_WAITING);
-	expect_joins_above(BOTH_SETS);
-	join(FIRST + 1, 52);
-	expect_below(FIRST + 1, WEIR_STATUS_WAITING);
+	/* A new process does not get an old answer. */
+	join_later(FIRST + 1, 52, WEIR_STATUS_WAITING);
+	expect_joins_up(BOTH_SETS);
+	join_again(FIRST + 1, 52, WEIR_STATUS_WAITING);
 	/* No parent has the job: so neither has this switch. */
-	say_status(0, WEIR_STATUS_REFUSED);
-	say_status(1, WEIR_STATUS_REFUSED);
+	refuse_join(0, WEIR_STATUS_REFUSED);
+	refuse_join(1, WEIR_STATUS_REFUSED);
 	expect_refused(0, PPE_PARENT_GONE, 0, 0);
-	pass_us(1001);
-	join(FIRST, 50);
-	expect_below(FIRST, WEIR_STATUS_REFUSED);
-	expect_joins_above(BOTH_SETS);
+	join_later(FIRST, 50, WEIR_STATUS_REFUSED);
+	expect_joins_up(BOTH_SETS);
 	/* After a while nobody remembers. */
-	pass_us(4 * SECOND);
-	hosts_join(60);
-	expect_joins_above(BOTH_SETS);
+	skip_us(4 * SECOND);
+	hosts_join_up(60, BOTH_SETS);
 	cr_assert_eq(parent_stats(0).refused, 0);
-	pass_us(1001);
-	join(FIRST, 60);
-	expect_below(FIRST, WEIR_STATUS_WAITING);
+	join_later(FIRST, 60, WEIR_STATUS_WAITING);
 	stop_unread();
 }
 
 /* ---- how one ends ---- */
 
 /* A host returns after a crash: the rack's generation ends; when all have joined, so does the tree's. */
-BOTH(SUITE, a_host_joins_anew)
+BOTH(a_host_joins_anew)
 {
-	uint32_t former;
-	uint16_t generation, next;
+	uint32_t former, nonce;
+	uint16_t old;
 
-	start(workers);
-	generation = begin(50, BOTH_SETS);
-	former = above[0].nonce;
+	start_leaf();
+	old = begin(50, BOTH_SETS);
+	former = parent[0].nonce;
 	join(FIRST, 60);
 	expect_waiting(FIRST, 0x10);
 	cr_assert_eq(parent_stats(0).generation, 0);
 	cr_assert_not(parent_stats(0).serves);
-	expect_over(FIRST + 1, generation);
+	expect_over(FIRST + 1);
 	expect_silence();
 	join(FIRST + 1, 61);
 	expect_waiting(FIRST + 1, 0x30);
-	expect_joins_above(BOTH_SETS);
-	cr_assert_neq(above[0].nonce, former, "one generation of a parent serves one here");
-	/* The former join's answer is late. */
-	former ^= above[0].nonce;
-	above[0].nonce ^= former;
-	accept_join(0, 100);
-	above[0].nonce ^= former;
+	expect_joins_up(BOTH_SETS);
+	nonce = parent[0].nonce;
+	cr_assert_neq(nonce, former, "one generation of a parent serves one here");
+	parent[0].nonce = former;
+	accept_join(0, 100); /* the former join's answer is late */
+	parent[0].nonce = nonce;
 	accept_join(1, 111);
 	expect_silence();
 	accept_join(0, 110);
-	next = expect_begun();
-	cr_assert_neq(next, generation);
-	contribute(FIRST, next, 0);
-	contribute(FIRST + 1, next, 0);
-	expect_block_above(0, 110, 0);
+	cr_assert_neq(expect_begun(), old);
+	go_up(0);
 	stop_unread();
 }
 
-/* The parent answers the switch's contribution so, from this generation. */
+/* A parent answers the switch's contribution so, from this generation. */
 static void
-say_about_block(unsigned int p, uint32_t block, uint16_t generation, enum weir_status status)
+tell(uint32_t block, uint16_t its_generation, enum weir_status status)
 {
-	const struct weir_header h = {.job_id = rig.job[0].parent[p].job,
-		.block_id = block,
-		.gen_id = generation,
-		.src_id = FIRST,
-		.status = (uint8_t)status,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
+	struct weir_header h = from_above(block, status, 0);
 
-	say(p, &h, NULL, 0);
+	h.gen_id = its_generation;
+	say(parent_of(block), &h, NULL, 0);
 }
 
 static void
 ended_above(unsigned int workers, enum weir_status status, uint16_t names)
 {
-	uint16_t generation;
+	uint16_t old;
 
-	start(workers);
-	generation = begin(50, BOTH_SETS);
-	contribute(FIRST, generation, 1);
-	contribute(FIRST + 1, generation, 1);
-	expect_block_above(1, 101, 1);
-	say_about_block(1, 1, 101, WEIR_STATUS_STALE); /* names the generation that runs */
-	say_about_block(1, 1, 55, WEIR_STATUS_EXPIRED); /* names another one */
-	cr_assert_eq(stats().revokes, 0);
-	say_about_block(1, 1, names, status);
-	cr_assert_eq(stats().revokes, 1);
-	say_about_block(1, 1, names, status);
-	cr_assert_eq(stats().revokes, 1);
-	for (unsigned int rank = FIRST; rank < FIRST + HOSTS; rank++)
-		expect_over(rank, generation);
+	start_block();
+	old = generation;
+	tell(1, 101, WEIR_STATUS_STALE); /* names the generation that runs */
+	tell(1, 55, WEIR_STATUS_EXPIRED); /* names another one */
+	cr_assert_eq(job_stats(1).revokes, 0);
+	for (unsigned int times = 0; times < 2; times++) {
+		tell(1, names, status);
+		cr_assert_eq(job_stats(1).revokes, 1);
+	}
+	expect_over(FIRST);
+	expect_over(FIRST + 1);
 	expect_silence();
-	cr_assert_neq(begin(60, BOTH_SETS), generation);
+	cr_assert_neq(begin(60, BOTH_SETS), old);
 	stop_unread();
 }
 
-BOTH(SUITE, stale_from_above)
-{
-	ended_above(workers, WEIR_STATUS_STALE, 105);
-}
+#define ENDED_ABOVE(name, status, names)                                                           \
+	BOTH(name)                                                                                 \
+	{                                                                                          \
+		ended_above(workers, status, names);                                               \
+	}
 
-BOTH(SUITE, stale_from_a_revoked_generation)
-{
-	ended_above(workers, WEIR_STATUS_STALE, WEIR_GEN_JOIN);
-}
-
-BOTH(SUITE, expelled_above)
-{
-	ended_above(workers, WEIR_STATUS_EXPIRED, 101);
-}
-
-BOTH(SUITE, refused_above)
-{
-	ended_above(workers, WEIR_STATUS_REFUSED, WEIR_GEN_JOIN);
-}
+ENDED_ABOVE(stale_from_above, WEIR_STATUS_STALE, 105)
+ENDED_ABOVE(stale_from_a_revoked_generation, WEIR_STATUS_STALE, WEIR_GEN_JOIN)
+ENDED_ABOVE(expelled_above, WEIR_STATUS_EXPIRED, 101)
+ENDED_ABOVE(refused_above, WEIR_STATUS_REFUSED, WEIR_GEN_JOIN)
 
 /* A leaf that was restarted must not take part in the generation in which it did before. */
-BOTH(SUITE, nonces_are_new_after_a_restart)
+BOTH(nonces_are_new_after_a_restart)
 {
-	struct above former[PARENTS];
+	struct parent former[PARENTS];
 
-	start(workers);
+	start_leaf();
 	begin(50, BOTH_SETS);
-	memcpy(former, above, sizeof(former));
+	memcpy(former, parent, sizeof(former));
 	rig_renew_jobs(&rig);
-	hosts_join(60);
-	expect_joins_above(BOTH_SETS);
+	hosts_join_up(60, BOTH_SETS);
 	for (unsigned int p = 0; p < PARENTS; p++)
-		cr_assert_neq(above[p].nonce, former[p].nonce);
+		cr_assert_neq(parent[p].nonce, former[p].nonce);
 	stop_unread();
 }
 
 /* ---- dead parents, and sets ---- */
 
-/* The block goes up, and then so many probes more. */
+/* A host asks about block 1 after so long: it goes up, and then so many probes more. */
 static void
-expect_asked(unsigned int p, uint16_t generation, uint32_t block, unsigned int probes)
+expect_asked_after_us(uint64_t us, unsigned int probes)
 {
-	expect_block_above(p, generation, block);
-	for (unsigned int i = 0; i < probes; i++) {
-		cr_assert(receive(HOSTS + p), "parent %u: probe %u is missing", p, i);
-		cr_assert_eq(got.collective, WEIR_COLLECTIVE_PROBE);
-	}
+	contribute_after_us(us);
+	expect_up(1, WEIR_STATUS_OK, 0);
+	for (unsigned int i = 0; i < probes; i++)
+		expect_note_up(1, WEIR_COLLECTIVE_PROBE);
 	expect_silence();
 }
 
 /* A parent is silent about a block for its timeout, 200 ms, and 3 s: the rest goes on without it. */
-BOTH(SUITE, a_dead_parent)
+BOTH(a_dead_parent)
 {
-	uint16_t generation;
-
-	start(workers);
-	generation = begin(50, BOTH_SETS);
-	contribute(FIRST, generation, 1);
-	contribute(FIRST + 1, generation, 1);
-	expect_block_above(1, 101, 1);
-	pass_us(10 * SECOND); /* nobody has asked */
-	contribute(FIRST, generation, 1);
-	expect_block_above(1, 101, 1);
-	for (unsigned int i = 0; i < 3; i++) {
-		pass_us(SECOND + 50000);
-		contribute(FIRST, generation, 1);
-		expect_asked(1, 101, 1, 24);
-	}
-	cr_assert_eq(stats().revokes, 0);
-	pass_us(100000);
-	contribute(FIRST, generation, 1);
-	expect_asked(1, 101, 1, 1);
-	cr_assert_eq(stats().revokes, 1);
+	start_block();
+	contribute_after_us(10 * SECOND); /* nobody has asked */
+	expect_up(1, WEIR_STATUS_OK, 0);
+	for (unsigned int i = 0; i < 3; i++)
+		expect_asked_after_us(SECOND + 50000, 24);
+	cr_assert_eq(job_stats(1).revokes, 0);
+	expect_asked_after_us(100000, 1);
+	cr_assert_eq(job_stats(1).revokes, 1);
 	cr_assert_eq(parent_stats(0).given_up, 0);
 	cr_assert_eq(parent_stats(1).given_up, 1);
-	expect_over(FIRST, generation);
+	expect_over(FIRST);
 	cr_assert_eq(got.src_cnt, WEIR_OVER_SILENT);
-	generation = begin(60, 1);
+	begin(60, 1);
 	cr_assert_not(parent_stats(1).serves);
 	cr_assert_eq(parent_stats(1).generation, 0);
-	for (uint32_t block = 0; block < 2; block++) {
-		contribute(FIRST, generation, block);
-		contribute(FIRST + 1, generation, block);
-		expect_block_above(0, 100, block);
-	}
+	for (uint32_t block = 0; block < 2; block++)
+		go_up(block);
 	/* The next one is with all again. */
-	join(FIRST, 70);
-	expect_below(FIRST, WEIR_STATUS_WAITING);
-	join(FIRST + 1, 71);
-	expect_below(FIRST + 1, WEIR_STATUS_WAITING);
-	expect_joins_above(BOTH_SETS);
+	hosts_join_up(70, BOTH_SETS);
 	stop_unread();
 }
 
 /* Time alone is no silence: where hosts seldom ask, a burst of losses may take all answers. */
-BOTH(SUITE, few_questions)
+BOTH(few_questions)
 {
-	uint16_t generation;
-
-	start(workers);
-	generation = begin(50, BOTH_SETS);
-	contribute(FIRST, generation, 1);
-	contribute(FIRST + 1, generation, 1);
-	expect_block_above(1, 101, 1);
-	pass_us(SECOND);
-	contribute(FIRST, generation, 1);
-	expect_asked(1, 101, 1, 0);
+	start_block();
+	expect_asked_after_us(SECOND, 0);
 	for (unsigned int i = 0; i < 3; i++) {
-		cr_assert_eq(stats().revokes, 0, "after %u", i);
-		pass_us(2900000);
-		contribute(FIRST, generation, 1);
-		expect_asked(1, 101, 1, 24);
+		cr_assert_eq(job_stats(1).revokes, 0, "after %u", i);
+		expect_asked_after_us(2900000, 24);
 	}
-	cr_assert_eq(stats().revokes, 1);
+	cr_assert_eq(job_stats(1).revokes, 1);
 	stop_unread();
 }
 
 /* Before a pause of all hosts the parent had no reason to answer. */
-BOTH(SUITE, a_pause_is_no_silence)
+BOTH(a_pause_is_no_silence)
 {
-	uint16_t generation;
-
-	start(workers);
-	generation = begin(50, BOTH_SETS);
-	contribute(FIRST, generation, 1);
-	contribute(FIRST + 1, generation, 1);
-	expect_block_above(1, 101, 1);
-	for (unsigned int i = 0; i < 3; i++) {
-		pass_us(10 * SECOND);
-		contribute(FIRST, generation, 1);
-		expect_block_above(1, 101, 1);
-	}
-	expect_silence();
-	cr_assert_eq(stats().revokes, 0);
+	start_block();
+	for (unsigned int i = 0; i < 3; i++)
+		expect_asked_after_us(10 * SECOND, 0);
+	cr_assert_eq(job_stats(1).revokes, 0);
 	stop_unread();
 }
 
@@ -578,104 +531,64 @@ BOTH(SUITE, a_pause_is_no_silence)
  * Another leaf has lost its link to parent 1, and joins at parent 0, whose generation is over. Here all that is due is a
  * block of parent 1, which waits for that leaf: parent 0 is asked, too.
  */
-BOTH(SUITE, others_have_left_for_another_parent)
+BOTH(others_have_left_for_another_parent)
 {
-	static const uint8_t bitmap[WEIR_BITMAP_BYTES] = {0x30};
-	struct weir_header h = {.job_id = 10,
-		.block_id = 1,
-		.gen_id = 101,
-		.src_id = FIRST,
-		.status = WEIR_STATUS_WAITING,
-		.degraded = true,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
-	uint16_t generation;
+	struct weir_header h;
 
-	start(workers);
-	generation = begin(50, BOTH_SETS);
-	contribute(FIRST, generation, 1);
-	contribute(FIRST + 1, generation, 1);
-	expect_block_above(1, 101, 1);
-	pass_us(1001);
-	contribute(FIRST, generation, 1);
-	expect_block_above(1, 101, 1);
-	expect_silence();
-	say(1, &h, bitmap, sizeof(bitmap));
-	expect_below(FIRST, WEIR_STATUS_WAITING);
-	pass_us(1001);
-	contribute(FIRST, generation, 1);
-	expect_below(FIRST, WEIR_STATUS_WAITING);
-	expect_block_above(1, 101, 1);
-	cr_assert(receive(HOSTS), "parent 0 is not asked");
+	start_block();
+	expect_asked_after_us(1001, 0);
+	answer(1, WEIR_STATUS_WAITING, 0x30);
+	expect_status(FIRST, WEIR_STATUS_WAITING);
+	contribute_after_us(1001);
+	expect_status(FIRST, WEIR_STATUS_WAITING);
+	expect_up(1, WEIR_STATUS_OK, 0);
+	cr_assert(receive_up(0), "parent 0 is not asked");
 	cr_assert_eq(got.collective, WEIR_COLLECTIVE_ACKNOWLEDGE);
 	cr_assert_eq(got.gen_id, 100);
-	h = (struct weir_header){.job_id = 9,
-		.block_id = got.block_id,
-		.src_id = FIRST,
-		.status = WEIR_STATUS_STALE,
-		.collective = WEIR_COLLECTIVE_ACKNOWLEDGE,
-		.extended = true};
+	h = from_above(got.block_id, WEIR_STATUS_STALE, 0);
+	h.gen_id = WEIR_GEN_JOIN;
+	h.collective = WEIR_COLLECTIVE_ACKNOWLEDGE;
+	h.job_id = rig.job[0].parent[0].job;
 	say(0, &h, NULL, 0);
-	expect_over(FIRST, generation);
-	cr_assert_eq(stats().revokes, 1);
+	expect_over(FIRST);
+	cr_assert_eq(job_stats(1).revokes, 1);
 	stop_unread();
 }
 
 /* An answer, whichever, shows that it lives. */
-BOTH(SUITE, a_parent_that_waits_is_not_dead)
+BOTH(a_parent_that_waits_is_not_dead)
 {
-	static const uint8_t bitmap[WEIR_BITMAP_BYTES] = {0x30};
-	uint16_t generation;
-
-	start(workers);
-	generation = begin(50, BOTH_SETS);
-	contribute(FIRST, generation, 1);
-	contribute(FIRST + 1, generation, 1);
-	expect_block_above(1, 101, 1);
+	start_block();
 	for (unsigned int i = 0; i < 5; i++) {
-		struct weir_header h = {.job_id = rig.job[0].parent[1].job,
-			.block_id = 1,
-			.gen_id = 101,
-			.src_id = FIRST,
-			.status = WEIR_STATUS_WAITING,
-			.degraded = true,
-			.dtype = WEIR_DTYPE_INT32,
-			.extended = true};
-
-		pass_us(2 * SECOND);
-		contribute(FIRST, generation, 1);
-		expect_block_above(1, 101, 1);
-		say(1, &h, bitmap, sizeof(bitmap));
-		while (receive(0))
+		contribute_after_us(2 * SECOND);
+		expect_up(1, WEIR_STATUS_OK, 0);
+		answer(1, WEIR_STATUS_WAITING, 0x30);
+		while (receive(FIRST))
 			cr_assert_eq(got.status, WEIR_STATUS_WAITING);
 	}
-	cr_assert_eq(stats().revokes, 0);
+	cr_assert_eq(job_stats(1).revokes, 0);
 	stop_unread();
 }
 
 /* A parent that leaves 8 joins unanswered is left out after 3 s: with other nonces, because those belong to both. */
-BOTH(SUITE, a_parent_that_is_dead_from_the_start)
+BOTH(a_parent_that_is_dead_from_the_start)
 {
 	uint32_t former;
 
-	start(workers);
+	start_leaf();
 	hosts_join(50);
 	for (unsigned int joins = 1; joins < 8; joins++) {
-		expect_joins_above(BOTH_SETS);
+		expect_joins_up(BOTH_SETS);
 		expect_silence();
-		former = above[0].nonce;
+		former = parent[0].nonce;
 		accept_join(0, 100);
-		pass_us(SECOND / 2);
-		join(FIRST, 50);
-		expect_below(FIRST, WEIR_STATUS_WAITING);
-		join(FIRST + 1, 51);
-		expect_below(FIRST + 1, WEIR_STATUS_WAITING);
+		skip_us(SECOND / 2);
+		hosts_join(50);
 	}
-	expect_joins_above(BOTH_SETS);
-	expect_join_above(0, 1); /* of the second host */
+	expect_joins_up(BOTH_SETS);
+	expect_join_up(0, 1); /* of the second host */
 	expect_silence();
-	cr_assert_neq(above[0].nonce, former);
-	above[1].nonce = 0;
+	cr_assert_neq(parent[0].nonce, former);
 	accept_join(0, 102);
 	expect_begun();
 	cr_assert(parent_stats(0).serves && !parent_stats(1).serves);
@@ -683,74 +596,59 @@ BOTH(SUITE, a_parent_that_is_dead_from_the_start)
 }
 
 /* A parent that refuses is left out at once, if there is another. */
-BOTH(SUITE, a_parent_without_the_job)
+BOTH(a_parent_without_the_job)
 {
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
-	say_status(1, WEIR_STATUS_REFUSED);
-	pass_us(1001);
-	join(FIRST, 50);
-	expect_below(FIRST, WEIR_STATUS_WAITING);
-	expect_join_above(0, 1);
+	start_joining();
+	refuse_join(1, WEIR_STATUS_REFUSED);
+	join_later(FIRST, 50, WEIR_STATUS_WAITING);
+	expect_join_up(0, 1);
 	accept_join(0, 100);
 	expect_begun();
 	stop_unread();
 }
 
 /* Another leaf does without a parent: so does this one, at once, and what that parent says does not count any more. */
-BOTH(SUITE, others_choose_a_smaller_set)
+BOTH(others_choose_a_smaller_set)
 {
-	struct above former[PARENTS];
+	uint32_t former;
 
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
-	memcpy(former, above, sizeof(former));
+	start_joining();
+	former = parent[0].nonce;
 	keep_waiting(0, 1, 0x3f);
-	expect_join_above(0, 1);
+	expect_join_up(0, 1);
 	expect_silence();
-	cr_assert_neq(above[0].nonce, former[0].nonce);
+	cr_assert_neq(parent[0].nonce, former);
 	keep_waiting(0, BOTH_SETS, 0x3f); /* it does not grow again */
 	expect_silence();
 	accept_join(1, 101);
-	cr_assert_eq(drops(PPE_DROP_STALE), 1);
-	above[0].nonce = former[0].nonce;
+	expect_drop(PPE_DROP_STALE, 1);
+	parent[0].nonce = former;
 	accept_join(0, 100); /* with both */
-	cr_assert_eq(drops(PPE_DROP_STALE), 2);
+	expect_drop(PPE_DROP_STALE, 2);
 	expect_silence();
-	pass_us(1001);
-	join(FIRST, 50);
-	expect_below(FIRST, WEIR_STATUS_WAITING);
-	expect_join_above(0, 1);
+	join_later(FIRST, 50, WEIR_STATUS_WAITING);
+	expect_join_up(0, 1);
 	accept_join(0, 100);
 	expect_begun();
 	stop_unread();
 }
 
 /* No parent connects all leaves: the job waits. A smaller set that begins nothing is given up. */
-BOTH(SUITE, no_common_parent)
+BOTH(no_common_parent)
 {
-	start(workers);
-	hosts_join(50);
-	expect_joins_above(BOTH_SETS);
+	start_joining();
 	keep_waiting(0, 0, 0x3f);
 	expect_silence();
 	keep_waiting(0, 1, 0x3f);
-	expect_join_above(0, 1);
+	expect_join_up(0, 1);
 	for (unsigned int i = 0; i < 5; i++) {
 		keep_waiting(0, 0, 0x3f);
-		pass_us(1900000);
-		hosts_join(50);
-		expect_join_above(0, 1);
-		if (i < 4)
-			continue;
-		keep_waiting(0, 0, 0x3f);
-		pass_us(SECOND);
-		join(FIRST, 50);
-		expect_below(FIRST, WEIR_STATUS_WAITING);
-		expect_joins_above(BOTH_SETS);
+		skip_us(1900000);
+		hosts_join_up(50, 1);
 	}
-	expect_silence();
-	stop_unread();
+	keep_waiting(0, 0, 0x3f);
+	skip_us(SECOND);
+	join_again(FIRST, 50, WEIR_STATUS_WAITING);
+	expect_joins_up(BOTH_SETS);
+	stop();
 }
