@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A headless Chromium, steered over its DevTools pipe: no window, no port, every wait bounded."""
 import atexit
+import base64
 import fcntl
 import json
 import os
@@ -155,6 +156,11 @@ class Browser:
         for kind in ('keyDown', 'keyUp'):
             self.call('Input.dispatchKeyEvent', type=kind, key=name, code=name,
                       windowsVirtualKeyCode={'ArrowLeft': 37, 'Enter': 13}[name], **more)
+
+    def picture(self, path):
+        """A PNG of the whole page."""
+        with open(path, 'wb') as file:
+            file.write(base64.b64decode(self.call('Page.captureScreenshot', format='png', captureBeyondViewport=True)['data']))
 
 
 @atexit.register

@@ -54,31 +54,6 @@ def make_install_installs_what_users_need():
     check('.ci/install' in call(['make', '-C', ROOT, '--dry-run', 'packages']), 'make packages')
 
 
-@case
-def packages_that_come_later_are_built_for():
-    """Nothing is compiled here: meson, ninja and dpkg-query are stand-ins."""
-    with tempfile.TemporaryDirectory() as folder:
-        stand_ins = {'meson': 'echo meson "$@"; case "$*" in setup\\ --rec*) ;; setup*) mkdir -p b; >b/build.ninja ;; esac',
-                     'ninja': 'echo ninja "$@"', 'dpkg-query': 'cat %s/packages' % folder}
-        for name, does in dict(stand_ins, packages='').items():
-            with open(os.path.join(folder, name), 'w') as file:
-                file.write('#!/bin/sh\n%s\n' % does)
-                os.fchmod(file.fileno(), 0o755)
-
-        def build(*words):
-            return call([os.path.join(ROOT, '.ci', 'build'), 'b', *words], cwd=folder,
-                        env=dict(os.environ, PATH=folder + ':' + os.environ['PATH']))
-
-        check('meson setup b -Dtests=true' in build('all'), 'not configured')
-        check('meson' not in build('all'), 'configured again for nothing')
-        with open(os.path.join(folder, 'packages'), 'w') as file:
-            file.write('mpich 4.0\n')
-        said = build('all')
-        check('meson setup --reconfigure b -Dtests=true' in said and 'ninja -C b' in said, 'mpich is there now: %s', said)
-        check('--reconfigure b -Dtests=true -Db_sanitize=address' in build('all', '-Db_sanitize=address'), 'an option')
-        check('meson' not in build('programs', '-Db_sanitize=address'), 'tests are built once and for all')
-
-
 def mpis():
     """The MPI libraries whose headers are here, for which plug-ins are built."""
     return [kind for kind in ('openmpi', 'mpich') if shutil.which('mpicc.' + kind)]

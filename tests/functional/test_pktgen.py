@@ -10,11 +10,10 @@ import stat
 import struct
 import subprocess
 
-from replay import (CAPTURE, ROOT, SWITCH, Bench, Datagram, Reference, Testpmd, job, pcap_port,
+from replay import (CAPTURE, ROOT, SWITCH, Bench, Reference, Testpmd, job, pcap_port,
                     read_pcap)
 from tap import case, check, main, seed
-from tshark import write_pcap
-from wire import FP32, INT32, frame
+from wire import FP32, INT32
 
 TYPES = {'int32': INT32, 'fp32': FP32}
 
@@ -96,23 +95,6 @@ def a_capture_goes_through_the_switch():
 
 
 @case
-def a_capture_without_end():
-    """infinite_rx: the switch reads one capture again and again."""
-    with Bench() as bench:
-        jobs = [job(2, 16)]
-        config = bench.configure('testpmd/endless.json', jobs=jobs)
-        bench.capture('-c', config, '-o', bench.path('in.pcap'), '--order', 'random')
-        bench.start_switch('testpmd/endless.json', jobs=jobs,
-                           ports=[pcap_port(rx_pcap=bench.path('in.pcap'), infinite_rx=1)])
-        bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 20 * 256, 'twenty loops',
-                   bench.switch)
-        stats = bench.stop_switch()
-        check(stats['dropped'] == 0, '%s', stats['drops'])
-        check(stats['jobs'][0]['contributions'] - 2 * stats['jobs'][0]['blocks_complete'] < 128,
-              '%s', stats['jobs'])
-
-
-@case
 def an_endless_pipe():
     """Block ids go on; when the switch goes, weir-capture ends without a word."""
     with Bench() as bench:
@@ -167,29 +149,6 @@ def standard_output_and_signals():
                                       (['-c', config, '-o', '/dev/null', '-x', '/dev/full'], 1, '/dev/full: No space left'),
                                       (['-c', config, '-o', '/dev/full'], 1, '/dev/full: No space left')):
             check(says in ran([CAPTURE] + options, status), '%s: not "%s"', options, says)
-
-
-@case
-def ordinary_frames_come_out_as_they_went_in():
-    sizes = [64, 128, 256, 512, 1024, 1280, 1518, 9000]  # with the frame check sequence
-    with Bench() as bench:
-        for n in range(2):
-            write_pcap(bench.path('in%d' % n), [
-                frame('198.18.%d.%d' % (n, s + 1), bytes(i & 255 for i in range(size - 46)), port=9,
-                      destination='198.18.%d.%d' % (1 - n, s + 1), source_mac='02:12:00:00:%02x:%02x' % (n, s + 1),
-                      destination_mac='02:12:00:00:%02x:%02x' % (1 - n, s + 1))
-                for s in range(5) for size in sizes])
-        bench.start_switch('testpmd/replay.json', jobs=[], pools={'frame_bytes': 9216}, ports=[
-            pcap_port(n, rx_pcap=bench.path('in%d' % n), tx_pcap=bench.path('out%d' % n))
-            for n in range(2)])
-        bench.received(80)
-        bench.stop_switch()
-        for n in range(2):
-            went, came = read_pcap(bench.path('in%d' % n)), read_pcap(bench.path('out%d' % (1 - n)))
-            check(sorted(went) == sorted(came), '%d went, %d came', len(went), len(came))
-            check([len(f) + 4 for f in went[:8]] == sizes, 'sizes')
-            for one in went:
-                Datagram(one)
 
 
 @case

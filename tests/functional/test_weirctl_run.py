@@ -267,20 +267,6 @@ def a_switch_that_goes_meanwhile_changes_no_status():
         check(status == -signal.SIGTERM and re.search(r'run: jobs run\.[0-9a-f]{6}\.\*, if any are left', rest), '%s', rest)
 
 
-@case
-def ranks_of_mpirun_get_it():
-    """Also from a command line with -x, which Open MPI refuses beside mca_base_env_list. Not by MPICH: its mpirun often
-    fails when ranks end at once."""
-    if not shutil.which('mpirun.openmpi'):
-        raise Skip('Open MPI is not installed (.ci/install packages.mpi)')
-    with played() as api:
-        run = ctl(api.address, 'run', '--', 'mpirun.openmpi', '--allow-run-as-root', '--oversubscribe', '-n', '2', '-x',
-                  'EXTRA', 'sh', '-c', 'echo "$EXTRA:$WEIR_NAMESPACE"', EXTRA='more')
-        space = prefixes(api)[0][:-1]
-        check(run.status == 0 and run.out.count('more:%s\n' % space) == 2, '%s', run)
-
-
-# Sums until a file is there.
 PROGRAM = r"""
 #include <mpi.h>
 #include <unistd.h>

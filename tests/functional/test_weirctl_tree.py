@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 from ctl import WEIRCTL, ctl, good, says
 from fake_api import FakeApi, job

@@ -326,35 +326,6 @@ def check_packets(path, home, *options, dtype=None):
     return counted
 
 
-def check_links(path, home):
-    """Of a source's packets in a clean capture: the result of a block answers its contribution."""
-    rows = fields(path, ['frame.number', 'frame.time_relative', 'weir.kind', 'weir.job',
-                         'weir.gen', 'weir.block', 'weir.src'] + LINKS, '-2', '-Y',
-                  '!icmp && (weir.kind == %d || weir.kind == %d || weir.kind == %d)' % (CONTRIBUTION, PROBING, RESULT),
-                  home=home)
-    sent, links = {}, 0
-    by_number = {number(row, 'frame.number'): row for row in rows}
-    for row in rows:
-        key = tuple(number(row, 'weir.' + n) for n in ('job', 'gen', 'block', 'src'))
-        if number(row, 'weir.kind') == CONTRIBUTION:
-            check((key in sent) == bool(row['weir.repeats']), '%s', row)
-            sent.setdefault(key, []).append(row)
-            continue
-        if number(row, 'weir.kind') == PROBING:
-            sent[key].append(row)  # is answered, too
-            continue
-        to = number(row, 'weir.answer_to')
-        check(by_number[to] in sent[key], '%s answers %s', row, to)
-        if len(sent[key]) > 1:
-            continue  # a host on a busy machine has repeated it, or has asked for the result
-        check(number(by_number[to], 'weir.answer_in') == number(row, 'frame.number'), '%s', row)
-        took = float(row['frame.time_relative'][0]) - \
-            float(by_number[to]['frame.time_relative'][0])
-        check(abs(took - float(row['weir.time'][0])) < 1e-6, '%s took %g', row, took)
-        links += 1
-    return links
-
-
 @contextlib.contextmanager
 def captured(rack, host, path):
     """dumpcap on a host, until it has written all that passed the host's interface meanwhile."""
@@ -386,7 +357,6 @@ def a_rack_as_dumpcap_saw_it():
         counted = check_packets(path, rack.folder, dtype=INT32)
         check(counted[CONTRIBUTION] >= 2 * (8 + 4) and counted[RESULT] >= 2 * (8 + 4) and
               counted[JOINING] >= 2 and counted[REPLY] >= 2, '%s', counted)
-        check(check_links(path, rack.folder) >= 2 * (8 + 4), 'too few links')
         # The accepted join has told that the base form of job 2 is int32.
         found = fields(path, ['weir.payload.dtype', 'weir.job'], '-Y', 'weir.form == 0 && weir.grad_cnt > 0', home=rack.folder)
         check(found and all((row['weir.payload.dtype'], row['weir.job']) == ([str(INT32)], ['2']) for row in found), '%s', found)
@@ -462,24 +432,13 @@ def impossible_and_cut_off_packets():
 def mutilated(draw, frames):
     """A frame with other bits, other lengths, or cut off by the capture."""
     data = bytearray(draw.choice(frames))
-    for _ in range(draw.choice((0, 1, 1, 2, 8, 40))):
-        data[draw.randrange(42, len(data)) if len(data) > 42 else 41] = draw.randrange(256)
-    if draw.random() < 0.3:
-        # Another UDP length, and perhaps IPv4's with it.
+    for _ in range(draw.choice((0, 1, 2, 8, 40))):
+        data[draw.randrange(12 if draw.random() < 0.1 else 42, len(data))] = draw.randrange(256)
+    if draw.random() < 0.3:  # another UDP length, and IPv4's with it
         size = draw.randrange(0, len(data) + 20)
-        data[38:40] = struct.pack('>H', size)
-        if draw.random() < 0.5:
-            data[16:18] = struct.pack('>H', min(size + 20, 65535))
-    if draw.random() < 0.1:
-        data[draw.randrange(12, 42)] = draw.randrange(256)
-    if draw.random() < 0.2:
-        data = data[:draw.randrange(43, len(data) + 1)] if len(data) > 43 else data
-        data[16:18] = struct.pack('>H', max(len(data) - 14, 0))
-        data[38:40] = struct.pack('>H', max(len(data) - 34, 0))
+        data[16:18], data[38:40] = struct.pack('>H', size + 20), struct.pack('>H', size)
     length = len(data)
-    if draw.random() < 0.2:
-        data = data[:draw.randrange(14, length + 1)]
-    return bytes(data), length
+    return bytes(data[:draw.randrange(14, length + 1)] if draw.random() < 0.3 else data), length
 
 
 @case
@@ -501,7 +460,7 @@ def mutilated_packets():
     known += [contribution(draw.randrange(3), b, tuple(range(draw.randrange(200))),
                            extended=draw.random() < 0.5) for b in range(20)]
     known += [quoted(data) for data in known[:8]]
-    known += [reply(bytes(draw.randrange(256) for _ in range(draw.randrange(80))))
+    known += [reply(bytes(draw.randrange(256) for _ in range(draw.randrange(1, 80))))
               for _ in range(20)]
     with folder() as home:
         path = os.path.join(home, 'mutilated.pcap')

@@ -139,23 +139,3 @@ Test(capture_order, counting_orders_count, .timeout = 90)
 		capture_order_destroy(order);
 	}
 }
-
-Test(capture_order, endless_goes_on, .timeout = 90)
-{
-	for (unsigned int o = CAPTURE_BLOCKS; o <= CAPTURE_RANDOM; o++) {
-		struct plan c = {.order = (enum capture_order)o,
-			.nb_sources = 3,
-			.job.window = 8,
-			.duplicates = 5};
-		struct order *order = capture_order_create(&c);
-		struct order_step step = {.block = 0};
-		uint64_t newest = 0;
-
-		for (unsigned int i = 0; i < 100000; i++) {
-			cr_assert(order_next(order, &step));
-			newest = step.block > newest ? step.block : newest;
-		}
-		cr_expect_gt(newest, 100000 / 3 * 9 / 10);
-		capture_order_destroy(order);
-	}
-}

@@ -166,36 +166,6 @@ Test(weirctl, paragraphs_break_at_blanks, .timeout = 5)
 	free(out);
 }
 
-/* Each of these took the square of its length. */
-Test(weirctl, long_texts_take_no_time, .timeout = 90)
-{
-	static const struct view_column columns[] = {{"A", "a", CELL_TEXT, 1, 0, NULL},
-		{"B", "b", CELL_TEXT, 1, 0, NULL}, {"C", "c", CELL_TEXT, 0, 0, NULL}};
-	const size_t length = 4000000;
-	char *text = malloc(length + 1), *out = NULL;
-	json_t *rows;
-	FILE *to = fopen("/dev/null", "w");
-	size_t written;
-
-	setlocale(LC_CTYPE, "C");
-	cr_assert(text != NULL && to != NULL);
-	memset(text, 'x', length);
-	text[length] = '\0';
-	text_print(text, to, 2, 80);
-	get_clean(text);
-	fclose(to);
-	to = open_memstream(&out, &written);
-	rows = json_pack("[{s:s,s:s%,s:s}]", "a", text, "b", text, (size_t)30, "c", "c");
-	VIEW_TABLE(columns, rows, NULL, to, 42);
-	fclose(to);
-	cr_assert_str_eq(out,
-		"A                   B                   C\n"
-		"xxxxxxxxxxxxxxxxx~  xxxxxxxxxxxxxxxxx~  c\n");
-	json_decref(rows);
-	free(out);
-	free(text);
-}
-
 Test(weirctl, texts_of_answers_are_cut, .timeout = 5)
 {
 	static char body[3 * GET_TEXT_MAX] = "[\"", expected[2 * GET_TEXT_MAX];
