@@ -60,29 +60,6 @@ def a_run_has_the_time_that_it_needs_and_no_more():
         check(run.now - 1000 < min(stuck + 3 * demo.QUIET_SECONDS, 1000), 'after %g s', run.now - 1000)
 
 
-class Ping:
-    """A ping that has ended."""
-
-    def __init__(self, sent, received):
-        self.output = '%d packets transmitted, %d received' % (sent, received)
-
-    def signal(self, _number):
-        pass
-
-    def end(self, _seconds):
-        pass
-
-
-@case
-def a_slow_machine_may_lose_some_pings():
-    for slow, received, good in ((False, 999, True), (False, 998, False), (True, 950, True), (True, 899, False)):
-        (demo.slow.set if slow else demo.slow.clear)()
-        demo.wrong.clear()
-        with contextlib.redirect_stdout(io.StringIO()):
-            demo.end_ping(Ping(1000, received), 'from host 0 to host 3')
-        check((demo.wrong == []) == good, '%s, %d: %s', slow, received, demo.wrong)
-
-
 @case
 def the_configurations_of_the_tree():
     """configs/tree/ has what a tree of this size makes of itself, but for names and comments."""

@@ -312,26 +312,6 @@ def a_token_is_asked_for():
 
 
 @case
-def a_tab_in_the_background_is_not_alarmed():
-    hide = ('Object.defineProperty(document, "hidden", {get: () => %s, configurable: true}); '
-            'document.dispatchEvent(new Event("visibilitychange"))')
-    with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit(switch) as page:
-        page.wait('document.querySelectorAll(".member").length === 4')
-        page.ask(hide % 'true')
-        time.sleep(0.5)  # what is under way is answered
-        asked = len(switch.asked)
-        time.sleep(3.5)  # that nothing happens takes time
-        check(len(switch.asked) == asked, 'it asks while nobody looks')
-        check(page.ask('document.title') == 'rack7', 'title %s', page.ask('document.title'))
-        check(page.text('#link').strip() == 'live', '%s', page.text('#link'))
-        page.ask('window.alarms = 0; new MutationObserver(() => { window.alarms += '
-                 '!document.getElementById("lost").hidden; }).observe(document.getElementById("lost"), '
-                 '{attributes: true}); ' + hide % 'false')
-        rounds(switch)
-        check(page.ask('window.alarms') == 0, 'an alarm at the return')
-
-
-@case
 def values_in_words():
     with FakeSwitch([]) as switch, Visit(switch) as page:
         has(page.text, 'No job is there yet', 'No block is stuck')

@@ -44,11 +44,11 @@ def folder():
         shutil.rmtree(path)
 
 
-def rows_of(frames, names, *options, apart=0.001):
+def rows_of(frames, names, *options):
     """tshark's fields of frames."""
     with folder() as home:
         path = os.path.join(home, 'frames.pcap')
-        write_pcap(path, frames, apart)
+        write_pcap(path, frames)
         return fields(path, names, *options, home=home)
 
 
@@ -251,6 +251,10 @@ def links_repeats_and_what_is_late():
     story[2][1]['answer_in'] = 14
     story.append((result(1, 0, sources=2, status=PARTIAL, bitmap=[0, 1]),
                   {'answer_to': 2, 'time': .012}))
+    # A result to all, by multicast.
+    story += [(contribution(s, 2), {'answer_in': 17}) for s in range(2)]
+    story.append((frame(SWITCH_ADDRESS, header(1, 2, 0, 7, 2, (ALLREDUCE, 0, INT32, 0, 0), sources=2) + bytes(8), EXTENDED,
+                        '239.77.0.1', SWITCH_MAC, '01:00:5e:4d:00:01', EXTENDED), {'answer_to': 16, 'time': .001}))
     rows = rows_of([data for data, _ in story], LINKS + ['weir.expert.late', 'weir.expert.repeated'], '-2')
     for place, (row, (_, wanted)) in enumerate(zip(rows, story), 1):
         for name in LINKS:
@@ -262,28 +266,6 @@ def links_repeats_and_what_is_late():
                   'frame %d: %s is %s, not %s', place, name, found, wanted.get(name))
         check(bool(row['weir.expert.late']) == ('late' in wanted), 'frame %d: late', place)
         check(bool(row['weir.expert.repeated']) == ('repeats' in wanted), 'frame %d', place)
-
-
-@case
-def multicast_results_and_loops():
-    group = {'destination': '239.77.0.1', 'port': EXTENDED, 'source_port': EXTENDED,
-             'source_mac': SWITCH_MAC, 'destination_mac': '01:00:5e:4d:00:01'}
-    frames = []
-    for turn in range(2):  # a capture of 256 blocks, replayed
-        for block in range(256):
-            frames += [contribution(s, block) for s in range(2)]
-            data = header(1, block, 0, 7, 2, (ALLREDUCE, 0, INT32, 0, 0), sources=2)
-            frames.append(frame(SWITCH_ADDRESS, data + struct.pack('<2i', turn, block), **group))
-    rows = rows_of(frames, LINKS + ['weir.kind', 'weir.expert.impossible'], '-2', apart=1e-4)
-    for place, row in enumerate(rows):
-        kind, turn = place % 3, place // 3 * 3
-        check(row['weir.late'] == row['weir.repeats'] == row['weir.expert.impossible'] == [],
-              'frame %d: %s', place + 1, row)
-        if kind == 2:
-            check(number(row, 'weir.kind') == RESULT and number(row, 'weir.answer_to') == turn + 2,
-                  'frame %d: %s', place + 1, row)
-        else:
-            check(number(row, 'weir.answer_in') == turn + 3, 'frame %d: %s', place + 1, row)
 
 
 def check_packets(path, home, *options, dtype=None):

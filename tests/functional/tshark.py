@@ -11,13 +11,13 @@ DISSECTOR = os.path.join(ROOT, 'configs', 'wireshark', 'weir.lua')
 SECONDS = 800
 
 
-def write_pcap(path, frames, apart=0.001):
+def write_pcap(path, frames):
     """frames: bytes, or (bytes that were captured, length on the wire)."""
     with open(path, 'wb') as file:
         file.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 262144, 1))
         for number, frame in enumerate(frames):
             data, length = frame if isinstance(frame, tuple) else (frame, len(frame))
-            time = 1700000000 + number * apart
+            time = 1700000000 + number * 0.001
             file.write(struct.pack('<IIII', int(time), int(time % 1 * 1e6 + 0.5) % 1000000,
                                    len(data), length) + data)
 
