@@ -31,7 +31,8 @@ def ctl(address, *words, columns=0, **environment):
         env['COLUMNS'] = str(columns)
     if address:
         env['WEIR_SWITCH'] = address
-    run = subprocess.run([WEIRCTL, *words], env=env, stdin=subprocess.DEVNULL, timeout=300,
+    # The machine may be busy; a later --timeout counts.
+    run = subprocess.run([WEIRCTL, '--timeout', '100s', *words], env=env, stdin=subprocess.DEVNULL, timeout=300,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return Ended(run.returncode, run.stdout.decode(), run.stderr.decode())
 
