@@ -3,7 +3,7 @@
  * weir-faults-host: a host of a scenario. It repeats a collective through libweir, checks every element, and joins
  * again after failures. weir-faults stops, kills and restarts it.
  *
- *	weir-faults-host --switch A --address A --source N --job N [option...]
+ *	weir-faults-host --switch A --address A --source N --job J [option...]
  *
  * Lines on stdout, each flushed:
  *
@@ -11,10 +11,11 @@
  *	at N			N operations are done; later on not for each
  *	wrong: step N: W	W elements of a result are wrong
  *	failed: CODE TEXT	an operation, or a join
+ *	nap: {JSON}		the end of --nap-ms
  *	end: {JSON}		the last one
  *
  * The reference of a result is computed from the data of the sources in it, functions of seed, source and step
- * (apps/perf/data.h). --results names a file with a line for each operation, so that results can be compared between
+ * (apps/verify/verify.h). --results names a file with a line for each operation, so that results can be compared between
  * hosts: meeting, step, hash of elements and bitmaps. Generations have other numbers at each switch of a tree, so a meeting
  * is a number that the hosts of a generation draw together. With error feedback a host sends more than it contributes; the
  * last line then has the sums of what was contributed and delivered, after all hosts have met.
@@ -31,11 +32,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/faults/collective.h"
-#include "apps/perf/perf.h"
 #include "apps/libweir/weir.h"
 #include "apps/report/options.h"
-#include "pktbuf/wire/wire.h"
+#include "apps/verify/verify.h"
 
 #define SOURCES    256
 #define NOBODY     INT32_MAX
@@ -47,15 +46,18 @@
 #define BLOCKS     128 /* of a flood: two windows of the usual size, some open, some over */
 #define BYTES_MOST 1400
 #define SETTLE     1000 /* operations */
+#define NAPS       6 /* one after the other, at most */
 
 static struct options {
-	const char *switch_address, *address, *key, *results, *type, *op, *partial, *plant,
+	const char *switch_address, *address, *job, *key, *results, *type, *op, *partial, *plant,
 		*collective;
-	uint64_t source, job, seed, steps, count, error_feedback, timeout_ms, join_ms, again,
+	uint64_t source, sources, seed, steps, count, error_feedback, timeout_ms, join_ms, again,
 		newcomer;
 	uint64_t pause_us, slow_ppm, slow_least_us, slow_most_us, plant_step;
 	uint64_t flood, bytes, root, levels, switches;
-} options = {.type = "int32",
+	uint64_t in_place, nap_ms, nap_step, nap_blocks;
+} options = {.job = "0",
+	.type = "int32",
 	.op = "sum",
 	.partial = "as-is",
 	.collective = "allreduce",
@@ -64,10 +66,13 @@ static struct options {
 	.bytes = 200};
 
 static const struct option_row rows[] = {
-	{"switch", 0, OPTION_TEXT, &options.switch_address, 0, 0, "IPV4", "address of the switch"},
+	{"switch", 0, OPTION_TEXT, &options.switch_address, 0, 0, "IPV4|URL",
+		"address of the switch, or of its control API"},
 	{"address", 0, OPTION_TEXT, &options.address, 0, 0, "IPV4", "own address"},
-	{"job", 0, OPTION_UINT, &options.job, 0, WEIR_JOBS_MAX - 1, NULL, "of the switch"},
+	{"job", 0, OPTION_TEXT, &options.job, 0, 0, "NUMBER|NAME",
+		"of the switch; with a URL its name"},
 	{"source", 0, OPTION_UINT, &options.source, 0, SOURCES - 1, NULL, "this host"},
+	{"sources", 0, OPTION_UINT, &options.sources, 0, SOURCES, NULL, "that the job must have"},
 	{"key", 0, OPTION_TEXT, &options.key, 0, 0, "FILE", "with 64 hexadecimal digits"},
 	{"seed", 0, OPTION_UINT, &options.seed, 0, 0x1p64, NULL, "of the data"},
 	{"steps", 0, OPTION_UINT, &options.steps, 0, 0x1p64, NULL, "operations; 0: until killed"},
@@ -81,6 +86,7 @@ static const struct option_row rows[] = {
 		"of this tree, that one block passes"},
 	{"count", 0, OPTION_UINT, &options.count, 1, 1 << 24, NULL,
 		"elements, of one slice where there are slices"},
+	{"in-place", 0, OPTION_UINT, &options.in_place, 0, 1, NULL, "1: one buffer"},
 	{"partial", 0, OPTION_CHOICE, &options.partial, 0, 0, "as-is|fail", "partial results"},
 	{"error-feedback", 0, OPTION_UINT, &options.error_feedback, 0, 1, NULL,
 		"1: add what missed its sum to the next contribution"},
@@ -97,6 +103,10 @@ static const struct option_row rows[] = {
 	{"slow-least-us", 0, OPTION_UINT, &options.slow_least_us, 0, 1e12, "US",
 		"by so much at least"},
 	{"slow-most-us", 0, OPTION_UINT, &options.slow_most_us, 0, 1e12, "US", "and at most"},
+	{"nap-ms", 0, OPTION_UINT, &options.nap_ms, 0, 1e9, "MS", "before --nap-step, once"},
+	{"nap-step", 0, OPTION_UINT, &options.nap_step, 0, 1e9, NULL, "of it"},
+	{"nap-blocks", 0, OPTION_UINT, &options.nap_blocks, 0, 1e9, NULL,
+		"and as long again, some times, until the others are so far ahead"},
 	{"plant", 0, OPTION_CHOICE, &options.plant, 0, 0, "wrong|hang|leave",
 		"a failure, to test the verdict"},
 	{"plant-step", 0, OPTION_UINT, &options.plant_step, 0, 1e9, NULL, "of it"},
@@ -109,10 +119,11 @@ static const struct option_row rows[] = {
 
 static struct {
 	struct weir *weir;
-	struct perf_reference what; /* is done in each step */
+	struct verify what; /* is called in each step */
 	size_t sent, received, bytes; /* its elements, and the bytes of one */
+	void *data; /* that this host sends: call.send */
 	FILE *results;
-	void *send, *recv;
+	void *send, *recv; /* what is allocated; recv NULL: in place */
 	uint64_t done, wrong, partial, rejoins, told_ns, began_ns, longest_ns;
 	uint32_t given, got;
 	int32_t meeting;
@@ -171,18 +182,29 @@ compute(void)
 		sleep_us(us);
 }
 
-/* Check the result of a step, and note its hash. */
+/* Check the result of a step, and note the fingerprint of its elements and of the sources in them. */
 static int
 check(unsigned int step, int code)
 {
-	uint64_t h = 0, wrong = 0;
-	int done;
+	const struct weir_degraded *degraded;
+	size_t n = weir_degraded(me.weir, &degraded);
+	struct weir_degraded *part = calloc(n + 1, sizeof(*part));
+	uint64_t h = VERIFY_FINGERPRINT, wrong;
 
-	me.what.iteration = step;
-	done = collective_check(me.weir, &me.what, code, me.recv, &wrong, &h);
-	if (done < 0)
-		return done;
-	if (me.results != NULL && collective_same(me.what.collective))
+	if (part == NULL)
+		return -ENOMEM;
+	if (n != 0)
+		memcpy(part, degraded, n * sizeof(*part));
+	wrong = verify_wrong(&me.what, part, n);
+	/* A partial result that is reported as a complete one, or the other way round. */
+	wrong += (n != 0 && !verify_is_whole(&me.what)) != (code == WEIR_PARTIAL);
+	for (size_t i = 0; i < n; i++) {
+		h = verify_fingerprint(h, &part[i].first, sizeof(part[i].first));
+		h = verify_fingerprint(h, part[i].present, sizeof(part[i].present));
+	}
+	free(part);
+	h = verify_fingerprint(h, me.what.call.recv, me.received * me.bytes);
+	if (me.results != NULL && verify_is_same(me.what.call.collective))
 		fprintf(me.results, "%" PRId32 " %u %016" PRIx64 "\n", me.meeting, step, h);
 	if (options.error_feedback || wrong == 0)
 		return 0;
@@ -224,8 +246,8 @@ plant(unsigned int step)
 {
 	if (options.plant == NULL || step != options.plant_step)
 		return;
-	if (strcmp(options.plant, "wrong") == 0)
-		((uint8_t *)me.send)[0] ^= 1;
+	if (strcmp(options.plant, "wrong") == 0 && me.sent != 0)
+		((uint8_t *)me.data)[0] ^= 1;
 	if (strcmp(options.plant, "leave") == 0)
 		exit(0);
 	while (strcmp(options.plant, "hang") == 0)
@@ -236,18 +258,20 @@ plant(unsigned int step)
 static int
 sum(unsigned int step, bool zero)
 {
-	uint32_t *send = me.send, *recv = me.recv, given = 0;
+	const uint32_t *send = me.data, *recv = me.what.call.recv;
+	uint32_t given = 0;
 	uint64_t began;
 	int code;
 
-	perf_data_fill(&me.what.data, (unsigned int)options.source, step, 0, me.sent, send);
+	me.what.iteration = step;
+	verify_fill(&me.what, me.what.rank, 0, me.sent, me.data);
 	plant(step);
 	if (zero)
-		memset(send, 0, me.sent * me.bytes);
+		memset(me.data, 0, me.sent * me.bytes);
 	for (size_t i = 0; options.error_feedback && i < me.sent; i++)
 		given += send[i];
 	began = now_ns();
-	code = collective_call(me.weir, &me.what, send, recv);
+	code = weir_collective(me.weir, &me.what.call, NULL);
 	if (now_ns() - began > me.longest_ns)
 		me.longest_ns = now_ns() - began;
 	if (code < 0)
@@ -271,32 +295,89 @@ tell(void)
 	fflush(stdout);
 }
 
+static size_t
+blocks_of_step(void)
+{
+	return (options.count + me.what.elements - 1) / me.what.elements;
+}
+
+/* Add the sources of each block of the last result to in[blocks]. Returns whether each source has been in each block. */
+static bool
+is_settled(uint8_t (*in)[WEIR_BITMAP_BYTES], size_t blocks)
+{
+	const struct weir_degraded *part;
+	size_t n = weir_degraded(me.weir, &part);
+
+	for (size_t b = 0, i = 0; b < blocks; b++) {
+		/* Parts are in no order, and there are few. */
+		for (i = 0; i < n && part[i].first / me.what.elements != b;)
+			i++;
+		for (unsigned int k = 0; k < WEIR_BITMAP_BYTES; k++)
+			in[b][k] |= i == n ? 0xff : part[i].present[k];
+	}
+	for (size_t b = 0; b < blocks; b++)
+		for (unsigned int s = 0; s < me.what.ranks; s++)
+			if (!(in[b][s / 8] & 1U << s % 8))
+				return false;
+	return true;
+}
+
 /* Deliver what is owed: contribute zeros until each source has been in each block. All hosts see the same
  * results, and end together. */
 static int
 settle(void)
 {
-	size_t per_block = weir_elements(me.weir, me.what.data.dtype),
-	       blocks = (options.count + per_block - 1) / per_block;
-	uint8_t(*in)[COLLECTIVE_BITMAP] = calloc(blocks, sizeof(*in));
+	size_t blocks = blocks_of_step();
+	uint8_t(*in)[WEIR_BITMAP_BYTES] = calloc(blocks, sizeof(*in));
 	int code = in == NULL ? -ENOMEM : 0;
 	bool done = false;
 
 	for (unsigned int k = 0; k < SETTLE && code >= 0 && !done; k++) {
 		code = sum(0, true);
-		done = code >= 0 && collective_settled(me.weir, &me.what, in, blocks);
+		done = code >= 0 && is_settled(in, blocks);
 	}
 	free(in);
 	return code >= 0 && !done ? -EAGAIN : code;
+}
+
+/* Compute for long. Then take what the others have done meanwhile, and tell how long that took. */
+static int
+nap(unsigned int *step)
+{
+	size_t blocks = blocks_of_step(), ahead = 0;
+	unsigned int first = *step;
+	uint64_t began;
+	int code = 0;
+
+	/* On a busy machine the others may need longer. */
+	for (unsigned int k = 0; k < NAPS && (k == 0 || ahead < options.nap_blocks); k++) {
+		sleep_us(options.nap_ms * 1000);
+		ahead = weir_unexpected(me.weir);
+	}
+	began = now_ns();
+	while (code >= 0 && weir_unexpected(me.weir) >= blocks) {
+		code = sum(*step, false);
+		*step += code >= 0;
+		me.done += code >= 0;
+	}
+	printf("nap: {\"ahead\": %zu, \"steps\": %u, \"ms\": %" PRIu64 "}\n", ahead, *step - first,
+		(now_ns() - began) / 1000000);
+	options.nap_ms = 0;
+	return code;
 }
 
 /* Take a step. After the last one, meet the others, which may have to repeat some steps, and deliver what is owed. */
 static int
 advance(unsigned int *step, bool *over)
 {
-	bool taken = options.steps != 0 && *step >= options.steps;
-	int code = !taken ? sum(*step, false) : options.error_feedback ? agree(step) : 0;
+	bool taken;
+	int code = 0;
 
+	if (options.nap_ms != 0 && *step == options.nap_step)
+		code = nap(step);
+	taken = options.steps != 0 && *step >= options.steps;
+	if (code >= 0)
+		code = !taken ? sum(*step, false) : options.error_feedback ? agree(step) : 0;
 	if (code < 0)
 		return code;
 	if (taken) {
@@ -360,25 +441,36 @@ tell_end(int code)
 static int
 prepare(void)
 {
-	me.what = (struct perf_reference){
-		.data = {.seed = options.seed, .ranks = weir_sources(me.weir)},
+	struct verify *v = &me.what;
+	int collective = weir_collective_parse(options.collective),
+	    dtype = weir_dtype_parse(options.type), op = weir_op_parse(options.op);
+
+	if (collective < 0 || dtype < 0 || op < 0)
+		return -EINVAL;
+	*v = (struct verify){
+		.call = {.collective = collective,
+			.count = options.count,
+			.dtype = dtype,
+			.op = op,
+			.root = (unsigned int)options.root},
 		.rank = (unsigned int)options.source,
-		.root = (unsigned int)options.root,
-		.count = options.count,
+		.ranks = weir_sources(me.weir),
+		.seed = options.seed,
+		.elements = weir_elements(me.weir, dtype),
 		.levels = (unsigned int)options.levels,
 		.switches = (unsigned int)options.switches,
 	};
-	if (collective_name(&me.what, options.collective, options.type, options.op) < 0)
-		return -EINVAL;
-	me.sent = perf_reference_sent(&me.what);
-	me.received = perf_reference_received(&me.what);
+	me.sent = verify_sent(v);
+	me.received = verify_received(v);
 	srand48((long)(options.seed + (options.source + 1) * UINT64_C(0xd1342543de82ef95)));
-	me.bytes = weir_dtype_bytes(me.what.data.dtype);
-	me.send = malloc(me.sent * me.bytes + me.bytes);
-	me.recv = malloc(me.received * me.bytes + me.bytes);
+	me.bytes = weir_dtype_bytes(dtype);
+	me.send = malloc((me.sent + me.received + 1) * me.bytes);
+	me.recv = options.in_place ? NULL : malloc((me.received + 1) * me.bytes);
+	me.data = verify_place(v, me.send, me.recv);
 	if (options.results != NULL)
 		me.results = fopen(options.results, "a");
-	if (me.send == NULL || me.recv == NULL || (options.results != NULL && me.results == NULL))
+	if (me.send == NULL || (me.recv == NULL && !options.in_place) ||
+		(options.results != NULL && me.results == NULL))
 		return -ENOMEM;
 	if (me.results != NULL)
 		setvbuf(me.results, NULL, _IOLBF, 0); /* also of a host that is killed */
@@ -422,7 +514,7 @@ flood(void)
 	uint8_t packet[BYTES_MOST];
 	uint64_t bytes = options.bytes;
 	struct weir_header header = {
-		.job_id = (uint8_t)options.job,
+		.job_id = (uint8_t)atoi(options.job),
 		.src_id = (uint8_t)options.source,
 		.extended = true,
 		.grad_cnt = (uint16_t)((bytes - WEIR_EXT_BYTES) / 4),
@@ -462,17 +554,22 @@ main(int argc, char **argv)
 {
 	uint8_t key[WEIR_KEY_BYTES];
 	struct weir_config config;
+	bool has_url;
 	int code;
 
 	options_parse("weir-faults-host", "A host of a scenario of weir-faults.", NULL,
 		(const struct option_row *[]){rows, NULL}, argc, argv);
 	if (options.flood != 0)
 		return flood();
+	has_url = strchr(options.switch_address, ':') != NULL;
 	config = (struct weir_config){
-		.switch_address = options.switch_address,
+		.control = has_url ? options.switch_address : NULL,
+		.job_name = has_url ? options.job : NULL,
+		.switch_address = has_url ? NULL : options.switch_address,
+		.job = (uint8_t)atoi(options.job),
 		.address = options.address,
-		.job = (uint8_t)options.job,
 		.source = (int)options.source,
+		.sources = (unsigned int)options.sources,
 		.join_timeout_ms = (unsigned int)options.join_ms,
 		.op_timeout_ms = (unsigned int)options.timeout_ms,
 		.partial = strcmp(options.partial, "fail") == 0 ? WEIR_PARTIAL_FAIL

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "apps/perf/perf.h"
-#include "pktbuf/wire/collectives.h"
 
 #define GUARD      64 /* bytes behind each receive buffer, which must not change */
 #define GUARD_BYTE 0xa5
@@ -68,105 +67,40 @@ perf_slots_destroy(struct perf_run *run)
 	run->samples = NULL;
 }
 
-/* Where the call reads and writes: weir.h's table of what is in place. */
-static void
-place(struct perf_slot *slot)
-{
-	const struct perf_reference *r = &slot->reference;
-	size_t own = r->rank * r->count * weir_dtype_bytes(r->data.dtype);
-	bool in_place = slot->in_place;
-	bool divides = collective_table[r->collective].result == RESULT_SLICE;
-	bool collects = collective_table[r->collective].contribution == CONTRIBUTION_SLICE;
-
-	slot->from = slot->send + (in_place && collects ? own : 0);
-	slot->to = in_place ? slot->send + (divides ? own : 0) : slot->recv;
-	/* Buffers that this rank has no part in, but for Broadcast's in place, which are one. */
-	if (perf_reference_sent(r) == 0 &&
-		!(in_place && r->collective == WEIR_COLLECTIVE_BROADCAST))
-		slot->from = NULL;
-	if (perf_reference_received(r) == 0 &&
-		!(in_place && r->collective == WEIR_COLLECTIVE_REDUCE))
-		slot->to = NULL;
-}
-
 void
 perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 {
+	const struct perf_options *o = run->options;
 	const struct perf_series *s = &run->current;
 
-	for (unsigned int i = 0; i < run->options->inflight; i++) {
+	for (unsigned int i = 0; i < o->inflight; i++) {
 		struct perf_slot *slot = &run->slots[i];
-		struct perf_reference *r = &slot->reference;
+		struct verify *v = &slot->what;
+		void *send;
 
-		*r = (struct perf_reference){
-			.data = {run->options->seed, s->dtype, s->op, run->ranks},
-			.collective = s->collective,
+		*v = (struct verify){
+			.call = {.collective = s->collective,
+				.count = count,
+				.dtype = s->dtype,
+				.op = s->op,
+				.root = s->root},
 			.rank = run->rank,
-			.root = s->root,
-			.count = count,
-			.iteration = run->iteration * run->options->inflight + i,
-			.levels = (unsigned int)run->options->levels,
-			.switches = (unsigned int)run->options->switches,
+			.ranks = run->ranks,
+			.seed = o->seed,
+			.iteration = run->iteration * o->inflight + i,
+			.elements = weir_elements(run->weir, s->dtype),
+			.levels = (unsigned int)o->levels,
+			.switches = (unsigned int)o->switches,
 		};
 		slot->in_place = in_place;
-		place(slot);
+		send = verify_place(v, slot->send, in_place ? NULL : slot->recv);
 		if (!fill)
 			continue;
-		if (slot->to != NULL && !in_place)
-			memset(slot->recv + perf_reference_received(r) * weir_dtype_bytes(s->dtype),
+		if (v->call.recv != NULL && !in_place)
+			memset(slot->recv + verify_received(v) * weir_dtype_bytes(s->dtype),
 				GUARD_BYTE, GUARD);
-		perf_data_fill(&r->data, run->rank, r->iteration, 0, perf_reference_sent(r),
-			slot->from == NULL
-				? NULL
-				: slot->send + ((const uint8_t *)slot->from - slot->send));
+		verify_fill(v, run->rank, 0, verify_sent(v), send);
 	}
-}
-
-/* The calls of one form: `i` begins with a request as the last argument, nothing waits. */
-#define CALLS(form, ...)                                                                           \
-	switch (s->collective) {                                                                   \
-	case WEIR_COLLECTIVE_ALLREDUCE:                                                            \
-		return weir_##form##allreduce(w, from, to, n, s->dtype, s->op __VA_ARGS__);        \
-	case WEIR_COLLECTIVE_REDUCE:                                                               \
-		return weir_##form##reduce(w, from, to, n, s->dtype, s->op, s->root __VA_ARGS__);  \
-	case WEIR_COLLECTIVE_REDUCESCATTER:                                                        \
-		return weir_##form##reducescatter(w, from, to, n, s->dtype, s->op __VA_ARGS__);    \
-	case WEIR_COLLECTIVE_BROADCAST:                                                            \
-		return weir_##form##broadcast(w, from, to, n, s->dtype, s->root __VA_ARGS__);      \
-	case WEIR_COLLECTIVE_SCATTER:                                                              \
-		return weir_##form##scatter(w, from, to, n, s->dtype, s->root __VA_ARGS__);        \
-	case WEIR_COLLECTIVE_GATHER:                                                               \
-		return weir_##form##gather(w, from, to, n, s->dtype, s->root __VA_ARGS__);         \
-	case WEIR_COLLECTIVE_ALLGATHER:                                                            \
-		return weir_##form##allgather(w, from, to, n, s->dtype __VA_ARGS__);               \
-	case WEIR_COLLECTIVE_ALLTOALL:                                                             \
-		return weir_##form##alltoall(w, from, to, n, s->dtype __VA_ARGS__);                \
-	case WEIR_COLLECTIVE_BARRIER: return weir_##form##barrier(w __VA_ARGS__);                  \
-	case WEIR_COLLECTIVE_PROBE:                                                                \
-	case WEIR_COLLECTIVE_ACKNOWLEDGE:                                                          \
-	case WEIR_COLLECTIVE_JOIN:                                                                 \
-	default: return -EINVAL;                                                                   \
-	}
-
-static int
-call(struct weir *w, const struct perf_series *s, struct perf_slot *slot, bool waits)
-{
-	struct weir_request **request = &slot->request;
-	const void *from = slot->from;
-	size_t n = slot->reference.count;
-	void *to = slot->to;
-
-	if (waits)
-		CALLS(, )
-	CALLS(i, , request)
-}
-
-static int
-by_first(const void *a, const void *b)
-{
-	const struct weir_degraded *x = a, *y = b;
-
-	return x->first < y->first ? -1 : x->first > y->first;
 }
 
 /* Keep what is degraded in the operation that has just ended: the library forgets it with the next. */
@@ -189,27 +123,7 @@ keep_degraded(struct perf_run *run, struct perf_slot *slot, struct perf_timing *
 		return -ENOMEM;
 	slot->degraded = more;
 	memcpy(more, blocks, slot->degraded_count * sizeof(*more));
-	qsort(more, slot->degraded_count, sizeof(*more), by_first);
 	return code;
-}
-
-/* Wrong elements of [begin, end) of a slice: of those that are from `base` on, or of all, with base 0. */
-static size_t
-wrong_slice(const struct perf_slot *slot, size_t base, size_t begin, size_t end)
-{
-	const struct perf_reference *r = &slot->reference;
-	size_t bytes = weir_dtype_bytes(r->data.dtype), at = base + begin, wrong = 0;
-
-	for (size_t i = 0; i < slot->degraded_count; i++) {
-		const struct weir_degraded *d = &slot->degraded[i];
-		size_t first = base + d->first;
-
-		wrong += perf_reference_wrong(r, NULL, at, first - at, slot->to + at * bytes);
-		wrong += perf_reference_wrong(
-			r, d->present, first, d->count, slot->to + first * bytes);
-		at = first + d->count;
-	}
-	return wrong + perf_reference_wrong(r, NULL, at, base + end - at, slot->to + at * bytes);
 }
 
 static bool
@@ -225,22 +139,17 @@ wrote_too_much(const struct perf_slot *slot, size_t bytes)
 static size_t
 wrong_in(struct perf_run *run, struct perf_slot *slot)
 {
-	const struct perf_reference *r = &slot->reference;
-	size_t count = perf_reference_received(r), wrong = 0;
-	size_t bytes = weir_dtype_bytes(r->data.dtype);
+	const struct verify *v = &slot->what;
+	size_t count = verify_received(v), bytes = weir_dtype_bytes(v->call.dtype), wrong = 0;
 
-	if (!slot->in_place && slot->from != NULL)
-		wrong = perf_reference_changed(r, slot->from);
+	if (!slot->in_place)
+		wrong = verify_changed(v);
 	if (count == 0)
 		return wrong;
 	if (run->options->spoil) /* an exponent's bit, or an integer's */
-		slot->to[count / 2 * bytes + bytes - 1] ^= 0x40;
-	if (!perf_gathers(r->collective))
-		wrong += wrong_slice(slot, 0, 0, count);
-	else
-		for (unsigned int s = 0; s < run->ranks; s++)
-			wrong += wrong_slice(slot, s * r->count, 0, r->count);
-	return wrong + wrote_too_much(slot, count * bytes);
+		((uint8_t *)v->call.recv)[count / 2 * bytes + bytes - 1] ^= 0x40;
+	return wrong + verify_wrong(v, slot->degraded, slot->degraded_count) +
+		wrote_too_much(slot, count * bytes);
 }
 
 static void
@@ -261,7 +170,7 @@ operate_many(struct perf_run *run, struct perf_timing *timing, bool counts)
 		struct perf_slot *slot = &run->slots[begun];
 
 		slot->begun_ns = perf_now_ns();
-		code = call(run->weir, &run->current, slot, false);
+		code = weir_collective(run->weir, &slot->what.call, &slot->request);
 		if (code < 0)
 			(void)failed(run, code);
 	}
@@ -281,7 +190,7 @@ static int
 operate_one(struct perf_run *run, struct perf_timing *timing)
 {
 	struct perf_slot *slot = &run->slots[0];
-	int code = call(run->weir, &run->current, slot, true);
+	int code = weir_collective(run->weir, &slot->what.call, NULL);
 
 	return code < 0 ? failed(run, code) : keep_degraded(run, slot, timing, code);
 }
@@ -331,18 +240,18 @@ int
 perf_operate_tensor(struct perf_run *run, struct perf_timing *timing, size_t first, size_t count)
 {
 	struct perf_slot *slot = &run->slots[0];
-	size_t bytes = weir_dtype_bytes(run->current.dtype);
-	uint8_t *tensor = slot->send + first * bytes;
-	int code = weir_allreduce(
-		run->weir, tensor, tensor, count, run->current.dtype, run->current.op);
+	struct verify v = slot->what;
+	int code;
 
+	v.first = first;
+	v.call.count = count;
+	verify_place(&v, slot->send + first * weir_dtype_bytes(v.call.dtype), NULL);
+	code = weir_collective(run->weir, &v.call, NULL);
 	if (code < 0)
 		return failed(run, code);
 	code = keep_degraded(run, slot, timing, code);
-	for (size_t i = 0; i < slot->degraded_count; i++)
-		slot->degraded[i].first += first;
 	if (code == WEIR_PARTIAL && run->options->check)
-		timing->own_wrong += wrong_slice(slot, 0, first, first + count);
+		timing->own_wrong += verify_wrong(&v, slot->degraded, slot->degraded_count);
 	return code;
 }
 

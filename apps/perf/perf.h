@@ -6,7 +6,6 @@
  *	options.c    the command line
  *	plan.c       which collectives, types, operations, roots and sizes
  *	shapes.c     the tensors of a model, from a file
- *	data.h       what each rank contributes, and whether a result is right
  *	run.c        the measurements, also of a model's tensors, as steps that can be repeated
  *	operate.c    operations: called, timed, counted and checked
  *	opens.c      how long it takes to open jobs
@@ -23,8 +22,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "apps/perf/data.h"
 #include "apps/libweir/weir.h"
+#include "apps/verify/verify.h"
 #include "pktbuf/wire/wire.h"
 
 /* Exit statuses. */
@@ -53,7 +52,7 @@ struct perf_options {
 	uint64_t iterations, warmup;
 	uint64_t inflight; /* operations at a time, [1, PERF_INFLIGHT_MAX]; 1: blocking calls */
 	uint64_t check; /* 0 or 1 */
-	uint64_t levels, switches; /* of a tree's `narrow` job, as in perf_reference */
+	uint64_t levels, switches; /* of a tree's `narrow` job, as in struct verify */
 	bool latency;
 	bool spoil; /* change an element of each own result before it is checked */
 	double link_rate; /* bit/s; 0: unknown */
@@ -198,13 +197,11 @@ int perf_run_all(struct perf_run *run);
 /* What an operation needs, and what is known of its end. */
 struct perf_slot {
 	uint8_t *send, *recv; /* the whole buffers; recv is only used out of place */
-	const void *from; /* as they are handed to the call; NULL: no part in it */
-	uint8_t *to;
 	bool in_place;
-	struct perf_reference reference; /* of its result */
+	struct verify what; /* is called */
 	struct weir_request *request;
 	uint64_t begun_ns;
-	struct weir_degraded *degraded; /* blocks of the last operation, by their places */
+	struct weir_degraded *degraded; /* blocks of the last operation */
 	size_t degraded_count;
 };
 

@@ -85,7 +85,7 @@ perf_bus_factor(enum weir_collective collective, unsigned int ranks)
 
 	if (collective == WEIR_COLLECTIVE_ALLREDUCE)
 		return 2 * others;
-	return perf_has_slices(collective) ? others : 1;
+	return verify_has_slices(collective) ? others : 1;
 }
 
 static bool
@@ -103,7 +103,7 @@ perf_plan_refuses(const struct perf_options *o, char *text, size_t size)
 	     sums = o->ops.codes == 1u << WEIR_OP_SUM, reduces = false;
 
 	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
-		reduces |= has(&o->collectives, c) && perf_reduces(c);
+		reduces |= has(&o->collectives, c) && verify_reduces(c);
 	for (unsigned int t = 0; t < WEIR_DTYPES; t++)
 		for (unsigned int op = 0; op < WEIR_OPS; op++) {
 			if (!has(&o->types, t) || !has(&o->ops, op) || o->types.all || o->ops.all ||
@@ -136,8 +136,8 @@ is_measured(const struct perf_options *o, unsigned int collective, unsigned int 
 		return t == 0 && op == 0;
 	if (!has(&o->types, t))
 		return false;
-	return perf_reduces(collective) ? has(&o->ops, op) && weir_dtype_has_op(t, op)
-					: op == WEIR_OP_SUM;
+	return verify_reduces(collective) ? has(&o->ops, op) && weir_dtype_has_op(t, op)
+					  : op == WEIR_OP_SUM;
 }
 
 /* Add a series for each root that is asked for. */
@@ -212,7 +212,7 @@ perf_plan_count(const struct perf_options *o, const struct perf_series *series, 
 {
 	size_t unit = weir_dtype_bytes(series->dtype), asked = 0, count;
 
-	if (perf_has_slices(series->collective))
+	if (verify_has_slices(series->collective))
 		unit *= ranks;
 	if (series->collective != WEIR_COLLECTIVE_BARRIER)
 		(void)size_of(o, row, &asked);

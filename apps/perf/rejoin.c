@@ -25,7 +25,7 @@
 static uint64_t
 bits_of(enum weir_dtype dtype, unsigned int piece)
 {
-	return weir_dtype_is_float(dtype) ? perf_float_bits(dtype, piece) : piece;
+	return weir_dtype_is_float(dtype) ? verify_bits(dtype, piece) : piece;
 }
 
 /* Little-endian, as the wire is. */

@@ -39,7 +39,7 @@ perf_report_header(const struct perf_run *run)
 		o->iterations, o->warmup, o->seed, o->inflight);
 	if (o->check)
 		printf("# check: every element on every rank; where floating point rounds: %s\n",
-			PERF_BOUND);
+			VERIFY_BOUND);
 	printf("# sent, recv: bytes on the wire per operation, at the rank that has most\n");
 	if (o->link_rate > 0)
 		printf("# link%%, data%%: of %.6g Mbit/s, all bytes on the wire in the busier "
@@ -112,7 +112,7 @@ put_operation(struct line *l, const struct perf_run *run, const struct perf_row 
 	word(l, "type", shown(data, "type"), 6, data ? weir_dtype_text(s->dtype) : "none");
 	number(l, "tensors", shown(model, "tensors"), NULL, 7, 0, row->tensors);
 	word(l, "redop", shown(data, "redop"), 5,
-		perf_reduces(s->collective) ? weir_op_text(s->op) : "none");
+		verify_reduces(s->collective) ? weir_op_text(s->op) : "none");
 	number(l, "root", shown(data && !model, "root"), NULL, 4, 0,
 		collective_table[s->collective].rooted ? (double)s->root : -1);
 	number(l, "iteration", shown(model, "iter"), NULL, 5, 0, row->iteration);

@@ -233,7 +233,7 @@ iterate_model(struct perf_run *run, struct perf_row *row, unsigned int k)
 	first = 0;
 	for (unsigned int t = 0; code >= 0 && t < shapes->tensors; first += shapes->counts[t++])
 		if (!checked[t])
-			row->in.own_wrong += perf_reference_wrong(&slot->reference, NULL, first,
+			row->in.own_wrong += verify_wrong_part(&slot->what, NULL, first,
 				shapes->counts[t], slot->send + first * bytes);
 	if (code < 0)
 		return code;

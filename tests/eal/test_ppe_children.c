@@ -2,10 +2,10 @@
 /* What a parent makes of its children's contributions, and the parts that each gets (docs/tree.md, "What each collective sends"). */
 #include <inttypes.h>
 
+#include "apps/verify/verify.h"
 #include "ppe/ppe_priv.h"
 #include "tests/eal/bench_tree.h"
 #include "tests/eal/blocks.h"
-#include "tests/model/reduction_model.h"
 
 #define RANKS    8
 #define CHILDREN 3
@@ -300,9 +300,9 @@ run_wide(enum weir_dtype type, enum weir_op op, uint32_t block, uint64_t absent)
 
 		for (unsigned int c = 0; c < CHILDREN; c++)
 			x[c] = accumulator(type, c, i);
-		acc = reduction_model(wide, sum, x, CHILDREN);
-		wanted = op == WEIR_OP_AVG ? reduction_model_average(type, acc, count)
-					   : reduction_model_round(type, (uint32_t)acc);
+		acc = verify_reduce(wide, sum, x, CHILDREN);
+		wanted = op == WEIR_OP_AVG ? verify_average(type, acc, count)
+					   : verify_round(type, (uint32_t)acc);
 		memcpy(bytes + size * i, &wanted, size);
 	}
 	for (unsigned int c = 0; c < CHILDREN; c++)

@@ -29,7 +29,8 @@ WITHIN = [
     (r'^ppe/collective/membership/', r'^(?!ppe/collective/(block/(?!block_priv)|tree/))', 'membership is below blocks and trees'),
     (r'^ppe/collective/block/', r'^(?!ppe/collective/tree/)', 'blocks are below trees: struct tree_ops'),
     (r'^apps/libweir/', r'^(apps/libweir|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
-    (r'^apps/perf/', r'^(apps/perf|apps/libweir|apps/report|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
+    (r'^apps/verify/', r'^(apps/verify|apps/libweir|pktbuf/wire)/', 'the check shares nothing with what it checks'),
+    (r'^apps/perf/', r'^(apps/perf|apps/libweir|apps/report|apps/verify|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
     (r'^apps/libweir/(?!(weir|request|generation|window|outbox|unexpected|progress|loop)\.c$)', r'^(?!apps/libweir/engine\.h$)',
      "the library's helpers know nothing of its engine"),
     (r'^ctrl/(config/|log\.)', r'^(?!ctrl/(?!config/|log\.h))', 'the configuration is below jobs, statistics and API'),
@@ -87,7 +88,7 @@ FORBIDDEN_INCLUDES = [
 LISTS = [
     (r'bf16', r'^(pktbuf/wire/types\.h|apps/python/weir/(_abi|torch)\.py|rmw/kernels\w*\.[ch]|apps/bench/kernels_loops\.c)$', 'types: pktbuf/wire/types.h'),
     (r'allgather', r'^(pktbuf/wire/types\.h|apps/libweir/(geometry\.h|request\.c|weir\.h)|'
-     r'apps/perf/(data\.h|operate\.c)|apps/python/.*|apps/(compare|mpi)/.*)$', 'collectives: pktbuf/wire/types.h'),
+     r'apps/verify/verify\.h|apps/python/.*|apps/(compare|mpi)/.*)$', 'collectives: pktbuf/wire/types.h'),
     (r'dead_after_ms', r'^(ctrl/config/job_settings\.h|ppe/(jobs|ppe)\.h|ppe/collective/(membership/announce|block/timeout|tree/parent_join)\.c|ctrl/api/blocks\.c|'
      r'apps/(ctl/tree_plan\.c|rack/tree\.py)|apps/libweir/(control_json\.c|weir\.h)|apps/stragglers/stragglers\.py)$',
      'settings of a job: ctrl/config/job_settings.h'),

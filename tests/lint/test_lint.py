@@ -22,7 +22,7 @@ GOOD = {
     'apps/libweir/engine.h': MARK + '#include "apps/libweir/weir.h"\n',
     'apps/libweir/window.c': MARK + '#include "apps/libweir/engine.h"\n\nstatic_assert(1, "");\n',
     'pktbuf/wire/wire.h': MARK + '#include <stdint.h>\n',
-    'apps/perf/data.h': MARK + '#include "pktbuf/wire/wire.h"\n',
+    'apps/verify/verify.h': MARK + '#include "pktbuf/wire/wire.h"\n',
     'README.md': '# Weir\n\n[a](docs/a.md#the-walk) and `rmw/rmw.c`\n',
     'docs/a.md': '# A page\n\n## The walk\n\n[back](../README.md) [out](https://example.org/x)\n'
                  '\n| a `b` | no: `stop` | yes: `other` | see |\n| a | no: `stop` | `tests/a.py` |\n',

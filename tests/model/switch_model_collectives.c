@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/model/reduce.h"
+#include "apps/verify/verify.h"
 #include "tests/model/switch_model_priv.h"
 
 static bool
@@ -44,7 +44,7 @@ model_served(const struct model *m, const struct weir_header *h)
 	if (h->grad_cnt == 0)
 		return true; /* nothing is done with no elements */
 	if (reduces(h->collective))
-		return reduce_served(h->dtype, h->op);
+		return weir_dtype_has_op(h->dtype, h->op) != 0;
 	return h->op == 0 && weir_dtype_bytes(h->dtype) != 0;
 }
 
@@ -146,16 +146,17 @@ model_forget(struct block *b)
 static size_t
 put_sum(const struct block *b, unsigned int first, unsigned int count, uint8_t *to)
 {
-	unsigned int size = weir_dtype_bytes(b->first.dtype);
-	const uint8_t *from[WEIR_SOURCES_MAX];
-	uint8_t sum[WEIR_ELEMENTS_MAX * 8];
+	const enum weir_dtype dtype = (enum weir_dtype)b->first.dtype;
+	unsigned int size = weir_dtype_bytes(dtype);
 
-	for (unsigned int i = 0; i < b->added; i++)
-		from[i] = b->given[b->order[i]];
-	for (unsigned int e = first; e < first + count; e++)
-		reduce_element((enum weir_dtype)b->first.dtype, (enum weir_op)b->first.op, from,
-			b->added, e, sum);
-	memcpy(to, sum + (size_t)first * size, (size_t)count * size);
+	for (unsigned int e = first; e < first + count; e++, to += size) {
+		uint64_t x[WEIR_SOURCES_MAX] = {0}, sum;
+
+		for (unsigned int i = 0; i < b->added; i++)
+			memcpy(&x[i], b->given[b->order[i]] + (size_t)e * size, size);
+		sum = verify_reduce(dtype, (enum weir_op)b->first.op, x, b->added);
+		memcpy(to, &sum, size);
+	}
 	return (size_t)count * size;
 }
 

@@ -9,8 +9,8 @@
 
 #include <criterion/criterion.h>
 
-#include "pktbuf/wire/wire.h"
-#include "tests/model/reduction_model.h"
+#include "apps/verify/verify.h"
+#include "rmw/kernels.h"
 #include "tests/random.h"
 #include "tests/unit/page_end.h"
 
@@ -155,7 +155,7 @@ check_block(uint64_t *state, enum rmw_isa isa, enum weir_dtype type, enum weir_o
 	check_guards(type, op, acc, n * r->acc_bytes);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t result = load(acc + i * size, size);
-		uint64_t expected = reduction_model(type, op, m.contribution[i], count);
+		uint64_t expected = verify_reduce(type, op, m.contribution[i], count);
 
 		cr_assert_eq(result, expected,
 			"%s %s %s of %u: element %zu of %zu is %#lx, not %#lx (%#lx, %#lx, ...)",
@@ -167,7 +167,7 @@ check_block(uint64_t *state, enum rmw_isa isa, enum weir_dtype type, enum weir_o
 #define FOR_EACH_REDUCTION(type, op)                                                               \
 	for (enum weir_dtype type = 0; (int)type < WEIR_DTYPES; type++)                            \
 		for (enum weir_op op = 0; op <= WEIR_OP_LXOR; op++)                                \
-			if (reduction_model_has(type, op))
+			if (weir_dtype_has_op(type, op))
 
 static void
 check_blocks(enum rmw_isa isa)
@@ -231,9 +231,9 @@ flush(enum rmw_isa isa, enum weir_dtype type, enum weir_op op, unsigned int coun
 		uint64_t result = load(acc + i * size, size), expected;
 
 		if (op == WEIR_OP_AVG)
-			expected = reduction_model_average(type, pending.sum[i], count);
+			expected = verify_average(type, pending.sum[i], count);
 		else
-			expected = reduction_model_round(type, (uint32_t)pending.sum[i]);
+			expected = verify_round(type, (uint32_t)pending.sum[i]);
 		cr_assert_eq(result, expected, "%s %s %s: %#lx by %u is %#lx, not %#lx",
 			rmw_isa_name(isa), weir_dtype_text(type), weir_op_text(op), pending.sum[i],
 			count, result, expected);
@@ -260,8 +260,8 @@ check_roundings(enum rmw_isa isa)
 		if (weir_dtype_is_float(type) == 0 || weir_dtype_bytes(type) > 2)
 			continue;
 		for (uint32_t half = 0; half >> 8 * weir_dtype_bytes(type) == 0; half++) {
-			uint32_t x = reduction_model_widen(type, (uint16_t)half);
-			uint32_t next = reduction_model_widen(type, (uint16_t)(half + 1));
+			uint32_t x = verify_widen(type, (uint16_t)half);
+			uint32_t next = verify_widen(type, (uint16_t)(half + 1));
 			uint32_t tie = x / 2 + next / 2 + (x & next & 1);
 			const uint32_t sums[] = {x - 1, x, x + 1, tie - 1, tie, tie + 1};
 
@@ -318,7 +318,7 @@ wide_model(enum weir_dtype type, enum weir_op op, const uint64_t *x, unsigned in
 
 	for (unsigned int c = 0; c < count; c++) {
 		if (acc == WEIR_DTYPE_FP32)
-			wide[c] = reduction_model_widen(type, (uint16_t)x[c]);
+			wide[c] = verify_widen(type, (uint16_t)x[c]);
 		else if (type == WEIR_DTYPE_INT8)
 			wide[c] = (uint32_t)(int8_t)x[c];
 		else if (type == WEIR_DTYPE_INT16)
@@ -327,10 +327,10 @@ wide_model(enum weir_dtype type, enum weir_op op, const uint64_t *x, unsigned in
 			wide[c] = x[c];
 	}
 	for (unsigned int c = 0; c < count; c += per)
-		sums[n++] = reduction_model(acc, sum, wide + c, per < count - c ? per : count - c);
-	result = reduction_model(acc, sum, sums, n);
-	return op == WEIR_OP_AVG ? reduction_model_average(type, result, count)
-				 : reduction_model_round(type, (uint32_t)result);
+		sums[n++] = verify_reduce(acc, sum, wide + c, per < count - c ? per : count - c);
+	result = verify_reduce(acc, sum, sums, n);
+	return op == WEIR_OP_AVG ? verify_average(type, result, count)
+				 : verify_round(type, (uint32_t)result);
 }
 
 /* Sums of `per` contributions each, and their sum: of n elements. */
@@ -443,7 +443,7 @@ Test(rmw_reductions, same_cells_in_every_variant, .timeout = 90)
 				const struct rmw_reduction *r = rmw_reduction_of(all[i], type, op);
 
 				cr_assert_eq(r != NULL,
-					reduction_model_has(type, op) && rmw_isa_supported(all[i]),
+					weir_dtype_has_op(type, op) && rmw_isa_supported(all[i]),
 					"%s %s %s", rmw_isa_name(all[i]), weir_dtype_text(type),
 					weir_op_text(op));
 				if (r == NULL)

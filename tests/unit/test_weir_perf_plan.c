@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What weir-perf measures: lists, series, sizes, and what it refuses. */
+/* What weir-perf measures: lists, series, sizes, models, and what it refuses. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "apps/perf/perf.h"
 
@@ -26,7 +27,7 @@ series(const struct perf_options *o, unsigned int ranks, struct perf_series *las
 
 	cr_assert_eq(perf_plan(o, ranks, &all, &n), 0);
 	for (unsigned int i = 0; i < n; i++)
-		cr_expect(!perf_reduces(all[i].collective) ||
+		cr_expect(!verify_reduces(all[i].collective) ||
 			weir_dtype_has_op(all[i].dtype, all[i].op));
 	*last = n != 0 ? all[n - 1] : (struct perf_series){0};
 	free(all);
@@ -141,4 +142,51 @@ Test(weir_perf_plan, what_is_refused, .timeout = 90)
 	cr_expect_null(perf_plan_refuses(&o, text, sizeof(text)));
 	o.inflight = 2;
 	cr_expect_not_null(perf_plan_refuses(&o, text, sizeof(text)));
+}
+
+static int
+read_text(const char *text, struct perf_shapes *shapes, char *error, size_t size)
+{
+	char path[] = "/tmp/weir-shapes-XXXXXX";
+	int fd = mkstemp(path), code;
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	code = perf_shapes_read(path, shapes, error, size);
+	unlink(path);
+	return code;
+}
+
+Test(weir_perf_plan, shapes_files, .timeout = 90)
+{
+	const char *bad[] = {"", "# nothing\n", "a\n", "a 0\n", "a -1\n", "a 3x\n",
+		"a 99999999999 99999999999\n", "a 1\nb 2 three\n"};
+	struct perf_shapes shapes;
+	char error[256];
+
+	cr_assert_eq(
+		read_text("a 2 3 # six\n\n#\nb\t7", &shapes, error, sizeof(error)), 0, "%s", error);
+	cr_expect_eq(shapes.tensors, 2u);
+	cr_expect_eq(shapes.counts[0], 6u);
+	cr_expect_eq(shapes.elements, 13u);
+	perf_shapes_destroy(&shapes);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_expect_lt(read_text(bad[i], &shapes, error, sizeof(error)), 0, "\"%s\"", bad[i]);
+	cr_expect_not_null(strstr(error, ":2: "), "the line is named: %s", error);
+}
+
+Test(weir_perf_plan, resnet50, .timeout = 90)
+{
+	struct perf_shapes shapes;
+	char error[256];
+
+	cr_assert_eq(perf_shapes_read(
+			     SOURCE_ROOT "/configs/resnet50.shapes", &shapes, error, sizeof(error)),
+		0, "%s", error);
+	cr_expect_eq(shapes.tensors, 161u);
+	cr_expect_eq(shapes.elements, 25557032u);
+	cr_expect_eq(shapes.counts[0], 64u * 3 * 7 * 7);
+	cr_expect_eq(shapes.counts[160], 1000u);
+	perf_shapes_destroy(&shapes);
 }
