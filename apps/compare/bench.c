@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/compare/bench.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "apps/verify/verify.h"
 
 char bench_error[BENCH_ERROR_BYTES];
 
@@ -31,14 +32,6 @@ struct command {
 struct ranks {
 	unsigned int rank, ranks;
 	FILE *answers;
-};
-
-static const char *const collectives[] = {
-	[BENCH_ALLREDUCE] = "allreduce",
-	[BENCH_REDUCESCATTER] = "reducescatter",
-	[BENCH_ALLGATHER] = "allgather",
-	[BENCH_ALLTOALL] = "alltoall",
-	[BENCH_BROADCAST] = "broadcast",
 };
 
 /* All processes are on one machine and have the same clock. */
@@ -63,137 +56,21 @@ buffer_create(size_t bytes)
 	return made;
 }
 
-static uint64_t
-fingerprint(const void *data, size_t count)
-{
-	const uint32_t *words = data;
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < count; i++)
-		hash = (hash ^ words[i]) * 0x100000001b3u;
-	return hash;
-}
-
-/* splitmix64: every element on its own, so that each rank knows what the others give. */
-static uint32_t
-random_bits(uint64_t seed, unsigned int rank, size_t i)
-{
-	uint64_t x = seed * 0x9e3779b97f4a7c15u + ((uint64_t)rank << 40) + i + 1;
-
-	x *= 0x9e3779b97f4a7c15u;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return (uint32_t)((x ^ (x >> 31)) >> 32);
-}
-
-static float
-as_float(uint32_t bits)
-{
-	return (float)((int32_t)(bits >> 8) - (1 << 23)) * 0x1p-23f;
-}
-
-/* Write what a rank gives: int32 sums overflow, and must wrap; fp32 are in [-1, 1), in steps of 2^-23. */
-static void
-fill(uint64_t seed, bool fp32, unsigned int rank, size_t count, void *to)
-{
-	for (size_t i = 0; i < count; i++) {
-		uint32_t bits = random_bits(seed, rank, i);
-
-		if (fp32)
-			((float *)to)[i] = as_float(bits);
-		else
-			((uint32_t *)to)[i] = bits;
-	}
-}
-
-static size_t
-given_by(const struct bench_operation *operation, unsigned int ranks)
-{
-	return operation->collective == BENCH_ALLGATHER ? operation->total / ranks
-							: operation->total;
-}
-
-static size_t
-received_by(const struct bench_operation *operation, unsigned int ranks)
-{
-	return operation->collective == BENCH_REDUCESCATTER ? operation->total / ranks
-							    : operation->total;
-}
-
-static bool
-wrong_sum(bool fp32, uint64_t seed, unsigned int ranks, size_t i, const void *got)
-{
-	uint32_t whole = 0;
-	double sum = 0, size = 0;
-	float value;
-
-	for (unsigned int rank = 0; rank < ranks; rank++) {
-		uint32_t bits = random_bits(seed, rank, i);
-
-		whole += bits;
-		if (fp32) {
-			sum += as_float(bits);
-			size += fabs(as_float(bits));
-		}
-	}
-	if (!fp32)
-		return memcmp(got, &whole, sizeof(whole)) != 0;
-	memcpy(&value, got, sizeof(value));
-	/* Not "greater than": a NaN is wrong. */
-	return !(fabs(value - sum) <= (ranks - 1) * 0x1p-24 * (1 + 0x1p-14) * size);
-}
-
-/* The elements at `got` that are wrong: int32 and copies must be exact; sums of fp32 within (n - 1) 2^-24 sum|x|
- * (1 + 2^-14) of the sum in fp64 (Higham, Accuracy and Stability of Numerical Algorithms, eq. 4.4). */
-static size_t
-count_wrong(const struct bench_operation *operation, uint64_t seed, unsigned int rank,
-	unsigned int ranks, const void *got)
-{
-	size_t count = received_by(operation, ranks), slice = operation->total / ranks, wrong = 0;
-	const uint8_t *at = got;
-
-	for (size_t i = 0; i < count; i++, at += 4) {
-		/* The rank that gave this element, and its place there. */
-		unsigned int giver = (unsigned int)(slice == 0 ? 0 : i / slice);
-		size_t place = operation->collective == BENCH_ALLTOALL ? rank * slice + i % slice
-								       : i % (slice ? slice : 1);
-		uint32_t bits;
-		float value;
-
-		if (operation->collective == BENCH_ALLREDUCE) {
-			wrong += wrong_sum(operation->fp32, seed, ranks, i, at);
-			continue;
-		}
-		if (operation->collective == BENCH_BROADCAST) {
-			giver = 0;
-			place = i;
-		}
-		if (operation->collective == BENCH_REDUCESCATTER) {
-			wrong += wrong_sum(operation->fp32, seed, ranks, rank * slice + i, at);
-			continue;
-		}
-		bits = random_bits(seed, giver, place);
-		value = as_float(bits);
-		wrong += memcmp(at, operation->fp32 ? (const void *)&value : &bits, 4) != 0;
-	}
-	return wrong;
-}
-
 /* The measurement. */
 static int
-measure(const struct bench_operation *operation, const struct command *c, const void *send,
-	void *recv, uint64_t *began, uint64_t *ended)
+measure(const struct bench_operation *operation, const struct command *c, uint64_t *began,
+	uint64_t *ended)
 {
-	if (system_prepare != NULL && system_prepare(operation, send, recv) < 0)
+	if (system_prepare != NULL && system_prepare(operation) < 0)
 		return -1;
 	for (unsigned long i = 0; i < c->warmup; i++)
-		if (system_run(operation, send, recv) < 0)
+		if (system_run(operation) < 0)
 			return -1;
 	if (system_barrier() < 0)
 		return -1;
 	*began = now();
 	for (unsigned long i = 0; i < c->iterations; i++)
-		if (system_run(operation, send, recv) < 0)
+		if (system_run(operation) < 0)
 			return -1;
 	*ended = now();
 	/* No rank goes to sleep while another waits for packets in its queues. */
@@ -201,59 +78,62 @@ measure(const struct bench_operation *operation, const struct command *c, const 
 }
 
 static int
-run(const struct ranks *me, const struct bench_operation *operation, const struct command *c)
+run(const struct ranks *me, struct verify *v, const struct command *c)
 {
-	size_t given = given_by(operation, me->ranks), got = received_by(operation, me->ranks);
-	uint32_t *send = buffer_create(4 * given), *recv = buffer_create(4 * got);
+	size_t given = 4 * verify_sent(v), got = 4 * verify_received(v), wrong = 0;
+	void *send = buffer_create(4 * c->total), *recv = buffer_create(got);
+	struct bench_operation operation = {.algorithm = c->algorithm};
 	uint64_t began = 0, ended = 0;
-	size_t wrong = 0;
 	int code = -1;
 
 	if (send == NULL || recv == NULL) {
 		code = bench_fail("out of memory");
 	} else {
-		fill(c->seed, operation->fp32, me->rank, given, send);
-		if (operation->collective == BENCH_BROADCAST && me->rank == 0)
-			memcpy(recv, send, 4 * got);
-		code = measure(operation, c, send, recv, &began, &ended);
+		void *at = v->call.collective == WEIR_COLLECTIVE_BROADCAST
+			? verify_place(v, recv, NULL)
+			: verify_place(v, send, recv);
+
+		verify_fill(v, me->rank, 0, given / 4, at);
+		operation.call = v->call;
+		code = measure(&operation, c, &began, &ended);
 		if (code == 0 && c->check)
-			wrong = count_wrong(operation, c->seed, me->rank, me->ranks, recv);
+			wrong = verify_wrong(v, NULL, 0);
 	}
 	if (code == 0)
 		fprintf(me->answers,
 			"{\"rank\": %u, \"began\": %llu, \"ended\": %llu, \"wrong\": %zu, "
 			"\"fingerprint\": \"%016llx\"}\n",
 			me->rank, (unsigned long long)began, (unsigned long long)ended, wrong,
-			(unsigned long long)fingerprint(recv, got));
+			(unsigned long long)verify_fingerprint(VERIFY_FINGERPRINT, recv, got));
 	if (send != NULL)
-		munmap(send, 4 * given);
+		munmap(send, 4 * c->total);
 	if (recv != NULL)
-		munmap(recv, 4 * got);
+		munmap(recv, got);
 	return code;
 }
 
 static int
 obey(const struct ranks *me, const char *line)
 {
-	struct bench_operation operation = {.algorithm = "default"};
+	struct verify v = {.rank = me->rank, .ranks = me->ranks};
+	int collective, dtype;
 	struct command c;
-	size_t which = 0;
+	size_t unit;
 
 	if (sscanf(line, "run %15s %7s %lu %31s %lu %lu %lu %lu", c.collective, c.type, &c.total,
 		    c.algorithm, &c.warmup, &c.iterations, &c.seed, &c.check) != 8 ||
 		c.total == 0 || c.iterations == 0)
 		return bench_fail(line);
-	while (which < sizeof(collectives) / sizeof(collectives[0]) &&
-		strcmp(c.collective, collectives[which]) != 0)
-		which++;
-	operation.collective = (enum bench_collective)which;
-	operation.fp32 = strcmp(c.type, "fp32") == 0;
-	operation.total = c.total;
-	operation.algorithm = c.algorithm;
-	if (which == sizeof(collectives) / sizeof(collectives[0]) ||
-		(which != BENCH_ALLREDUCE && c.total % me->ranks != 0))
+	collective = weir_collective_parse(c.collective);
+	dtype = weir_dtype_parse(c.type);
+	if (collective < 0 || dtype < 0 || weir_dtype_bytes(dtype) != 4)
 		return bench_fail(line);
-	return run(me, &operation, &c);
+	unit = verify_has_slices(collective) ? me->ranks : 1;
+	v.call.collective = collective;
+	v.call.dtype = dtype;
+	v.call.count = c.total / unit;
+	v.seed = c.seed;
+	return c.total % unit != 0 ? bench_fail(line) : run(me, &v, &c);
 }
 
 static int

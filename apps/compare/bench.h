@@ -15,30 +15,15 @@
 #ifndef APPS_COMPARE_BENCH_H
 #define APPS_COMPARE_BENCH_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "apps/libweir/weir.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum bench_collective {
-	BENCH_ALLREDUCE,
-	BENCH_REDUCESCATTER,
-	BENCH_ALLGATHER,
-	BENCH_ALLTOALL,
-	BENCH_BROADCAST,
-};
-
-/*
- * An operation on 4-byte elements. total: elements of the larger of a rank's two buffers; a multiple of the ranks in all
- * but allreduce. Reductions are sums. A broadcast is of recv, from rank 0.
- */
+/* call: of elements of 4 bytes. Reductions are sums, roots rank 0; send and recv do not overlap, but a broadcast is of recv. */
 struct bench_operation {
-	enum bench_collective collective;
-	bool fp32; /* else int32 */
-	size_t total;
+	struct weir_call call;
 	const char *algorithm; /* a system's own name of one; "default" */
 };
 
@@ -49,11 +34,10 @@ int bench_fail(const char *text);
 
 /* Connect to the other ranks; the arguments are the system's own. */
 int system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks);
-/* send and recv do not overlap, and stay the same from system_prepare to the last system_run of an operation. A system
- * with nothing to prepare has no system_prepare. */
-__attribute__((weak)) int system_prepare(
-	const struct bench_operation *operation, const void *send, void *recv);
-int system_run(const struct bench_operation *operation, const void *send, void *recv);
+/* The operation stays the same from system_prepare to its last system_run. A system with nothing to prepare has no
+ * system_prepare. */
+__attribute__((weak)) int system_prepare(const struct bench_operation *operation);
+int system_run(const struct bench_operation *operation);
 int system_barrier(void);
 void system_close(void);
 

@@ -56,26 +56,29 @@ system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 
 template <typename T>
 static void
-prepare(const struct bench_operation *operation, void *recv)
+prepare(const struct bench_operation *operation)
 {
 	prepared.reset();
 	if (strcmp(operation->algorithm, "halving") == 0)
-		prepared.reset(new gloo::AllreduceHalvingDoubling<T>(
-			context, std::vector<T *>{static_cast<T *>(recv)}, (int)operation->total));
+		prepared.reset(new gloo::AllreduceHalvingDoubling<T>(context,
+			std::vector<T *>{static_cast<T *>(operation->call.recv)},
+			(int)operation->call.count));
 }
 
 template <typename T>
 static void
-allreduce(const struct bench_operation *operation, const void *send, void *recv)
+allreduce(const struct bench_operation *operation)
 {
+	const struct weir_call &c = operation->call;
+
 	if (prepared) { /* these are in place only */
-		memcpy(recv, send, operation->total * sizeof(T));
+		memcpy(c.recv, c.send, c.count * sizeof(T));
 		prepared->run();
 		return;
 	}
 	gloo::AllreduceOptions options(context);
-	options.setInput(const_cast<T *>(static_cast<const T *>(send)), operation->total);
-	options.setOutput(static_cast<T *>(recv), operation->total);
+	options.setInput(const_cast<T *>(static_cast<const T *>(c.send)), c.count);
+	options.setOutput(static_cast<T *>(c.recv), c.count);
 	options.setReduceFunction(
 		static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<T>));
 	options.setAlgorithm(strcmp(operation->algorithm, "bcube") == 0
@@ -84,39 +87,33 @@ allreduce(const struct bench_operation *operation, const void *send, void *recv)
 	gloo::allreduce(options);
 }
 
-template <typename T>
-static void
-broadcast(const struct bench_operation *operation, void *recv)
-{
-	gloo::BroadcastOptions options(context);
-
-	options.setOutput(static_cast<T *>(recv), operation->total);
-	options.setRoot(0);
-	gloo::broadcast(options);
-}
-
 int
-system_prepare(const struct bench_operation *operation, const void *, void *recv)
+system_prepare(const struct bench_operation *operation)
 {
 	return guarded([&] {
-		operation->fp32 ? prepare<float>(operation, recv)
-				: prepare<int32_t>(operation, recv);
+		operation->call.dtype == WEIR_DTYPE_FP32 ? prepare<float>(operation)
+							 : prepare<int32_t>(operation);
 	});
 }
 
 int
-system_run(const struct bench_operation *operation, const void *send, void *recv)
+system_run(const struct bench_operation *operation)
 {
-	if (operation->collective == BENCH_BROADCAST)
-		return guarded([&] {
-			operation->fp32 ? broadcast<float>(operation, recv)
-					: broadcast<int32_t>(operation, recv);
+	const struct weir_call &c = operation->call;
+
+	if (c.collective == WEIR_COLLECTIVE_BROADCAST)
+		return guarded([&] { /* 4 bytes are 4 bytes */
+			gloo::BroadcastOptions options(context);
+
+			options.setOutput(static_cast<int32_t *>(c.recv), c.count);
+			options.setRoot(0);
+			gloo::broadcast(options);
 		});
-	if (operation->collective != BENCH_ALLREDUCE)
+	if (c.collective != WEIR_COLLECTIVE_ALLREDUCE)
 		return bench_fail("only allreduce and broadcast are compared");
 	return guarded([&] {
-		operation->fp32 ? allreduce<float>(operation, send, recv)
-				: allreduce<int32_t>(operation, send, recv);
+		c.dtype == WEIR_DTYPE_FP32 ? allreduce<float>(operation)
+					   : allreduce<int32_t>(operation);
 	});
 }
 

@@ -19,25 +19,24 @@ system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 }
 
 int
-system_run(const struct bench_operation *operation, const void *send, void *recv)
+system_run(const struct bench_operation *operation)
 {
-	MPI_Datatype type = operation->fp32 ? MPI_FLOAT : MPI_INT32_T;
-	int total = (int)operation->total, ranks, slice;
+	const struct weir_call *c = &operation->call;
+	MPI_Datatype type = c->dtype == WEIR_DTYPE_FP32 ? MPI_FLOAT : MPI_INT32_T;
+	int n = (int)c->count;
 
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	slice = total / ranks;
-	switch (operation->collective) {
-	case BENCH_ALLREDUCE:
-		return MPI_Allreduce(send, recv, total, type, MPI_SUM, MPI_COMM_WORLD);
-	case BENCH_REDUCESCATTER:
-		return MPI_Reduce_scatter_block(send, recv, slice, type, MPI_SUM, MPI_COMM_WORLD);
-	case BENCH_ALLGATHER:
-		return MPI_Allgather(send, slice, type, recv, slice, type, MPI_COMM_WORLD);
-	case BENCH_ALLTOALL:
-		return MPI_Alltoall(send, slice, type, recv, slice, type, MPI_COMM_WORLD);
-	case BENCH_BROADCAST: return MPI_Bcast(recv, total, type, 0, MPI_COMM_WORLD);
+	switch ((int)c->collective) {
+	case WEIR_COLLECTIVE_ALLREDUCE:
+		return MPI_Allreduce(c->send, c->recv, n, type, MPI_SUM, MPI_COMM_WORLD);
+	case WEIR_COLLECTIVE_REDUCESCATTER:
+		return MPI_Reduce_scatter_block(c->send, c->recv, n, type, MPI_SUM, MPI_COMM_WORLD);
+	case WEIR_COLLECTIVE_ALLGATHER:
+		return MPI_Allgather(c->send, n, type, c->recv, n, type, MPI_COMM_WORLD);
+	case WEIR_COLLECTIVE_ALLTOALL:
+		return MPI_Alltoall(c->send, n, type, c->recv, n, type, MPI_COMM_WORLD);
+	case WEIR_COLLECTIVE_BROADCAST: return MPI_Bcast(c->recv, n, type, 0, MPI_COMM_WORLD);
+	default: return bench_fail("this collective is not compared");
 	}
-	return -1;
 }
 
 int

@@ -5,7 +5,9 @@
 
 struct bench_torch {
 	unsigned int rank, ranks;
-	int (*prepare)(const struct bench_operation *operation, const void *send, void *recv);
+	/* An allreduce of int32 or fp32. */
+	int (*prepare)(
+		const char *algorithm, bool fp32, size_t count, const void *send, void *recv);
 	int (*run)(void); /* what was prepared */
 	int (*barrier)(void);
 };
@@ -22,15 +24,20 @@ system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 }
 
 int
-system_prepare(const struct bench_operation *operation, const void *send, void *recv)
+system_prepare(const struct bench_operation *operation)
 {
-	return bench_torch.prepare(operation, send, recv);
+	const struct weir_call *c = &operation->call;
+
+	if (c->collective != WEIR_COLLECTIVE_ALLREDUCE)
+		return bench_fail("only allreduce is compared");
+	return bench_torch.prepare(
+		operation->algorithm, c->dtype == WEIR_DTYPE_FP32, c->count, c->send, c->recv);
 }
 
 int
-system_run(const struct bench_operation *operation, const void *send, void *recv)
+system_run(const struct bench_operation *operation)
 {
-	(void)operation, (void)send, (void)recv;
+	(void)operation;
 	return bench_torch.run();
 }
 

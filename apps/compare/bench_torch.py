@@ -13,15 +13,7 @@ import torch.distributed as dist
 
 import weir.torch  # noqa: F401 (registers the backend)
 
-ALLREDUCE = 0  # bench.h's BENCH_ALLREDUCE
-
-
-class Operation(ctypes.Structure):
-    """bench.h's struct bench_operation."""
-    _fields_ = [('collective', ctypes.c_int), ('fp32', ctypes.c_bool), ('total', ctypes.c_size_t), ('algorithm', ctypes.c_char_p)]
-
-
-Prepare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Operation), ctypes.c_void_p, ctypes.c_void_p)
+Prepare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_bool, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
 Run = ctypes.CFUNCTYPE(ctypes.c_int)
 
 
@@ -46,14 +38,10 @@ class Bench:
         comm = self.groups[b'weir']._comm
         return 0 if comm is None else comm.stats()['results_ok']
 
-    def prepare(self, operation, send, recv):
-        wanted = operation.contents
-        if wanted.collective != ALLREDUCE:
-            raise ValueError('only allreduce is compared')
-        dtype = torch.float32 if wanted.fp32 else torch.int32
-        self.send, self.recv = (torch.frombuffer((ctypes.c_char * (4 * wanted.total)).from_address(at), dtype=dtype)
-                                for at in (send, recv))
-        self.group = self.groups[wanted.algorithm]
+    def prepare(self, algorithm, fp32, count, send, recv):
+        self.send, self.recv = (torch.frombuffer((ctypes.c_char * (4 * count)).from_address(at),
+                                                 dtype=torch.float32 if fp32 else torch.int32) for at in (send, recv))
+        self.group = self.groups[algorithm]
 
     def run(self):
         self.recv.copy_(self.send)  # all_reduce is in place only

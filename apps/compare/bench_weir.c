@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "apps/libweir/weir.h"
-
 static struct weir *weir;
 
 static int
@@ -32,23 +30,9 @@ system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 }
 
 int
-system_run(const struct bench_operation *operation, const void *send, void *recv)
+system_run(const struct bench_operation *operation)
 {
-	enum weir_dtype type = operation->fp32 ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32;
-	size_t slice = operation->total / weir_sources(weir);
-
-	switch (operation->collective) {
-	case BENCH_ALLREDUCE:
-		return checked(
-			weir_allreduce(weir, send, recv, operation->total, type, WEIR_OP_SUM));
-	case BENCH_REDUCESCATTER:
-		return checked(weir_reducescatter(weir, send, recv, slice, type, WEIR_OP_SUM));
-	case BENCH_ALLGATHER: return checked(weir_allgather(weir, send, recv, slice, type));
-	case BENCH_ALLTOALL: return checked(weir_alltoall(weir, send, recv, slice, type));
-	case BENCH_BROADCAST:
-		return checked(weir_broadcast(weir, recv, recv, operation->total, type, 0));
-	}
-	return -1;
+	return checked(weir_collective(weir, &operation->call, NULL));
 }
 
 int

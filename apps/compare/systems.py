@@ -230,10 +230,13 @@ def compile_others(folder, say, wanted=tuple(OTHERS)):
     """Build the programs of the systems that are wanted and installed, unless they are there and newer than their sources.
     Returns {'Open MPI': path, 'Gloo': path, 'PyTorch': path}; PyTorch's is a library."""
     os.makedirs(folder, exist_ok=True)
-    sources = {name: os.path.join(HERE, name) for name in ('bench.c', 'bench_mpi.c', 'bench_gloo.cc', 'bench_torch.c')}
+    verify = glob.glob(os.path.join(ROOT, 'apps', 'verify', '*.c'))
+    loop = [os.path.join(HERE, 'bench.c'), *verify]
+    own = {name: os.path.join(HERE, name) for name in ('bench_mpi.c', 'bench_gloo.cc', 'bench_torch.c')}
     flags = ['-O2', '-Wall', '-Wextra', '-I' + ROOT]
+    c = ['-std=gnu11', '-D_GNU_SOURCE', *flags]
     made = {}
-    changed = max(map(os.path.getmtime, glob.glob(os.path.join(HERE, '*.[ch]*'))))
+    changed = max(map(os.path.getmtime, glob.glob(os.path.join(HERE, '*.[ch]*')) + verify))
 
     def run(*words):
         path = words[words.index('-o') + 1]
@@ -247,17 +250,15 @@ def compile_others(folder, say, wanted=tuple(OTHERS)):
 
     if 'openmpi' in wanted and shutil.which('mpicc.openmpi') and shutil.which('mpirun.openmpi'):
         made['Open MPI'] = os.path.join(folder, 'compare-openmpi')
-        run('mpicc.openmpi', '-std=gnu11', '-D_GNU_SOURCE', *flags, '-o', made['Open MPI'], sources['bench.c'],
-            sources['bench_mpi.c'], '-lm')
+        run('mpicc.openmpi', *c, '-o', made['Open MPI'], *loop, own['bench_mpi.c'], '-lm')
     if 'gloo' in wanted and shutil.which('g++') and os.path.exists('/usr/include/gloo/allreduce.h'):
         made['Gloo'] = os.path.join(folder, 'compare-gloo')
-        loop = made['Gloo'] + '-bench.o'
-        run('gcc', '-std=gnu11', '-D_GNU_SOURCE', *flags, '-c', '-o', loop, sources['bench.c'])
-        run('g++', *flags, '-o', made['Gloo'], loop, sources['bench_gloo.cc'], '-lgloo', '-lpthread')
+        compiled = made['Gloo'] + '-bench.o'
+        run('gcc', *c, '-r', '-o', compiled, *loop)
+        run('g++', *flags, '-o', made['Gloo'], compiled, own['bench_gloo.cc'], '-lgloo', '-lpthread')
     if 'torch' in wanted and importlib.util.find_spec('torch'):
         made['PyTorch'] = os.path.join(folder, 'compare-torch.so')
-        run('gcc', '-std=gnu11', '-D_GNU_SOURCE', *flags, '-shared', '-fPIC', '-o', made['PyTorch'], sources['bench.c'],
-            sources['bench_torch.c'], '-lm')
+        run('gcc', *c, '-shared', '-fPIC', '-o', made['PyTorch'], *loop, own['bench_torch.c'], '-lm')
     for name in wanted:
         if OTHERS[name] not in made:
             say('%s is not installed' % OTHERS[name])
