@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apps/verify/verify.h"
 #include "tests/functional/nccl_tables.h"
 
 #define STEPS   8 /* in flight */
@@ -196,71 +197,20 @@ unload(void)
 		CALL(coll.v12->finalize(context));
 }
 
-/* Elements */
-
-static const struct {
-	unsigned int bytes;
-	enum { SIGNED, UNSIGNED, FLOAT } kind;
-	unsigned int exponent, fraction;
-} types[DTYPES] = {{1, SIGNED, 0, 0}, {1, UNSIGNED, 0, 0}, {4, SIGNED, 0, 0}, {4, UNSIGNED, 0, 0},
-	{8, SIGNED, 0, 0}, {8, UNSIGNED, 0, 0}, {2, FLOAT, 5, 10}, {4, FLOAT, 8, 23},
-	{8, FLOAT, 11, 52}, {2, FLOAT, 8, 7}, {1, FLOAT, 4, 3}, {1, FLOAT, 5, 2}};
-
-/* A rank's element: any integer, or a float that is so small that all results are exact. */
-static uint64_t
-element(uint64_t step, unsigned int of, uint64_t index, int dtype, int op)
-{
-	uint64_t value = draw(step + 1, of + 1, index);
-
-	if (types[dtype].kind == FLOAT)
-		return op == 1 ? 1 + value % 2 : value % 3;
-	if (types[dtype].kind == UNSIGNED)
-		return value >> (64 - 8 * types[dtype].bytes);
-	return (uint64_t)((int64_t)value >> (64 - 8 * types[dtype].bytes));
-}
-
-static uint64_t
-reduced(uint64_t step, uint64_t index, int dtype, int op)
-{
-	uint64_t value = element(step, 0, index, dtype, op);
-
-	for (unsigned int i = 1; i < ranks; i++) {
-		uint64_t more = element(step, i, index, dtype, op);
-		bool greater =
-			types[dtype].kind == SIGNED ? (int64_t)more > (int64_t)value : more > value;
-
-		switch (op) {
-		case 0: value += more; break;
-		case 1: value *= more; break;
-		case 2: value = greater ? more : value; break;
-		default: value = greater ? value : more; break;
-		}
-	}
-	return value;
-}
-
-/* Little endian, as the machines that have GPUs. */
-static void
-store(void *to, uint64_t value, int dtype)
-{
-	unsigned int exponent = 0, bits = types[dtype].fraction;
-
-	if (types[dtype].kind == FLOAT && value > 0) {
-		while (value >> exponent > 1)
-			exponent++;
-		value = ((uint64_t)exponent + (1U << (types[dtype].exponent - 1)) - 1) << bits |
-			((value - (UINT64_C(1) << exponent)) << bits >> exponent);
-	}
-	memcpy(to, &value, types[dtype].bytes);
-}
+/* NCCL's numbers of types and operations. */
+static const enum weir_dtype dtypes[DTYPES] = {WEIR_DTYPE_INT8, WEIR_DTYPE_UINT8, WEIR_DTYPE_INT32,
+	WEIR_DTYPE_UINT32, WEIR_DTYPE_INT64, WEIR_DTYPE_UINT64, WEIR_DTYPE_FP16, WEIR_DTYPE_FP32,
+	WEIR_DTYPE_FP64, WEIR_DTYPE_BF16, WEIR_DTYPE_FP8_E4M3, WEIR_DTYPE_FP8_E5M2};
+static const enum weir_op ops[OPS] = {WEIR_OP_SUM, WEIR_OP_PROD, WEIR_OP_MAX, WEIR_OP_MIN};
 
 /* Communicators */
 
 struct step {
-	enum { ALLREDUCE, ALLGATHER, REDUCESCATTER } what;
+	enum weir_collective what;
 	int dtype, op;
 	size_t bytes_per_rank, offset, bytes; /* the window, [0, bytes) of an allreduce */
 	size_t own, own_bytes; /* this rank's part of the window, from its begin */
+	struct verify data;
 };
 
 struct comm {
@@ -325,17 +275,28 @@ plan(const struct comm *comm, unsigned int step_number)
 {
 	unsigned int number = step_number % PLANNED;
 	uint64_t at = comm->number + number, size, begin, end;
-	struct step step = {.what = ALLREDUCE,
+	struct step step = {.what = WEIR_COLLECTIVE_ALLREDUCE,
 		.dtype = (int)(number % DTYPES),
 		.op = (int)(number / DTYPES % OPS)};
 
 	if (number >= DTYPES * OPS) {
-		step.what = number % 2 ? ALLGATHER : REDUCESCATTER;
-		step.dtype = step.what == ALLGATHER ? 1 : (int)(draw(at, 1, 0) % DTYPES);
+		step.what = number % 2 ? WEIR_COLLECTIVE_ALLGATHER : WEIR_COLLECTIVE_REDUCESCATTER;
+		step.dtype =
+			step.what == WEIR_COLLECTIVE_ALLGATHER ? 1 : (int)(draw(at, 1, 0) % DTYPES);
 	}
-	size = types[step.dtype].bytes;
+	size = weir_dtype_bytes(dtypes[step.dtype]);
 	step.bytes_per_rank = size * (1 + draw(at, 2, 0) % (SLOT / ranks / size));
-	if (step.what == ALLREDUCE) {
+	step.data = (struct verify){
+		.call = {.collective = step.what,
+			.count = step.bytes_per_rank / size,
+			.dtype = dtypes[step.dtype],
+			.op = ops[step.op]},
+		.rank = rank,
+		.ranks = ranks,
+		.seed = comm->number,
+		.iteration = step_number,
+	};
+	if (step.what == WEIR_COLLECTIVE_ALLREDUCE) {
 		step.bytes = step.own_bytes = step.bytes_per_rank;
 		return step;
 	}
@@ -361,23 +322,21 @@ post(struct comm *comm)
 	struct step step = plan(comm, comm->posted);
 	unsigned int slot = comm->posted % STEPS;
 	char *send = comm->region + slot * SLOT, *recv = send + STEPS * SLOT;
-	size_t size = types[step.dtype].bytes,
-	       own = step.what == ALLGATHER ? step.own_bytes : step.bytes;
-	size_t first = (step.offset + (step.what == ALLGATHER ? step.own : 0)) / size;
-	struct nccl_part part = {
-		comm->registrations[0], step.what == ALLGATHER ? recv : send, step.bytes};
+	bool gathers = step.what == WEIR_COLLECTIVE_ALLGATHER;
+	size_t size = weir_dtype_bytes(dtypes[step.dtype]), first = step.offset;
+	struct nccl_part part = {comm->registrations[0], gathers ? recv : send, step.bytes};
 	void **request = &comm->requests[slot];
 
-	for (size_t i = 0; i < own / size; i++)
-		store(send + i * size,
-			element(comm->number + comm->posted, rank, first + i, step.dtype, step.op),
-			step.dtype);
+	if (gathers && step.own_bytes != 0)
+		first += step.own - rank * step.bytes_per_rank;
+	verify_fill(&step.data, rank, first / size, (gathers ? step.own_bytes : step.bytes) / size,
+		send);
 	memset(recv, 0xa5, SLOT);
 	*request = NULL;
-	if (step.what == ALLGATHER)
+	if (gathers)
 		CALL(coll.v12->iallgather(comm->comm, send, 1, &part, step.bytes_per_rank,
 			step.offset, step.bytes, comm->registrations[1], request));
-	else if (step.what == REDUCESCATTER)
+	else if (step.what == WEIR_COLLECTIVE_REDUCESCATTER)
 		CALL(coll.v12->ireducescatter(comm->comm, 1, &part, recv, step.bytes_per_rank,
 			step.offset, step.bytes, step.dtype, step.op, comm->registrations[0],
 			request));
@@ -396,24 +355,17 @@ post(struct comm *comm)
 static void
 verify(const struct comm *comm, const struct step *step)
 {
-	uint64_t number = comm->number + comm->done;
 	const char *recv = comm->region + (STEPS + comm->done % STEPS) * SLOT;
-	size_t size = types[step->dtype].bytes,
-	       bytes = step->what == REDUCESCATTER ? step->own_bytes : step->bytes;
-	size_t first = (step->offset + (step->what == REDUCESCATTER ? step->own : 0)) / size;
+	bool scatters = step->what == WEIR_COLLECTIVE_REDUCESCATTER;
+	size_t size = weir_dtype_bytes(dtypes[step->dtype]), first = step->offset,
+	       bytes = scatters ? step->own_bytes : step->bytes, wrong;
 
-	for (size_t i = 0; i < bytes / size; i++) {
-		unsigned int owner = (unsigned int)((first + i) * size / step->bytes_per_rank);
-		uint64_t wanted = step->what == ALLGATHER
-			? element(number, owner, first + i, step->dtype, step->op)
-			: reduced(number, first + i, step->dtype, step->op);
-		char bytes_wanted[8];
-
-		store(bytes_wanted, wanted, step->dtype);
-		CHECK(memcmp(recv + i * size, bytes_wanted, size) == 0,
-			"wrong result: %s step %u, what %d type %d op %d, element %zu of %zu",
-			comm->name, comm->done, step->what, step->dtype, step->op, i, bytes / size);
-	}
+	if (scatters && bytes != 0)
+		first += step->own - rank * step->bytes_per_rank;
+	wrong = verify_wrong_part(&step->data, NULL, first / size, bytes / size, recv);
+	CHECK(wrong == 0, "%s step %u, %s type %d op %d: %zu of %zu elements are wrong", comm->name,
+		comm->done, weir_collective_text(step->what), step->dtype, step->op, wrong,
+		bytes / size);
 	for (size_t i = bytes; i < SLOT; i++)
 		CHECK(recv[i] == (char)0xa5, "%s step %u: byte %zu behind the result", comm->name,
 			comm->done, i);
@@ -431,7 +383,8 @@ finish(struct comm *comm)
 	if (result != NCCL_SUCCESS || done == 0)
 		return result;
 	CHECK(done == 1 && (size_t)size <= step.bytes, "done %d, size %d", done, size);
-	CHECK(step.what != ALLREDUCE || (size_t)size == step.bytes, "size %d", size);
+	CHECK(step.what != WEIR_COLLECTIVE_ALLREDUCE || (size_t)size == step.bytes, "size %d",
+		size);
 	CALL(coll.v12->iflush(comm->comm, comm->region, size, comm->registrations[0], &flush));
 	CHECK(flush == NULL, "a flush of host memory");
 	verify(comm, &step);
