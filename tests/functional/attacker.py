@@ -158,7 +158,7 @@ def listed_ports(hosts):
 
 
 def loops_of(way, rack, api, hosts=2, **options):
-    options = dict({'timeout': 200000}, **options)
+    options = dict({'timeout_ms': 200000}, **options)
     if way == 'plain':
         return Loops(rack, hosts, **options)
     return Loops(rack, hosts, control='unix:' + api.path, name='ring', **dict({'sources': 2}, **options))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that sum step after step, as training does: host_loop on the hosts of a rack or tree."""
+"""Hosts that sum step after step, as training does: weir-faults-host on the hosts of a rack or tree."""
+import json
 import os
 import re
 
@@ -9,20 +10,28 @@ STEPS = 300
 
 
 class Loops:
-    """host_loop on the first hosts: in job 1, by its addresses; or with `control`, in the job of the control
-    API that `name` says."""
+    """weir-faults-host on the first hosts, with its options: in job 1, by its addresses; or with `control`, in the job of
+    the control API that `name` says. key: of an authenticated job, in hexadecimal digits."""
 
     def __init__(self, rack, hosts, steps=STEPS, control=None, name='1', **options):
-        self.rack, self.steps, self.control, self.name = rack, steps, control, name
-        self.options = dict({'pause': 3000, 'timeout': 3000, 'join': 200000}, **options)
+        self.rack, self.control, self.name = rack, control, name
+        self.options = dict({'steps': steps, 'count': 700, 'in_place': 1, 'pause_us': 3000, 'timeout_ms': 3000,
+                             'join_ms': 200000}, **options)
         self.runs = [self.start(host) for host in range(hosts)]
 
     def start(self, host, **more):
-        words = ['%s=%s' % item for item in dict(self.options, **more).items()]
-        program = os.path.join(self.rack.build, 'tests', 'functional', 'weir-host-loop')
-        switch = self.control or self.rack.at(host)[0].switch_address
-        return self.rack.spawn(host, [program, switch, self.rack.address(host), str(host), self.name, str(self.steps)] +
-                               words, 'loop')
+        switch = self.rack.at(host)[0]
+        options = dict(self.options, **more)
+        if 'key' in options:
+            path = os.path.join(switch.folder, 'loop%d.key' % host)
+            with open(path, 'w') as file:
+                file.write(options['key'])
+            options['key'] = path
+        words = ['--%s=%s' % (name.replace('_', '-'), value) for name, value in options.items()]
+        return self.rack.spawn(host, [
+            os.path.join(self.rack.build, 'apps', 'faults', 'weir-faults-host'), '--switch',
+            self.control or switch.switch_address, '--address', self.rack.address(host), '--source', str(host), '--job',
+            self.name] + words, 'loop')
 
     def reach(self, step, hosts=None):
         for host in range(len(self.runs)) if hosts is None else hosts:
@@ -35,9 +44,10 @@ class Loops:
 
 
 def said(output):
-    last = re.search(r'^done: (.*)$', output, re.M).group(1)
-    found = {key: int(value) for key, value in (word.split('=') for word in last.split())}
+    found = json.loads(re.search(r'^end: (.*)$', output, re.M).group(1))
     check(found['wrong'] == 0, 'a wrong sum: %s', output)
     found['generations'] = [int(g) for g in re.findall(r'^generation: (\d+)', output, re.M)]
     found['failures'] = re.findall(r'^failed: (.*)$', output, re.M)
+    nap = re.search(r'^nap: (.*)$', output, re.M)
+    found['nap'] = json.loads(nap.group(1)) if nap else None
     return found

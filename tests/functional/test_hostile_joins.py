@@ -8,7 +8,7 @@ from attacker import (ELEMENTS, Attacker, contribution, counted, enter, from_mac
 from tap import case, check, main, wait_for
 from wire import JOIN, OK, REFUSED, TAGGED, WAITING, Packet, Peer, frame, header, proof
 
-HOST, THIEF, COUNT = 1, 2, 700  # elements of a step (host_loop.c)
+HOST, THIEF, COUNT = 1, 2, 700  # elements of a step (loops.py)
 TIMES = 10
 
 

@@ -104,8 +104,8 @@ def multicast_results():
 def acknowledgements_of_a_host_that_computes():
     with steering(hosts=3, policy='partial', timeout_ms=100, window=4) as rack:
         watch = Watch(rack, 2)
-        loops = Loops(rack, 2, steps=60, timeout=5000)
-        loops.runs.append(loops.start(2, nap=2000, at=20, ahead=24))
+        loops = Loops(rack, 2, steps=60, timeout_ms=5000)
+        loops.runs.append(loops.start(2, nap_ms=2000, nap_step=20, nap_blocks=24))
         for end in loops.finish():
             check(end['partial'] > 0 and not end['failures'], '%s', end)
         watch.ports()

@@ -3,7 +3,6 @@
 """Hosts that sum step after step while others of their job are stopped, killed, or compute: the right sums, or an error that
 says what happened, in bounded time. (test_rejoin.py has those that begin again.)"""
 import os
-import re
 import signal
 
 from control import running
@@ -28,7 +27,7 @@ def a_host_s_mac_address_changes():
 @case
 def a_host_stands_still_and_what_it_had_is_fed_back():
     with running(hosts=3, jobs=[job(1, 3, timeout_ms=100, policy='partial', window=16)]) as rack:
-        loops = Loops(rack, 3, error_feedback=1, timeout=10000)
+        loops = Loops(rack, 3, error_feedback=1, timeout_ms=10000)
         for step in (20, 60):
             loops.reach(step)
             before = rack.read_stats()['jobs'][0]['blocks_partial']
@@ -80,14 +79,14 @@ def naps(settings=None, faults=None, **changes):
         if faults is not None:
             rack.changes['faults'] = faults
         rack.start_switch()
-        loops = Loops(rack, 2, steps=60, timeout=5000, **changes)
-        loops.runs.append(loops.start(2, nap=2000, at=20, ahead=24))
+        loops = Loops(rack, 2, steps=60, timeout_ms=5000, **changes)
+        loops.runs.append(loops.start(2, nap_ms=2000, nap_step=20, nap_blocks=24))
         ends = loops.finish()
-        said_of_it = re.search(r'^nap: ahead=(\d+) steps=(\d+) ms=(\d+)$', loops.runs[2].output, re.M)
+        nap = ends[2]['nap']
         stats = rack.check_packets()['jobs'][0]
         rack.stop_switch()
-    print('# %s, held back %d, acknowledged %d' % (said_of_it.group(0), stats['held_back'], stats['acknowledged']))
-    return ends, [int(n) for n in said_of_it.groups()]
+    print('# %s, held back %d, acknowledged %d' % (nap, stats['held_back'], stats['acknowledged']))
+    return ends, [nap[name] for name in ('ahead', 'steps', 'ms')]
 
 
 def all_is_delivered(ends, steps):

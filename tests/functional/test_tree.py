@@ -156,7 +156,7 @@ def survives(fail, timeout=120000, authenticate=False):
     with Tree(leaves=2, hosts=2, spines=2) as tree:
         tree.add_job(1, timeout_ms=200, authenticate=authenticate)
         tree.start()
-        loops = Loops(tree, 0, again=4, timeout=timeout)
+        loops = Loops(tree, 0, again=4, timeout_ms=timeout)
         loops.runs = [loops.start(host, **({'key': tree.at(host)[0].key(1)} if authenticate else {}))
                       for host in range(tree.hosts)]
         loops.reach(40)
