@@ -1,31 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every collective must deliver: slow, obvious, and nothing in common with the C that it judges.
+"""What every collective must deliver.
 
     wanted = collective('allreduce', TYPE['fp32'], 'sum', 0, [bytes of rank 0, of rank 1, ...], count)
     wanted[2].differs(what rank 2 has)       # None, or a text
 
 Arguments are libweir's: count is the elements of one slice where there are slices.
 
-Integers, min, max and what is only carried about are exact, to the bit. Floating-point sums, products
-and averages depend on the order, so they have a range, in which the result of every order is: n numbers
-added with unit roundoff u = 2^-precision are at most g * (|a| + |b| + ...) from their exact sum, g = (n - 1)
-u / (1 - (n - 1) u) (Higham, Accuracy and Stability of Numerical Algorithms, 4.2), and a product at most
-g * |product| (3.1); an average has one rounding more. The ends of the range are rounded to the type,
-which keeps their order. Where every partial sum is a number of the type, whatever the order, the range is
-one number.
+What is reduced is compared by apps/verify (verify.h), which shares no code with the switch and the library.
 """
-import math
-from fractions import Fraction
-from functools import reduce as fold
-from operator import and_, or_, xor
+import ctypes
 
-from elements import INF, NAN, weir_lists
+from elements import OPERATIONS, VERIFY, weir_lists
 
-SLICED_SEND = ('reducescatter', 'scatter', 'alltoall')  # who sends, sends a slice for each rank
-SLICED_RECEIVE = ('gather', 'allgather', 'alltoall')
-REDUCING = ('allreduce', 'reduce', 'reducescatter')
-ROOTED = ('reduce', 'broadcast', 'scatter', 'gather')
-COLLECTIVES = [entry[2] for entry in weir_lists.COLLECTIVES]
+# Of pktbuf/wire/collectives.h: what each contributes, what it gets, and who gets it.
+ROWS = {entry[2]: entry[3:] for entry in weir_lists.COLLECTIVES}
+COLLECTIVES = list(ROWS)
+SLICED_SEND = [name for name, (gives, gets, _) in ROWS.items() if gets == 'SLICE' or gives == 'ROW']
+SLICED_RECEIVE = [name for name, (gives, _, _) in ROWS.items() if gives in ('SLICE', 'ROW')]
+REDUCING = [name for name, (gives, _, _) in ROWS.items() if gives == 'REDUCE']
+ROOTED = [name for name, (gives, _, to) in ROWS.items() if 'ROOT' in (gives, to)]
 
 
 class Exactly:
@@ -51,101 +44,60 @@ class Exactly:
             self.data[at:at + size][::-1].hex())
 
 
-class Between:
-    """Numbers within [low, high], each with its own; a NaN where low is one."""
+class Call(ctypes.Structure):
+    """weir.h's struct weir_call."""
+    _fields_ = [('collective', ctypes.c_int), ('send', ctypes.c_void_p), ('recv', ctypes.c_void_p), ('count', ctypes.c_size_t),
+                ('dtype', ctypes.c_int), ('op', ctypes.c_int), ('root', ctypes.c_uint)]
 
-    def __init__(self, kind, ranges):
-        self.kind, self.ranges = kind, ranges
+
+class Verify(ctypes.Structure):
+    """verify.h's struct verify."""
+    _fields_ = [('call', Call), ('rank', ctypes.c_uint), ('ranks', ctypes.c_uint), ('seed', ctypes.c_uint64),
+                ('iteration', ctypes.c_uint64), ('first', ctypes.c_size_t), ('elements', ctypes.c_uint),
+                ('levels', ctypes.c_uint), ('switches', ctypes.c_uint)]
+
+
+VERIFY.verify_reduce.restype = ctypes.c_uint64
+VERIFY.verify_wrong_reduced.restype = ctypes.c_size_t
+
+
+class Reduced:
+    """The reductions of what these sources send, in any order."""
+
+    def __init__(self, kind, op, sends):
+        self.kind, self.op, self.sends = kind, OPERATIONS.index(op), sends
 
     def part(self, first, count):
-        return Between(self.kind, self.ranges[first:first + count])
+        size = self.kind.bytes
+        return Reduced(self.kind, OPERATIONS[self.op], [data[first * size:(first + count) * size] for data in self.sends])
+
+    def _wrong(self, got):
+        sends = (ctypes.c_char_p * len(self.sends))(*self.sends)
+        return VERIFY.verify_wrong_reduced(
+            ctypes.byref(Verify(Call(dtype=self.kind.code, op=self.op))), sends, ctypes.c_uint(len(sends)),
+            ctypes.c_size_t(len(got) // self.kind.bytes), ctypes.c_char_p(got))
 
     def differs(self, got):
-        numbers = self.kind.numbers(got)
-        if len(numbers) != len(self.ranges):
-            return '%d elements, not %d' % (len(numbers), len(self.ranges))
-        for i, (number, (low, high)) in enumerate(zip(numbers, self.ranges)):
-            if not (math.isnan(number) if math.isnan(low) else low <= number <= high):
-                return 'element %d of %d is %r, not within [%r, %r]' % (i, len(numbers), number, low,
-                                                                        high)
-        return None
+        size = self.kind.bytes
+        if len(got) != len(self.sends[0]):
+            return '%d bytes, not %d' % (len(got), len(self.sends[0]))
+        if not self._wrong(got):
+            return None
+        at = next(i for i in range(len(got) // size) if self.part(i, 1)._wrong(got[i * size:(i + 1) * size]))
+        return 'element %d of %d is %s (0x%s), not the %s of %s' % (
+            at, len(got) // size, self.kind.numbers(got[at * size:(at + 1) * size])[0],
+            got[at * size:(at + 1) * size][::-1].hex(), OPERATIONS[self.op],
+            [self.kind.numbers(data)[0] for data in self.part(at, 1).sends])
 
-
-# -- one element of each source -> one element
-
-
-def towards_zero(number, divisor):
-    return abs(number) // divisor * (1 if number >= 0 else -1)
-
-
-def integers(kind, op, numbers):
-    if op == 'avg':
-        # Of 8 and 16 bits the sum is made in 32; wider ones wrap first.
-        total = sum(numbers)
-        return towards_zero(total if kind.bytes < 4 else kind.wrap(total), len(numbers))
-    return kind.wrap({
-        'sum': lambda: sum(numbers),
-        'prod': lambda: math.prod(numbers),
-        'min': lambda: min(numbers),
-        'max': lambda: max(numbers),
-        'band': lambda: fold(and_, numbers),
-        'bor': lambda: fold(or_, numbers),
-        'bxor': lambda: fold(xor, numbers),
-        'land': lambda: int(all(numbers)),
-        'lor': lambda: int(any(numbers)),
-        'lxor': lambda: sum(1 for n in numbers if n != 0) % 2,
-    }[op]())
-
-
-def extreme(op, numbers):
-    """IEEE 754-2019 minimum and maximum: a NaN wins, -0 is below +0."""
-    if any(math.isnan(n) for n in numbers):
-        return NAN
-    return (min if op == 'min' else max)(numbers, key=lambda n: (n, math.copysign(1, n)))
-
-
-def special(op, numbers):
-    """The result when an operand is infinite or no number; None when all are finite."""
-    if any(math.isnan(n) for n in numbers):
-        return NAN
-    if not any(math.isinf(n) for n in numbers):
-        return None
-    if op == 'prod':
-        return NAN if 0 in numbers else math.prod(math.copysign(1, n) for n in numbers) * INF
-    return NAN if INF in numbers and -INF in numbers else next(n for n in numbers if math.isinf(n))
-
-
-def exact_in_any_order(kind, numbers):
-    """Whether all partial sums are multiples of one unit, and few enough of them for the type."""
-    unit = min((Fraction(1, Fraction(n).denominator) for n in numbers), default=1)
-    return sum(abs(Fraction(n)) for n in numbers) / unit <= 2 ** kind.precision
-
-
-def floats(kind, op, numbers):
-    """(low, high) of a sum, product or average."""
-    found = special(op, numbers)
-    if found is not None:
-        return found, found
-    terms = [Fraction(n) for n in numbers]
-    exact, magnitude = (math.prod(terms),) * 2 if op == 'prod' else (sum(terms), sum(map(abs, terms)))
-    roundings = len(numbers) - 1
-    if op != 'prod' and exact_in_any_order(kind.within, numbers):
-        roundings = 0
-    if op == 'avg':
-        exact, magnitude = exact / len(numbers), magnitude / len(numbers)
-        roundings += 1
-    unit = Fraction(1, 2 ** kind.within.precision)
-    error = roundings * unit / (1 - roundings * unit) * abs(magnitude)
-    return kind.nearest(exact - error), kind.nearest(exact + error)
-
-
-def reduced(kind, op, sends):
-    columns = list(zip(*(kind.numbers(data) for data in sends)))
-    if not kind.precision:
-        return Exactly(kind, kind.data([integers(kind, op, column) for column in columns]))
-    if op in ('min', 'max'):
-        return Exactly(kind, kind.data([extreme(op, column) for column in columns]))
-    return Between(kind, [floats(kind, op, column) for column in columns])
+    @property
+    def data(self):
+        """In the order of the sources."""
+        size, made = self.kind.bytes, b''
+        for i in range(0, len(self.sends[0]), size):
+            x = [int.from_bytes(data[i:i + size], 'little') for data in self.sends]
+            made += VERIFY.verify_reduce(self.kind.code, self.op, (ctypes.c_uint64 * len(x))(*x),
+                                         ctypes.c_uint(len(x))).to_bytes(size, 'little')
+        return made
 
 
 # -- every rank's data -> what every rank has
@@ -160,11 +112,13 @@ def receive_count(name, ranks, count):
 
 
 def sends_data(name, rank, root):
-    return name != 'barrier' and (rank == root or name not in ('broadcast', 'scatter'))
+    gives = ROWS[name][0]
+    return gives != 'NOTHING' and (rank == root or gives != 'ROOT')
 
 
 def receives_data(name, rank, root):
-    return name != 'barrier' and (rank == root or name not in ('reduce', 'gather'))
+    _, gets, to = ROWS[name]
+    return gets != 'NOTHING' and (rank == root or to != 'ROOT')
 
 
 def collective(name, kind, op, root, sends, count, present=None):
@@ -173,24 +127,18 @@ def collective(name, kind, op, root, sends, count, present=None):
     sends: of each rank its bytes; of those that send no data, anything. present: the ranks that are in a partial
     result; None: all.
     """
+    gives, gets, _ = ROWS[name]
     ranks = range(len(sends))
     present = ranks if present is None else present
     if name in SLICED_RECEIVE:
         sends = [data if rank in present else bytes(len(data)) for rank, data in enumerate(sends)]
-    if name in REDUCING:
-        whole = reduced(kind, op, [sends[rank] for rank in present])
-    elif name in ('broadcast', 'scatter'):
-        whole = Exactly(kind, sends[root])
-    elif name in ('gather', 'allgather'):
-        whole = Exactly(kind, b''.join(sends))
-    if name in ('allreduce', 'broadcast', 'allgather'):
-        return [whole for _ in ranks]
-    if name in ('reduce', 'gather'):
-        return [whole if rank == root else None for rank in ranks]
-    if name in ('reducescatter', 'scatter'):
-        return [whole.part(rank * count, count) for rank in ranks]
-    if name == 'alltoall':
-        rows = [Exactly(kind, data) for data in sends]
-        return [Exactly(kind, b''.join(row.part(rank * count, count).data for row in rows))
-                for rank in ranks]
-    return [None for _ in ranks]
+    whole = {'REDUCE': lambda: Reduced(kind, op, [sends[rank] for rank in present]),
+             'ROOT': lambda: Exactly(kind, sends[root]),
+             'SLICE': lambda: Exactly(kind, b''.join(sends)),
+             'ROW': lambda: [Exactly(kind, data) for data in sends],
+             'NOTHING': lambda: None}[gives]()
+    part = {'WHOLE': lambda rank: whole,
+            'SLICE': lambda rank: whole.part(rank * count, count),
+            'COLUMN': lambda rank: Exactly(kind, b''.join(row.part(rank * count, count).data for row in whole)),
+            'NOTHING': lambda rank: None}[gets]
+    return [part(rank) if receives_data(name, rank, root) else None for rank in ranks]

@@ -1,19 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The reference of the collectives, by examples that a person can check. No rack, no library."""
+"""The reference of the collectives (apps/verify), by examples that a person can check. No rack, no library."""
 import math
 import struct
-from fractions import Fraction
 
-from elements import FP32, INF, NAN, TYPE, TYPES, data
-from reference import Between, Exactly, collective, reduced
+from elements import INF, NAN, TYPE, TYPES, VERIFY, data
+from reference import Exactly, Reduced, collective
 from tap import case, check, main, seed
 
 
-def ints(op, *columns, kind='int8'):
+def ints(op, *numbers, kind='int8'):
     """The result of one element of each source."""
     kind = TYPE[kind]
-    return kind.numbers(reduced(kind, op, [kind.data([n]) for n in columns]).data)[0]
+    made = Reduced(kind, op, [kind.data([n]) for n in numbers])
+    check(made.differs(made.data) is None, '%s %s', op, numbers)
+    return kind.numbers(made.data)[0]
 
 
 def expect(found, wanted):
@@ -43,7 +44,7 @@ def integers_by_hand():
 
 def extreme(op, *numbers, kind='fp32'):
     kind = TYPE[kind]
-    return reduced(kind, op, [kind.data([n]) for n in numbers]).data[::-1].hex()
+    return Reduced(kind, op, [kind.data([n]) for n in numbers]).data[::-1].hex()
 
 
 @case
@@ -63,63 +64,74 @@ def extremes_by_hand():
     expect(extreme('max', 1.5, -INF, kind='fp8_e5m2'), '3e')
 
 
-def ends(op, *numbers, kind='fp32'):
+def right(result, op, *numbers, kind='fp32'):
     kind = TYPE[kind]
-    return reduced(kind, op, [kind.data([n]) for n in numbers]).ranges[0]
+    return Reduced(kind, op, [kind.data([n]) for n in numbers]).differs(kind.data([result])) is None
+
+
+def only(result, op, *numbers, kind='fp32'):
+    """This, and neither number beside it."""
+    check(right(result, op, *numbers, kind=kind), '%s of %s is not %s', op, numbers, result)
+    bits = VERIFY.verify_bits(TYPE[kind].code, result)
+    for other in (bits - 1, bits + 1):
+        beside = VERIFY.verify_value(TYPE[kind].code, other)
+        check(math.isnan(beside) or not right(beside, op, *numbers, kind=kind), '%s of %s is %s', op, numbers, beside)
+    expect(Reduced(TYPE[kind], op, [TYPE[kind].data([n]) for n in numbers]).data, TYPE[kind].data([result]))
 
 
 @case
 def sums_by_hand():
-    expect(ends('sum', 1.0, 2.0, 3.0), (6.0, 6.0))
-    expect(ends('avg', 1.0, 2.0)[0] <= 1.5 <= ends('avg', 1.0, 2.0)[1], True)
-    expect(ends('prod', INF, -2.0), (-INF, -INF))
+    only(6.0, 'sum', 1.0, 2.0, 3.0)
+    only(1.5, 'avg', 1.0, 2.0)
+    only(-INF, 'prod', INF, -2.0)
     for op, numbers in [('sum', (INF, -INF)), ('sum', (1.0, NAN)), ('prod', (0.0, INF))]:
-        expect(all(math.isnan(n) for n in ends(op, *numbers)), True)
-    # 2^24 + 1 + 1: what comes out depends on the order, and both must be within.
-    low, high = ends('sum', 2.0**24, 1.0, 1.0)
-    expect(low <= 2.0**24 and 2.0**24 + 2 <= high and high - low < 10, True)
+        expect((right(NAN, op, *numbers), right(1.0, op, *numbers), right(INF, op, *numbers)), (True, False, False))
+    expect(right(NAN, 'sum', 1.0, 2.0), False)
+    # 2^24 + 1 + 1: what comes out depends on the order, and both must be right.
+    expect([right(2.0**24 + n, 'sum', 2.0**24, 1.0, 1.0) for n in (-10, 0, 2, 10)], [False, True, True, False])
     # In fp32 and rounded once: 2048 + 1 + 1 is 2050 in fp16; one by one it would stay 2048.
-    expect(ends('sum', 2048.0, 1.0, 1.0, kind='fp16'), (2050.0, 2050.0))
-    expect(ends('sum', 60000.0, 60000.0, -60000.0, kind='fp16'), (60000.0, 60000.0))
-    expect(ends('sum', 60000.0, 60000.0, kind='fp16'), (INF, INF))
-    expect(ends('sum', 256.0, 1.0, 1.0, kind='bf16'), (258.0, 258.0))
+    only(2050.0, 'sum', 2048.0, 1.0, 1.0, kind='fp16')
+    only(60000.0, 'sum', 60000.0, 60000.0, -60000.0, kind='fp16')
+    only(INF, 'sum', 60000.0, 60000.0, kind='fp16')
+    only(258.0, 'sum', 256.0, 1.0, 1.0, kind='bf16')
     # 16 + 1 + 1 in fp8: one by one it would stay 16.
-    expect(ends('sum', 16.0, 1.0, 1.0, kind='fp8_e4m3'), (18.0, 18.0))
+    only(18.0, 'sum', 16.0, 1.0, 1.0, kind='fp8_e4m3')
     # 464 is halfway to 480, which would be next to 448 and is NaN; 448 is the even one.
-    expect(ends('sum', 448.0, 16.0, kind='fp8_e4m3'), (448.0, 448.0))
-    expect(math.isnan(ends('sum', 448.0, 18.0, kind='fp8_e4m3')[0]), True)
-    expect(ends('sum', 57344.0, 4096.0, kind='fp8_e5m2'), (INF, INF))
+    only(448.0, 'sum', 448.0, 16.0, kind='fp8_e4m3')
+    expect((right(NAN, 'sum', 448.0, 18.0, kind='fp8_e4m3'), right(448.0, 'sum', 448.0, 18.0, kind='fp8_e4m3')), (True, False))
+    only(INF, 'sum', 57344.0, 4096.0, kind='fp8_e5m2')
 
 
 @case
 def rounds_as_the_machine_does():
     draw = seed()
-    for kind in (FP32, TYPE['fp16'], TYPE['fp64']):
+    for name, letter in (('fp32', 'f'), ('fp16', 'e'), ('fp64', 'd')):
         for number in [0.0, -1.0, 65519.999, 65520.0, 2.0**-24, 2.0**-25, 2.0**-149, 3.4e38] + [
                 draw.uniform(-4, 4) * 2.0 ** draw.randint(-30, 14) for _ in range(2000)]:
+            if name == 'fp16':  # which is rounded from fp32
+                number = struct.unpack('<f', struct.pack('<f', number))[0]
             try:
-                wanted = struct.unpack('<' + kind.letter, struct.pack('<' + kind.letter, number))[0]
+                wanted = struct.unpack('<' + letter, struct.pack('<' + letter, number))[0]
             except OverflowError:
                 wanted = INF
-            expect(kind.nearest(Fraction(number)), wanted)
+            expect(TYPE[name].numbers(TYPE[name].data([number])), [wanted])
     # bf16 is the upper half of fp32, and struct doesn't know it: ties go to the even one.
     for number, wanted in [(1 + 2**-8, 1.0), (1 + 3 * 2**-8, 1 + 2**-6), (1 + 2**-8 + 2**-20, 1 + 2**-7),
                            (2.0**-133 * 1.5, 2.0**-132), (3.4e38, INF)]:
-        expect(TYPE['bf16'].nearest(Fraction(number)), wanted)
+        expect(TYPE['bf16'].numbers(TYPE['bf16'].data([number])), [wanted])
 
 
 @case
 def every_order_is_within_the_range():
-    draw = seed()
+    draw, kind = seed(), TYPE['fp32']
     for _ in range(2000):
-        numbers = FP32.numbers(data(draw.getrandbits(32), FP32, 'sum', 8))
-        low, high = ends('sum', *numbers)
+        numbers = kind.numbers(data(draw.getrandbits(32), kind, 'sum', 8))
+        sends = [kind.data([number]) for number in numbers]
         draw.shuffle(numbers)
         total = numbers[0]
         for number in numbers[1:]:
-            total = FP32.numbers(FP32.data([total + number]))[0]  # a double sum of two is exact enough
-        check(Between(FP32, [(low, high)]).differs(FP32.data([total])) is None, '%r of %r', total,
-              numbers)
+            total = kind.numbers(kind.data([total + number]))[0]  # a double sum of two is exact enough
+        check(Reduced(kind, 'sum', sends).differs(kind.data([total])) is None, '%r of %r', total, numbers)
 
 
 @case
@@ -162,10 +174,10 @@ def sees_what_is_wrong():
     expect(Exactly(kind, good).differs(kind.data([1, -2, 4])),
            'element 2 of 3 is 4 (0x0004), not 3 (0x0003)')
     expect(Exactly(kind, good).differs(good[:4]), '4 bytes, not 6')
-    expect(Between(FP32, [(1.0, 2.0)]).differs(FP32.data([2.5])),
-           'element 0 of 1 is 2.5, not within [1.0, 2.0]')
-    expect(bool(Between(FP32, [(1.0, 2.0)]).differs(FP32.data([NAN]))), True)
-    expect(bool(Between(FP32, [(NAN, NAN)]).differs(FP32.data([1.0]))), True)
+    sends = [kind.data([100, n]) for n in (1, 2)]
+    expect(Reduced(kind, 'sum', sends).differs(kind.data([200, 4])),
+           'element 1 of 2 is 4 (0x0004), not the sum of [1, 2]')
+    expect(Reduced(kind, 'sum', sends).differs(kind.data([200])), '2 bytes, not 4')
 
 
 @case
