@@ -10,39 +10,19 @@ void
 flight_begin(struct weir *weir, unsigned int kind, unsigned int root, unsigned int sources,
 	size_t count, struct flight *f)
 {
-	const enum weir_dtype dtype = WEIR_DTYPE_INT32;
 	bool slices = kind >= WEIR_COLLECTIVE_REDUCESCATTER && kind != WEIR_COLLECTIVE_BROADCAST;
 	size_t room = slices ? count * sources : count;
-	const int32_t *send = f->send = calloc(room + 1, sizeof(*send));
-	int32_t *recv = f->recv = malloc(room * sizeof(*recv) + 1);
-	struct weir_request **r = &f->request;
-	int code;
+	struct weir_call call = {
+		.collective = (enum weir_collective)(count == 0 ? WEIR_COLLECTIVE_BARRIER : kind),
+		.send = f->send = calloc(room + 1, sizeof(*f->send)),
+		.recv = f->recv = malloc(room * sizeof(*f->recv) + 1),
+		.count = count,
+		.dtype = WEIR_DTYPE_INT32,
+		.op = kind == WEIR_COLLECTIVE_REDUCESCATTER ? WEIR_OP_MAX : WEIR_OP_SUM,
+		.root = root,
+	};
+	int code = weir_collective(weir, &call, &f->request);
 
-	switch (count == 0 ? WEIR_COLLECTIVE_BARRIER : kind) {
-	case WEIR_COLLECTIVE_REDUCE:
-		code = weir_ireduce(weir, send, recv, count, dtype, WEIR_OP_SUM, root, r);
-		break;
-	case WEIR_COLLECTIVE_REDUCESCATTER:
-		code = weir_ireducescatter(weir, send, recv, count, dtype, WEIR_OP_MAX, r);
-		break;
-	case WEIR_COLLECTIVE_BROADCAST:
-		code = weir_ibroadcast(weir, send, recv, count, dtype, root, r);
-		break;
-	case WEIR_COLLECTIVE_SCATTER:
-		code = weir_iscatter(weir, send, recv, count, dtype, root, r);
-		break;
-	case WEIR_COLLECTIVE_GATHER:
-		code = weir_igather(weir, send, recv, count, dtype, root, r);
-		break;
-	case WEIR_COLLECTIVE_ALLGATHER:
-		code = weir_iallgather(weir, send, recv, count, dtype, r);
-		break;
-	case WEIR_COLLECTIVE_ALLTOALL:
-		code = weir_ialltoall(weir, send, recv, count, dtype, r);
-		break;
-	case WEIR_COLLECTIVE_BARRIER: code = weir_ibarrier(weir, r); break;
-	default: code = weir_iallreduce(weir, send, recv, count, dtype, WEIR_OP_SUM, r); break;
-	}
 	FUZZ_CHECK(code == 0 && f->request != NULL, "nothing was begun: %d, %s", code,
 		weir_last_error(weir));
 }
