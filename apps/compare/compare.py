@@ -441,7 +441,7 @@ def on_racks(chosen, settings, programs, found, teller):
     """Two racks and thin links."""
     with racks.TwoRacks(chosen.build, chosen.rack_rate, settings) as rack:
         rack.start()
-        up = {order: ([racks.weir(rack)] if order == racks.BY_RACK else []) + racks.others(rack, programs, order)
+        up = {order: ([systems.weir(rack, ['allreduce'])] if order == racks.BY_RACK else []) + racks.others(rack, programs, order)
               for order in racks.ORDERS}
         ones = [RackComparison(chosen, rack, systems_up, order) for order, systems_up in up.items() if systems_up]
         for one in ones:

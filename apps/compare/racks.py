@@ -45,16 +45,6 @@ class TwoRacks(Tree):
         return self.links['leaf0', 'spine0'].bytes()[0]
 
 
-def weir(rack):
-    """Weir's tree by libweir: each host knows its rack's switch."""
-    def start(path):
-        return [rack.spawn(host, [rack.program(('compare', 'compare-weir')), path, rack.at(host)[0].switch_address,
-                                  rack.address(host), str(systems.JOB), str(host), str(rack.hosts)])
-                for host in range(rack.hosts)]
-
-    return systems.System(rack, 'Weir', {'allreduce': ('default',)}, start)
-
-
 def others(rack, programs, order):
     """Open MPI with each of its algorithms, and Gloo, with ranks in this order."""
     up = []

@@ -19,7 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
 import mpi  # noqa: E402 (the path comes first)
-from rack import SWITCH_ADDRESS, Rack, RackError, job, tail  # noqa: E402
+from rack import Rack, RackError, job, tail  # noqa: E402
 
 # What is compared: MPI's name.
 COLLECTIVES = {'allreduce': 'allreduce', 'broadcast': 'bcast', 'reducescatter': 'reduce_scatter_block',
@@ -145,14 +145,14 @@ class System:
                 process.end(10)
 
 
-def weir(rack):
-    """Weir by libweir: a process on each host."""
+def weir(rack, collectives=tuple(COLLECTIVES)):
+    """Weir by libweir: a process on each host, which knows its rack's switch."""
     def start(path):
-        return [rack.spawn(host, [rack.program(('compare', 'compare-weir')), path, SWITCH_ADDRESS,
+        return [rack.spawn(host, [rack.program(('compare', 'compare-weir')), path, rack.at(host)[0].switch_address,
                                   rack.address(host), str(JOB), str(host), str(rack.hosts)])
                 for host in range(rack.hosts)]
 
-    return System(rack, 'Weir', dict.fromkeys(COLLECTIVES, ('default',)), start)
+    return System(rack, 'Weir', dict.fromkeys(collectives, ('default',)), start)
 
 
 def gloo(rack, program, order=None):
