@@ -49,12 +49,13 @@
 #define NAPS       6 /* one after the other, at most */
 
 static struct options {
-	const char *switch_address, *address, *job, *key, *results, *type, *op, *partial, *plant,
+	const char *switch_address, *address, *job, *results, *type, *op, *partial, *plant,
 		*collective;
 	uint64_t source, sources, seed, steps, count, error_feedback, timeout_ms, join_ms, again,
 		newcomer;
 	uint64_t pause_us, slow_ppm, slow_least_us, slow_most_us, plant_step;
 	uint64_t flood, bytes, root, levels, switches;
+	struct option_key key;
 	uint64_t in_place, nap_ms, nap_step, nap_blocks;
 } options = {.job = "0",
 	.type = "int32",
@@ -73,7 +74,7 @@ static const struct option_row rows[] = {
 		"of the switch; with a URL its name"},
 	{"source", 0, OPTION_UINT, &options.source, 0, SOURCES - 1, NULL, "this host"},
 	{"sources", 0, OPTION_UINT, &options.sources, 0, SOURCES, NULL, "that the job must have"},
-	{"key", 0, OPTION_TEXT, &options.key, 0, 0, "FILE", "with 64 hexadecimal digits"},
+	{"key", 0, OPTION_KEY, &options.key, 0, 0, NULL, "with 64 hexadecimal digits"},
 	{"seed", 0, OPTION_UINT, &options.seed, 0, 0x1p64, NULL, "of the data"},
 	{"steps", 0, OPTION_UINT, &options.steps, 0, 0x1p64, NULL, "operations; 0: until killed"},
 	{"collective", 0, OPTION_TEXT, &options.collective, 0, 0, "NAME", "of each step"},
@@ -136,20 +137,6 @@ now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-/* The key of the job, from a file of hexadecimal digits. */
-static bool
-read_key(uint8_t key[WEIR_KEY_BYTES])
-{
-	FILE *file = fopen(options.key, "r");
-	bool good = file != NULL;
-
-	for (unsigned int i = 0; good && i < WEIR_KEY_BYTES; i++)
-		good = fscanf(file, "%2hhx", &key[i]) == 1;
-	if (file != NULL)
-		fclose(file);
-	return good;
 }
 
 static int
@@ -552,7 +539,6 @@ flood(void)
 int
 main(int argc, char **argv)
 {
-	uint8_t key[WEIR_KEY_BYTES];
 	struct weir_config config;
 	bool has_url;
 	int code;
@@ -568,6 +554,8 @@ main(int argc, char **argv)
 		.switch_address = has_url ? NULL : options.switch_address,
 		.job = (uint8_t)atoi(options.job),
 		.address = options.address,
+		.key = options.key.bytes != 0 ? options.key.byte : NULL,
+		.key_bytes = options.key.bytes,
 		.source = (int)options.source,
 		.sources = (unsigned int)options.sources,
 		.join_timeout_ms = (unsigned int)options.join_ms,
@@ -576,14 +564,6 @@ main(int argc, char **argv)
 								: WEIR_PARTIAL_AS_IS,
 		.error_feedback = options.error_feedback != 0,
 	};
-	if (options.key != NULL) {
-		if (!read_key(key)) {
-			fprintf(stderr, "weir-faults-host: no key in %s\n", options.key);
-			return 2;
-		}
-		config.key = key;
-		config.key_bytes = sizeof(key);
-	}
 	code = weir_open(&config, &me.weir);
 	if (code < 0) {
 		fail(code);

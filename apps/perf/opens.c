@@ -58,20 +58,6 @@ measure(struct perf_run *run, const char *name, uint64_t *open_ns, uint64_t *clo
 	return code;
 }
 
-static int
-compare(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static double
-quantile_ms(const uint64_t *sorted, uint64_t n, double share)
-{
-	return (double)sorted[(uint64_t)((double)(n - 1) * share)] / 1e6;
-}
-
 int
 perf_opens(struct perf_run *run)
 {
@@ -86,13 +72,14 @@ perf_opens(struct perf_run *run)
 		first = opened[0];
 	}
 	if (code == 0 && run->rank == 0) {
-		qsort(opened, n, sizeof(*opened), compare);
-		qsort(closed, n, sizeof(*closed), compare);
+		perf_sort(opened, n);
+		perf_sort(closed, n);
 		printf("# %" PRIu64
 		       " jobs opened: median %.2f ms, 99 %% %.2f, first %.2f; closed: median %.2f "
 		       "ms\n",
-			n, quantile_ms(opened, n, 0.5), quantile_ms(opened, n, 0.99),
-			(double)first / 1e6, quantile_ms(closed, n, 0.5));
+			n, (double)perf_quantile(opened, n, 500) / 1e6,
+			(double)perf_quantile(opened, n, 990) / 1e6, (double)first / 1e6,
+			(double)perf_quantile(closed, n, 500) / 1e6);
 	}
 	free(opened);
 	return code;

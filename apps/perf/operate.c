@@ -22,6 +22,28 @@ perf_now_ns(void)
 }
 
 static int
+by_size(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+void
+perf_sort(uint64_t *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), by_size);
+}
+
+uint64_t
+perf_quantile(const uint64_t *sorted, size_t n, unsigned int per_mille)
+{
+	size_t rank = (n * per_mille + 999) / 1000;
+
+	return n == 0 ? 0 : sorted[rank == 0 ? 0 : rank - 1];
+}
+
+static int
 failed(const struct perf_run *run, int code)
 {
 	perf_message(run, "%s", weir_last_error(run->weir));
@@ -71,7 +93,7 @@ void
 perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 {
 	const struct perf_options *o = run->options;
-	const struct perf_series *s = &run->current;
+	size_t bytes = weir_dtype_bytes(run->current.dtype);
 
 	for (unsigned int i = 0; i < o->inflight; i++) {
 		struct perf_slot *slot = &run->slots[i];
@@ -79,26 +101,22 @@ perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 		void *send;
 
 		*v = (struct verify){
-			.call = {.collective = s->collective,
-				.count = count,
-				.dtype = s->dtype,
-				.op = s->op,
-				.root = s->root},
+			.call = run->current,
 			.rank = run->rank,
 			.ranks = run->ranks,
 			.seed = o->seed,
 			.iteration = run->iteration * o->inflight + i,
-			.elements = weir_elements(run->weir, s->dtype),
+			.elements = weir_elements(run->weir, run->current.dtype),
 			.levels = (unsigned int)o->levels,
 			.switches = (unsigned int)o->switches,
 		};
+		v->call.count = count;
 		slot->in_place = in_place;
 		send = verify_place(v, slot->send, in_place ? NULL : slot->recv);
 		if (!fill)
 			continue;
 		if (v->call.recv != NULL && !in_place)
-			memset(slot->recv + verify_received(v) * weir_dtype_bytes(s->dtype),
-				GUARD_BYTE, GUARD);
+			memset(slot->recv + verify_received(v) * bytes, GUARD_BYTE, GUARD);
 		verify_fill(v, run->rank, 0, verify_sent(v), send);
 	}
 }

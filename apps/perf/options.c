@@ -2,8 +2,6 @@
 #include "apps/perf/perf.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,24 +28,31 @@ static const char about[] =
 	"partial (the job's policy).";
 
 /* The options as options_parse() stores them, with their defaults; below, those that are converted. */
-static struct perf_options options = {
-	.iterations = 20, .warmup = 1, .check = 1, .inflight = 1, .seed = 1};
-static const char *least = "32M", *most = "32M", *step = "1M", *types = "fp32", *ops = "sum",
-		  *root = "0", *collectives, *link_rate, *where, *key_file, *source,
+static struct perf_options options = {.min_bytes = 32 << 20,
+	.max_bytes = 32 << 20,
+	.iterations = 20,
+	.warmup = 1,
+	.check = 1,
+	.inflight = 1,
+	.seed = 1};
+static const char *types = "fp32", *ops = "sum", *root = "0", *collectives = "allreduce", *where,
 		  *partial = "as-is";
 static bool authenticate, deterministic, source_key;
-static uint64_t job_id = 1, sources, timeout_ms = 30000, join_timeout_ms, window, spin_us = 100,
-		port_base = WEIR_PORT_BASE, port_ext = WEIR_PORT_EXT;
+static struct option_key key;
+static uint64_t step = 1 << 20, source = UINT64_MAX, job_id = 1, sources, timeout_ms = 30000,
+		join_timeout_ms, window, spin_us = 100, port_base = WEIR_PORT_BASE,
+		port_ext = WEIR_PORT_EXT;
 
-#define MOST 1000000000
-#define DAY  86400000
+#define MOST  1000000000
+#define DAY   86400000
+#define BYTES 0x1p40
 
 static const struct option_row measure[] = {
 	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "As in nccl-tests:"},
-	{"minbytes", 'b', OPTION_TEXT, &least, 0, 0, "SIZE",
+	{"minbytes", 'b', OPTION_SIZE, &options.min_bytes, 0, BYTES, NULL,
 		"smallest message; K, M and G are powers of 1024"},
-	{"maxbytes", 'e', OPTION_TEXT, &most, 0, 0, "SIZE", "largest message"},
-	{"stepbytes", 'i', OPTION_TEXT, &step, 0, 0, "SIZE", "add this to the size each step"},
+	{"maxbytes", 'e', OPTION_SIZE, &options.max_bytes, 0, BYTES, NULL, "largest message"},
+	{"stepbytes", 'i', OPTION_SIZE, &step, 1, BYTES, NULL, "add this to the size each step"},
 	{"stepfactor", 'f', OPTION_REAL, &options.step_factor, 1.0001, 1e9, "F",
 		"or multiply the size by F, if not 0"},
 	{"iters", 'n', OPTION_UINT, &options.iterations, 1, MOST, "N", "measured iterations"},
@@ -83,13 +88,13 @@ static const struct option_row job[] = {
 		"WEIR_TOKEN)"},
 	{"ca", 0, OPTION_TEXT, &options.weir.ca_file, 0, 0, "FILE",
 		"with https: certificates to trust (WEIR_CA)"},
-	{"key-file", 0, OPTION_TEXT, &key_file, 0, 0, "FILE",
+	{"key-file", 0, OPTION_KEY, &key, 0, 0, NULL,
 		"64 hexadecimal digits: the job's key, as in its key_file"},
 	{"source-key", 0, OPTION_FLAG, &source_key, 0, 0, NULL,
 		"the key in --key-file is this source's, not the job's"},
 	{"address", 0, OPTION_TEXT, &options.weir.address, 0, 0, "ADDRESS",
 		"IPv4 address of this host towards the switch"},
-	{"source", 0, OPTION_TEXT, &source, 0, 0, "N",
+	{"source", 0, OPTION_UINT, &source, 0, WEIR_SOURCES_MAX - 1, "N",
 		"rank of this host, from 0, which prints the table; default with a URL: as mpirun, "
 		"srun, torchrun or WEIR_RANK say"},
 	{"sources", 0, OPTION_UINT, &sources, 0, WEIR_SOURCES_MAX, "N",
@@ -140,33 +145,12 @@ static const struct option_row how[] = {
 		"change an element of each own result before the check, which must report it"},
 	{"latency", 0, OPTION_FLAG, &options.latency, 0, 0, NULL,
 		"print min, median and 99 % of the times instead of bandwidths"},
-	{"link-rate", 0, OPTION_TEXT, &link_rate, 0, 0, "RATE",
+	{"link-rate", 0, OPTION_REAL, &options.link_rate, 1, 1e15, "RATE",
 		"bit/s of a host's link (K, M, G: powers of 1000): print how much of it is used, "
 		"by all bytes on the wire and by the data alone"},
 	{"json", 0, OPTION_TEXT, &options.json, 0, 0, "FILE", "write a report"},
 	{0},
 };
-
-/* A number with a suffix K, M or G, each `kilo` times the one before; NaN: it is none. */
-static double
-scaled(const char *text, double kilo)
-{
-	static const char suffixes[] = "kmg";
-	const char *found;
-	char *end;
-	double value = strtod(text, &end);
-
-	if (end == text || !isfinite(value))
-		return (double)NAN;
-	if (*end == '\0')
-		return value;
-	found = strchr(suffixes, *end | 0x20);
-	if (found == NULL || end[1] != '\0')
-		return (double)NAN;
-	for (const char *s = suffixes; s <= found; s++)
-		value *= kilo;
-	return value;
-}
 
 /* End the program: this value of an option is impossible. */
 static _Noreturn void
@@ -177,92 +161,32 @@ refuse(const char *option, const char *text)
 	exit(PERF_USAGE);
 }
 
-static size_t
-bytes_of(const char *option, const char *text)
-{
-	double value = scaled(text, 1024);
-
-	if (!(value >= 0 && value <= 0x1p40) || value != floor(value))
-		refuse(option, text);
-	return (size_t)value;
-}
-
-static unsigned int
-rank_of(const char *option, const char *text)
-{
-	double value = scaled(text, (double)NAN);
-
-	if (!(value >= 0 && value < WEIR_SOURCES_MAX) || value != floor(value))
-		refuse(option, text);
-	return (unsigned int)value;
-}
-
-/* Read a key from a file of hexadecimal digits; ends the program if there is none. */
-static void
-read_key(struct weir_config *weir, const char *path)
-{
-	static uint8_t key[WEIR_KEY_BYTES];
-	char text[4 * WEIR_KEY_BYTES]; /* more than there should be */
-	FILE *file = fopen(path, "re");
-	size_t read = 0, digits;
-
-	if (file != NULL)
-		read = fread(text, 1, sizeof(text) - 1, file);
-	if (file == NULL || ferror(file)) {
-		fprintf(stderr, "weir-perf: --key-file %s: %s\n", path, strerror(errno));
-		exit(PERF_USAGE);
-	}
-	fclose(file);
-	text[read] = '\0';
-	digits = strspn(text, "0123456789abcdefABCDEF");
-	if (digits + strspn(text + digits, "\n") != read || digits != 2 * sizeof(key)) {
-		fprintf(stderr,
-			"weir-perf: --key-file %s: it should hold %zu hexadecimal digits "
-			"and a line end, and no more; it begins with %zu\n",
-			path, 2 * sizeof(key), digits);
-		explicit_bzero(text, sizeof(text));
-		exit(PERF_USAGE);
-	}
-	for (size_t i = 0; i < digits / 2; i++) {
-		const char byte[3] = {text[2 * i], text[2 * i + 1], '\0'};
-
-		key[i] = (uint8_t)strtoul(byte, NULL, 16);
-	}
-	explicit_bzero(text, sizeof(text));
-	weir->key = key;
-	weir->key_bytes = sizeof(key);
-	weir->key_of_source = source_key;
-}
-
 /* Convert what options_parse() has stored. */
 static void
 convert(struct perf_options *o)
 {
 	struct weir_config *w = &o->weir;
+	char *end;
 	bool url = where != NULL &&
 		(strstr(where, "://") != NULL || strncmp(where, "unix:", 5) == 0 ||
 			where[0] == '/');
 
-	o->min_bytes = bytes_of("-b", least);
-	o->max_bytes = bytes_of("-e", most);
-	o->step_bytes = o->step_factor != 0 ? 0 : bytes_of("-i", step);
-	if (o->step_factor == 0 && o->step_bytes == 0)
-		refuse("-i", step);
-	o->root = strcmp(root, "all") == 0 ? PERF_ROOT_ALL : rank_of("-r", root);
+	o->step_bytes = o->step_factor != 0 ? 0 : step;
+	o->root = (unsigned int)strtoul(root, &end, 10);
+	if (strcmp(root, "all") == 0)
+		o->root = PERF_ROOT_ALL;
+	else if (end == root || *end != '\0' || o->root >= WEIR_SOURCES_MAX)
+		refuse("-r", root);
 	if (!perf_list_types(types, &o->types))
 		refuse("-d", types);
 	if (!perf_list_ops(ops, &o->ops))
 		refuse("-o", ops);
-	if (!perf_list_collectives(
-		    collectives != NULL ? collectives : "allreduce", &o->collectives))
+	if (!perf_list_collectives(collectives, &o->collectives))
 		refuse("COLLECTIVES", collectives);
-	if (link_rate != NULL) {
-		o->link_rate = scaled(link_rate, 1000);
-		if (!(o->link_rate >= 1))
-			refuse("--link-rate", link_rate);
-	}
-	if (key_file != NULL)
-		read_key(w, key_file);
+	if (key.bytes != 0)
+		w->key = key.byte;
+	w->key_bytes = key.bytes;
+	w->key_of_source = source_key;
 	w->settings = authenticate && deterministic ? "authenticate=true deterministic=true"
 		: authenticate                      ? "authenticate=true"
 		: deterministic                     ? "deterministic=true"
@@ -271,7 +195,7 @@ convert(struct perf_options *o)
 		w->create = w->temporary = true;
 	w->control = url ? where : NULL;
 	w->switch_address = url ? NULL : where;
-	w->source = source == NULL ? -1 : (int)rank_of("--source", source);
+	w->source = source == UINT64_MAX ? -1 : (int)source;
 	w->sources = (unsigned int)sources;
 	w->job = (uint8_t)job_id;
 	w->port_base = (uint16_t)port_base;

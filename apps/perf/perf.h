@@ -47,7 +47,7 @@ struct perf_options {
 	struct weir_config weir;
 	struct perf_list collectives, types, ops;
 	unsigned int root; /* or PERF_ROOT_ALL, one after the other */
-	size_t min_bytes, max_bytes, step_bytes; /* step_bytes 0: multiply */
+	uint64_t min_bytes, max_bytes, step_bytes; /* step_bytes 0: multiply */
 	double step_factor;
 	uint64_t iterations, warmup;
 	uint64_t inflight; /* operations at a time, [1, PERF_INFLIGHT_MAX]; 1: blocking calls */
@@ -65,14 +65,6 @@ struct perf_options {
 /* Parse the command line. Ends the program with PERF_USAGE if it is wrong. */
 const struct perf_options *perf_options_parse(int argc, char **argv);
 
-/* What is measured with all sizes: a collective, where it has them with type, operation and root. */
-struct perf_series {
-	enum weir_collective collective;
-	enum weir_dtype dtype;
-	enum weir_op op; /* SUM where nothing is reduced */
-	unsigned int root;
-};
-
 /* Add the codes that a list like "fp32,int8" or "all" names; false: a name is unknown. */
 bool perf_list_types(const char *text, struct perf_list *list);
 bool perf_list_ops(const char *text, struct perf_list *list);
@@ -85,10 +77,11 @@ double perf_bus_factor(enum weir_collective collective, unsigned int ranks);
 const char *perf_plan_refuses(const struct perf_options *options, char *text, size_t size);
 
 /*
- * The series of a run, in the order of the collectives' codes (so a barrier is the last), types,
- * operations and roots. *series is the caller's to free. 0, -ENOMEM, or -EINVAL: the root is no rank.
+ * What is measured with all sizes: a series of a run is a collective, where it has them with type, operation and root.
+ * They are in the order of the collectives' codes (so a barrier is the last), types, operations and roots. op: SUM where
+ * nothing is reduced. *series is the caller's to free. 0, -ENOMEM, or -EINVAL: the root is no rank.
  */
-int perf_plan(const struct perf_options *options, unsigned int ranks, struct perf_series **series,
+int perf_plan(const struct perf_options *options, unsigned int ranks, struct weir_call **series,
 	unsigned int *count);
 
 /* Rows of the table for each series with data. */
@@ -97,7 +90,7 @@ unsigned int perf_plan_sizes(const struct perf_options *options);
  * The row's `count` for the call; *bytes is the size of the larger of the buffers, as nccl-tests
  * counts it. Where a size is too small for the type or the ranks it is one element (of a slice).
  */
-size_t perf_plan_count(const struct perf_options *options, const struct perf_series *series,
+size_t perf_plan_count(const struct perf_options *options, const struct weir_call *series,
 	unsigned int ranks, unsigned int row, size_t *bytes);
 
 /* A model: the sizes of its tensors. */
@@ -135,7 +128,7 @@ struct perf_timing {
 struct perf_row {
 	unsigned int number; /* in the run; those that this rank had no part in are not there */
 	bool printed;
-	struct perf_series series;
+	struct weir_call series;
 	size_t bytes, count;
 	unsigned int tensors; /* operations that the row is the sum of */
 	int iteration; /* of --shapes; -1: an average */
@@ -165,9 +158,9 @@ struct perf_run {
 	uint64_t began_at; /* 0, or where the others were when this rank came */
 	bool started; /* this rank has taken a step, or has agreed on its first one */
 	bool resumed; /* the ranks have just agreed on the step */
-	struct perf_series *series;
+	struct weir_call *series;
 	unsigned int series_count, sizes; /* rows of each that has data */
-	struct perf_series current; /* what the step is of */
+	struct weir_call current; /* what the step is of */
 	struct perf_slot *slots; /* of operations at a time: options->inflight */
 	uint64_t *samples; /* ns of the measured operations */
 	unsigned int sample_count;
@@ -229,6 +222,10 @@ int perf_operate_tensor(
 int perf_wait_for_all(struct perf_run *run);
 
 uint64_t perf_now_ns(void);
+
+void perf_sort(uint64_t *values, size_t n);
+/* The least of n sorted values that so many of a thousand are not above; 0 if there are none. */
+uint64_t perf_quantile(const uint64_t *sorted, size_t n, unsigned int per_mille);
 
 /* After a measurement: all ranks' wrong elements, and the most bytes on the wire. 0, or -errno after a message. */
 int perf_exchange_timing(struct perf_run *run, struct perf_timing *timing);

@@ -142,15 +142,15 @@ is_measured(const struct perf_options *o, unsigned int collective, unsigned int 
 
 /* Add a series for each root that is asked for. */
 static int
-add_series(const struct perf_options *o, unsigned int ranks, struct perf_series one,
-	struct perf_series **all, unsigned int *count)
+add_series(const struct perf_options *o, unsigned int ranks, struct weir_call one,
+	struct weir_call **all, unsigned int *count)
 {
 	bool rooted = collective_table[one.collective].rooted;
 	bool every = rooted && o->root == PERF_ROOT_ALL;
 	unsigned int end = every ? ranks : rooted ? o->root + 1 : 1;
 
 	for (one.root = every ? 0 : end - 1; one.root < end; one.root++) {
-		struct perf_series *more = reallocarray(*all, *count + 1, sizeof(*more));
+		struct weir_call *more = reallocarray(*all, *count + 1, sizeof(*more));
 
 		if (more == NULL)
 			return -ENOMEM;
@@ -161,7 +161,7 @@ add_series(const struct perf_options *o, unsigned int ranks, struct perf_series 
 }
 
 int
-perf_plan(const struct perf_options *o, unsigned int ranks, struct perf_series **series,
+perf_plan(const struct perf_options *o, unsigned int ranks, struct weir_call **series,
 	unsigned int *count)
 {
 	int code = 0;
@@ -175,7 +175,9 @@ perf_plan(const struct perf_options *o, unsigned int ranks, struct perf_series *
 			for (unsigned int op = 0; op < WEIR_OPS && code == 0; op++)
 				if (is_measured(o, c, t, op))
 					code = add_series(o, ranks,
-						(struct perf_series){c, t, op, 0}, series, count);
+						(struct weir_call){
+							.collective = c, .dtype = t, .op = op},
+						series, count);
 	return code;
 }
 
@@ -207,7 +209,7 @@ perf_plan_sizes(const struct perf_options *o)
 }
 
 size_t
-perf_plan_count(const struct perf_options *o, const struct perf_series *series, unsigned int ranks,
+perf_plan_count(const struct perf_options *o, const struct weir_call *series, unsigned int ranks,
 	unsigned int row, size_t *bytes)
 {
 	size_t unit = weir_dtype_bytes(series->dtype), asked = 0, count;

@@ -103,7 +103,7 @@ is_barrier(const struct perf_row *row)
 static void
 put_operation(struct line *l, const struct perf_run *run, const struct perf_row *row)
 {
-	const struct perf_series *s = &row->series;
+	const struct weir_call *s = &row->series;
 	bool data = !is_barrier(row), model = run->shapes != NULL;
 
 	word(l, "collective", shown(!data, ""), 9, weir_collective_text(s->collective));

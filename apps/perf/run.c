@@ -30,21 +30,10 @@ progress(struct perf_run *run, size_t bytes, unsigned int iteration)
 		bytes, iteration + 1, run->options->iterations);
 }
 
-static int
-by_size(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-/* The least of the sorted samples that so many of a thousand are not above. */
 static double
 quantile_us(const struct perf_run *run, unsigned int per_mille)
 {
-	uint64_t rank = ((uint64_t)run->sample_count * per_mille + 999) / 1000;
-
-	return run->sample_count == 0 ? 0 : (double)run->samples[rank == 0 ? 0 : rank - 1] / 1e3;
+	return (double)perf_quantile(run->samples, run->sample_count, per_mille) / 1e3;
 }
 
 /* Compute the rates, for operations of so many bytes. */
@@ -54,7 +43,7 @@ rate(struct perf_run *run, struct perf_timing *t, size_t bytes)
 	unsigned int n = t->operations != 0 ? t->operations : 1;
 	double us = (double)t->ns / 1e3 / n;
 
-	qsort(run->samples, run->sample_count, sizeof(*run->samples), by_size);
+	perf_sort(run->samples, run->sample_count);
 	t->measured = t->operations != 0;
 	t->us = us;
 	t->min_us = quantile_us(run, 0);

@@ -4,6 +4,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,20 +75,72 @@ read_list(const struct option_row *row, const char *text)
 	}
 }
 
+/* A number with a suffix K, M or G, each `kilo` times the one before; NaN: it is none. */
+static double
+scaled(const char *text, double kilo)
+{
+	static const char unit[] = "kmg";
+	const char *found;
+	char *end;
+	double value = strtod(text, &end);
+
+	found = *end == '\0' ? NULL : strchr(unit, *end | 0x20);
+	if (end == text || (*end != '\0' && (found == NULL || end[1] != '\0')))
+		return (double)NAN;
+	for (const char *u = unit; found != NULL && u <= found; u++)
+		value *= kilo;
+	return value;
+}
+
+static int
+read_size(const struct option_row *row, const char *text)
+{
+	double value = scaled(text, 1024);
+
+	/* Not a number is in no range. */
+	if (!(value >= row->least && value <= row->most) || value != floor(value))
+		return -1;
+	*(uint64_t *)row->to = (uint64_t)value;
+	return 0;
+}
+
 static int
 read_real(const struct option_row *row, const char *text)
 {
-	double *to = row->to, before = *to, value;
-	char *end;
+	double *to = row->to, before = *to;
 
-	value = strtod(text, &end);
-	if (end == text || *end != '\0')
+	*to = scaled(text, 1000);
+	return (*to >= row->least && *to <= row->most) || (*to >= before && *to <= before) ? 0 : -1;
+}
+
+/* Ends the program if there is no key. */
+static int
+read_key(const struct option_row *row, const char *path, struct argp_state *state)
+{
+	struct option_key *key = row->to;
+	char text[4 * OPTION_KEY_BYTES]; /* more than there should be */
+	FILE *file = fopen(path, "re");
+	size_t read = 0, digits;
+
+	if (file != NULL)
+		read = fread(text, 1, sizeof(text) - 1, file);
+	if (file == NULL || ferror(file)) {
+		argp_failure(state, argp_err_exit_status, errno, "--%s %s", row->name, path);
 		return -1;
-	*to = value;
-	/* Not a number is in no range. */
-	return (value >= row->least && value <= row->most) || (value >= before && value <= before)
-		? 0
-		: -1;
+	}
+	fclose(file);
+	text[read] = '\0';
+	digits = strspn(text, "0123456789abcdefABCDEF");
+	for (size_t i = 0; i < OPTION_KEY_BYTES; i++)
+		(void)sscanf(text + 2 * i, "%2hhx", &key->byte[i]);
+	explicit_bzero(text, sizeof(text));
+	if (digits != 2 * OPTION_KEY_BYTES || digits + 1 < read)
+		argp_failure(state, argp_err_exit_status, 0,
+			"--%s %s: it should hold %d hexadecimal digits and a line end, and no "
+			"more; it begins with %zu",
+			row->name, path, 2 * OPTION_KEY_BYTES, digits);
+	key->bytes = OPTION_KEY_BYTES;
+	return 0;
 }
 
 static int
@@ -105,17 +158,19 @@ read_choice(const struct option_row *row, const char *text)
 }
 
 static int
-read_value(const struct option_row *row, const char *text)
+read_value(const struct option_row *row, const char *text, struct argp_state *state)
 {
 	const char *at = text;
 
 	switch (row->kind) {
 	case OPTION_FLAG: *(bool *)row->to = true; return 0;
 	case OPTION_UINT: return read_uint(row, &at, row->to) < 0 || *at != '\0' ? -1 : 0;
+	case OPTION_SIZE: return read_size(row, text);
 	case OPTION_REAL: return read_real(row, text);
 	case OPTION_TEXT: *(const char **)row->to = text; return 0;
 	case OPTION_CHOICE: return read_choice(row, text);
 	case OPTION_LIST: return read_list(row, text);
+	case OPTION_KEY: return read_key(row, text, state);
 	default: return -1;
 	}
 }
@@ -145,11 +200,22 @@ parse(int key, char *text, struct argp_state *state)
 	}
 	for (unsigned int i = 0; i < parser->count; i++)
 		if (parser->option[i].key == key && key != 0) {
-			if (read_value(parser->row[i], text) < 0)
+			if (read_value(parser->row[i], text, state) < 0)
 				refuse(state, parser->row[i], text);
 			return 0;
 		}
 	return ARGP_ERR_UNKNOWN;
+}
+
+static void
+write_size(uint64_t bytes, FILE *out)
+{
+	static const char *const unit[] = {"", "K", "M", "G"};
+	unsigned int u = 0;
+
+	for (; bytes != 0 && bytes % 1024 == 0 && u < 3; u++)
+		bytes /= 1024;
+	fprintf(out, " (%" PRIu64 "%s)", bytes, unit[u]);
 }
 
 /* The default, as --help shows it. */
@@ -163,6 +229,8 @@ write_default(const struct option_row *row, FILE *out)
 
 	if (row->kind == OPTION_UINT && *(uint64_t *)row->to != UINT64_MAX)
 		fprintf(out, " (%" PRIu64 ")", *(uint64_t *)row->to);
+	if (row->kind == OPTION_SIZE)
+		write_size(*(uint64_t *)row->to, out);
 	if (row->kind == OPTION_REAL)
 		fprintf(out, " (%g)", *(double *)row->to);
 	if (text != NULL)
@@ -176,10 +244,12 @@ static void
 add_row(struct parser *parser, const struct option_row *row, int group)
 {
 	static const char *const argument[] = {[OPTION_UINT] = "N",
+		[OPTION_SIZE] = "SIZE",
 		[OPTION_REAL] = "X",
 		[OPTION_TEXT] = "TEXT",
 		[OPTION_CHOICE] = "WORD",
-		[OPTION_LIST] = "LIST"};
+		[OPTION_LIST] = "LIST",
+		[OPTION_KEY] = "FILE"};
 	struct argp_option *option = &parser->option[parser->count];
 	char *help = parser->help[parser->count];
 	FILE *out;

@@ -17,6 +17,7 @@
 #define APPS_REPORT_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define OPTION_LIST_MAX 32
@@ -27,13 +28,22 @@ struct option_list {
 	uint64_t value[OPTION_LIST_MAX];
 };
 
+#define OPTION_KEY_BYTES 32
+
+struct option_key {
+	size_t bytes; /* 0: none was given */
+	uint8_t byte[OPTION_KEY_BYTES];
+};
+
 enum option_kind {
 	OPTION_FLAG, /* to: bool *, set by the option; no argument */
 	OPTION_UINT, /* to: uint64_t *; k, M and G are thousands */
-	OPTION_REAL, /* to: double *; the default may lie outside of the range */
+	OPTION_SIZE, /* to: uint64_t *, bytes; K, M and G are powers of 1024 */
+	OPTION_REAL, /* to: double *, as above thousands; the default may lie outside of the range */
 	OPTION_TEXT, /* to: const char ** */
 	OPTION_CHOICE, /* to: const char **; one of argument's words: "auto|yes|no" */
 	OPTION_LIST, /* to: struct option_list * of OPTION_UINTs */
+	OPTION_KEY, /* to: struct option_key *, read from a file with its hexadecimal digits */
 };
 
 struct option_row {
@@ -41,7 +51,7 @@ struct option_row {
 	char letter; /* '\0': none */
 	enum option_kind kind;
 	void *to; /* holds the default; the help leaves out NULL of a text, UINT64_MAX of a number */
-	double least, most; /* OPTION_UINT, OPTION_REAL, OPTION_LIST */
+	double least, most; /* OPTION_UINT, OPTION_SIZE, OPTION_REAL, OPTION_LIST */
 	const char *argument; /* its name in the help; NULL: one by the kind */
 	const char *help; /* a sentence without its end */
 };

@@ -20,16 +20,16 @@ options(const char *collectives, const char *types, const char *ops)
 }
 
 static unsigned int
-series(const struct perf_options *o, unsigned int ranks, struct perf_series *last)
+series(const struct perf_options *o, unsigned int ranks, struct weir_call *last)
 {
-	struct perf_series *all;
+	struct weir_call *all;
 	unsigned int n = 0;
 
 	cr_assert_eq(perf_plan(o, ranks, &all, &n), 0);
 	for (unsigned int i = 0; i < n; i++)
 		cr_expect(!verify_reduces(all[i].collective) ||
 			weir_dtype_has_op(all[i].dtype, all[i].op));
-	*last = n != 0 ? all[n - 1] : (struct perf_series){0};
+	*last = n != 0 ? all[n - 1] : (struct weir_call){0};
 	free(all);
 	return n;
 }
@@ -55,7 +55,7 @@ Test(weir_perf_plan, lists, .timeout = 90)
 Test(weir_perf_plan, everything_once, .timeout = 90)
 {
 	struct perf_options o = options("all", "all", "all");
-	struct perf_series last;
+	struct weir_call last;
 
 	/* 8 types of 11 operations and 6 of 5, reduced in 3 ways; 14 types copied in 5. */
 	cr_expect_eq(series(&o, 3, &last), 118u * 3 + 14 * 5 + 1);
@@ -70,13 +70,13 @@ Test(weir_perf_plan, everything_once, .timeout = 90)
 	cr_expect_eq(series(&o, 3, &last), 1u);
 	cr_expect_eq(last.root, 2u);
 	o.root = 3;
-	cr_expect_eq(perf_plan(&o, 3, &(struct perf_series *){NULL}, &(unsigned int){0}), -EINVAL);
+	cr_expect_eq(perf_plan(&o, 3, &(struct weir_call *){NULL}, &(unsigned int){0}), -EINVAL);
 }
 
 Test(weir_perf_plan, sizes_as_nccl_tests_count_them, .timeout = 90)
 {
 	struct perf_options o = options("all", "all", "all");
-	struct perf_series s = {WEIR_COLLECTIVE_ALLREDUCE, WEIR_DTYPE_INT16, WEIR_OP_SUM, 0};
+	struct weir_call s = {.collective = WEIR_COLLECTIVE_ALLREDUCE, .dtype = WEIR_DTYPE_INT16};
 	size_t bytes;
 
 	cr_expect_eq(perf_plan_sizes(&o), 3u, "4, 16, 64");
