@@ -112,6 +112,7 @@ perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 		};
 		v->call.count = count;
 		slot->in_place = in_place;
+		slot->degraded_count = 0;
 		send = verify_place(v, slot->send, in_place ? NULL : slot->recv);
 		if (!fill)
 			continue;
@@ -121,26 +122,31 @@ perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 	}
 }
 
-/* Keep what is degraded in the operation that has just ended: the library forgets it with the next. */
+/* Add what is degraded in the operation that has just ended, of elements from `first` on: the library forgets it with the
+ * next. */
 static int
-keep_degraded(struct perf_run *run, struct perf_slot *slot, struct perf_timing *timing, int code)
+keep_degraded(struct perf_run *run, struct perf_slot *slot, struct perf_timing *timing, int code,
+	size_t first)
 {
 	const struct weir_degraded *blocks;
 	struct weir_result result;
 	struct weir_degraded *more;
+	size_t n;
 
-	slot->degraded_count = 0;
 	if (code != WEIR_PARTIAL)
 		return code;
 	weir_last_result(run->weir, &result);
 	timing->degraded += result.degraded;
 	run->degraded += result.degraded;
-	slot->degraded_count = weir_degraded(run->weir, &blocks);
-	more = reallocarray(slot->degraded, slot->degraded_count + 1, sizeof(*more));
+	n = weir_degraded(run->weir, &blocks);
+	more = reallocarray(slot->degraded, slot->degraded_count + n, sizeof(*more));
 	if (more == NULL)
 		return -ENOMEM;
 	slot->degraded = more;
-	memcpy(more, blocks, slot->degraded_count * sizeof(*more));
+	for (size_t i = 0; i < n; i++) {
+		more[slot->degraded_count] = blocks[i];
+		more[slot->degraded_count++].first += first;
+	}
 	return code;
 }
 
@@ -151,23 +157,6 @@ wrote_too_much(const struct perf_slot *slot, size_t bytes)
 		if (slot->recv[bytes + i] != GUARD_BYTE)
 			return true;
 	return false;
-}
-
-/* Elements of the slot's result that are wrong, and of what was sent that have changed. */
-static size_t
-wrong_in(struct perf_run *run, struct perf_slot *slot)
-{
-	const struct verify *v = &slot->what;
-	size_t count = verify_received(v), bytes = weir_dtype_bytes(v->call.dtype), wrong = 0;
-
-	if (!slot->in_place)
-		wrong = verify_changed(v);
-	if (count == 0)
-		return wrong;
-	if (run->options->spoil) /* an exponent's bit, or an integer's */
-		((uint8_t *)v->call.recv)[count / 2 * bytes + bytes - 1] ^= 0x40;
-	return wrong + verify_wrong(v, slot->degraded, slot->degraded_count) +
-		wrote_too_much(slot, count * bytes);
 }
 
 static void
@@ -194,7 +183,7 @@ operate_many(struct perf_run *run, struct perf_timing *timing, bool counts)
 	}
 	for (unsigned int i = 0; i < begun; i++) {
 		struct perf_slot *slot = &run->slots[i];
-		int end = keep_degraded(run, slot, timing, weir_wait(&slot->request));
+		int end = keep_degraded(run, slot, timing, weir_wait(&slot->request), 0);
 
 		if (end < 0 && code == 0)
 			code = failed(run, end);
@@ -210,7 +199,7 @@ operate_one(struct perf_run *run, struct perf_timing *timing)
 	struct perf_slot *slot = &run->slots[0];
 	int code = weir_collective(run->weir, &slot->what.call, NULL);
 
-	return code < 0 ? failed(run, code) : keep_degraded(run, slot, timing, code);
+	return code < 0 ? failed(run, code) : keep_degraded(run, slot, timing, code, 0);
 }
 
 /* CPU time from one reading to the next one, us. */
@@ -248,9 +237,8 @@ perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts)
 		if (n == 1)
 			add_sample(run, ns);
 	}
-	if (run->options->check && run->current.collective != WEIR_COLLECTIVE_BARRIER)
-		for (unsigned int i = 0; i < n; i++)
-			timing->own_wrong += wrong_in(run, &run->slots[i]);
+	for (unsigned int i = 0; i < n; i++)
+		timing->own_wrong += perf_wrong(run, &run->slots[i]);
 	return 0;
 }
 
@@ -261,16 +249,28 @@ perf_operate_tensor(struct perf_run *run, struct perf_timing *timing, size_t fir
 	struct verify v = slot->what;
 	int code;
 
-	v.first = first;
 	v.call.count = count;
 	verify_place(&v, slot->send + first * weir_dtype_bytes(v.call.dtype), NULL);
 	code = weir_collective(run->weir, &v.call, NULL);
-	if (code < 0)
-		return failed(run, code);
-	code = keep_degraded(run, slot, timing, code);
-	if (code == WEIR_PARTIAL && run->options->check)
-		timing->own_wrong += verify_wrong(&v, slot->degraded, slot->degraded_count);
-	return code;
+	return code < 0 ? failed(run, code) : keep_degraded(run, slot, timing, code, first);
+}
+
+size_t
+perf_wrong(struct perf_run *run, struct perf_slot *slot)
+{
+	const struct verify *v = &slot->what;
+	size_t count = verify_received(v), bytes = weir_dtype_bytes(v->call.dtype), wrong = 0;
+
+	if (!run->options->check)
+		return 0;
+	if (!slot->in_place)
+		wrong = verify_changed(v);
+	if (count == 0)
+		return wrong;
+	if (run->options->spoil) /* an exponent's bit, or an integer's */
+		((uint8_t *)v->call.recv)[count / 2 * bytes + bytes - 1] ^= 0x40;
+	return wrong + verify_wrong(v, slot->degraded, slot->degraded_count) +
+		wrote_too_much(slot, count * bytes);
 }
 
 int

@@ -165,7 +165,6 @@ struct perf_run {
 	uint64_t *samples; /* ns of the measured operations */
 	unsigned int sample_count;
 	uint64_t samples_of; /* the measurement that they are of */
-	bool *checked; /* per tensor */
 	uint64_t early_wrong; /* elements, before the measurement begins */
 	struct perf_rejoin *rejoins;
 	unsigned int rejoin_count, tries;
@@ -194,7 +193,7 @@ struct perf_slot {
 	struct verify what; /* is called */
 	struct weir_request *request;
 	uint64_t begun_ns;
-	struct weir_degraded *degraded; /* blocks of the last operation */
+	struct weir_degraded *degraded; /* blocks of the last operation, or of all tensors */
 	size_t degraded_count;
 };
 
@@ -211,12 +210,13 @@ void perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool 
  */
 int perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts);
 
-/*
- * One AllReduce of run->current's type in place, of elements [first, first + count) of the iteration, at
- * slot 0. Partial results are checked at once. 0, WEIR_PARTIAL, or -errno after a message.
- */
+/* One AllReduce of run->current's type in place, of elements [first, first + count) of the iteration, at
+ * slot 0. 0, WEIR_PARTIAL, or -errno after a message. */
 int perf_operate_tensor(
 	struct perf_run *run, struct perf_timing *timing, size_t first, size_t count);
+
+/* Elements of the slot's result that are wrong, and of what was sent that have changed; 0 if checks are off. */
+size_t perf_wrong(struct perf_run *run, struct perf_slot *slot);
 
 /* Wait for all ranks. 0, or -errno after a message. */
 int perf_wait_for_all(struct perf_run *run);

@@ -194,22 +194,16 @@ take_step(struct perf_run *run)
 
 /* ---- --shapes: all tensors of a model, in place, one call each ---- */
 
-/*
- * One iteration over all tensors. Degraded tensors are checked at once, as the library knows what
- * is in them only until its next operation; the others when all are reduced, so that no rank waits
- * in the measurement while another checks.
- */
+/* One iteration over all tensors. They are checked when all are reduced, so that no rank waits in the measurement while
+ * another checks. */
 static int
 iterate_model(struct perf_run *run, struct perf_row *row, unsigned int k)
 {
 	const struct perf_shapes *shapes = run->shapes;
-	struct perf_slot *slot = &run->slots[0];
-	size_t bytes = weir_dtype_bytes(run->current.dtype), first = 0;
-	bool *checked = run->checked;
 	uint64_t total = 0, begin;
+	size_t first = 0;
 	int code;
 
-	memset(checked, 0, shapes->tensors * sizeof(*checked));
 	perf_slots_prepare(run, shapes->elements, true, true);
 	code = perf_wait_for_all(run);
 	for (unsigned int t = 0; code >= 0 && t < shapes->tensors; first += shapes->counts[t++]) {
@@ -217,15 +211,10 @@ iterate_model(struct perf_run *run, struct perf_row *row, unsigned int k)
 		code = perf_operate_tensor(run, &row->in, first, shapes->counts[t]);
 		total += perf_now_ns() - begin;
 		progress(run, row->bytes, k);
-		checked[t] = code == WEIR_PARTIAL || !run->options->check;
 	}
-	first = 0;
-	for (unsigned int t = 0; code >= 0 && t < shapes->tensors; first += shapes->counts[t++])
-		if (!checked[t])
-			row->in.own_wrong += verify_wrong_part(&slot->what, NULL, first,
-				shapes->counts[t], slot->send + first * bytes);
 	if (code < 0)
 		return code;
+	row->in.own_wrong += perf_wrong(run, &run->slots[0]);
 	run->bytes += (double)row->bytes;
 	row->in.ns = total;
 	row->in.operations = 1;
@@ -286,13 +275,9 @@ create_buffers(struct perf_run *run)
 		perf_plan_count(run->options, &run->series[i], run->ranks, run->sizes - 1, &bytes);
 		most = bytes > most ? bytes : most;
 	}
-	if (shapes == NULL)
-		return perf_slots_create(run, most, true);
-	run->checked = malloc(shapes->tensors * sizeof(*run->checked));
-	if (run->checked == NULL)
-		return -ENOMEM;
-	return perf_slots_create(
-		run, shapes->elements * weir_dtype_bytes(run->series[0].dtype), false);
+	if (shapes != NULL)
+		most = shapes->elements * weir_dtype_bytes(run->series[0].dtype);
+	return perf_slots_create(run, most, shapes == NULL);
 }
 
 /* Step after step, until there is none, or recovery fails. */
@@ -336,7 +321,6 @@ perf_run_all(struct perf_run *run)
 	if (code == 0)
 		code = take_steps(run, run->shapes != NULL ? model_step : take_step);
 	perf_slots_destroy(run);
-	free(run->checked);
 	free(run->series);
 	return code;
 }
