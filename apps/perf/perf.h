@@ -78,7 +78,7 @@ const char *perf_plan_refuses(const struct perf_options *options, char *text, si
 
 /*
  * What is measured with all sizes: a series of a run is a collective, where it has them with type, operation and root.
- * They are in the order of the collectives' codes (so a barrier is the last), types, operations and roots. op: SUM where
+ * They are in the order of collectives (a barrier is the last), types, operations and roots. op: SUM where
  * nothing is reduced. *series is the caller's to free. 0, -ENOMEM, or -EINVAL: the root is no rank.
  */
 int perf_plan(const struct perf_options *options, unsigned int ranks, struct weir_call **series,

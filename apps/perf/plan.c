@@ -5,6 +5,8 @@
 
 #include "apps/perf/perf.h"
 
+#define CODES 16 /* of collectives; not all have one */
+
 /* The collectives that an application calls, as a bit for each code. */
 enum {
 #define X(name, code, text, contribution, result, to) +((TO_##to != TO_NONE) << code)
@@ -102,7 +104,7 @@ perf_plan_refuses(const struct perf_options *o, char *text, size_t size)
 	bool one_op = __builtin_popcount(o->ops.codes) == 1,
 	     sums = o->ops.codes == 1u << WEIR_OP_SUM, reduces = false;
 
-	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+	for (unsigned int c = 0; c < CODES; c++)
 		reduces |= has(&o->collectives, c) && verify_reduces(c);
 	for (unsigned int t = 0; t < WEIR_DTYPES; t++)
 		for (unsigned int op = 0; op < WEIR_OPS; op++) {
@@ -170,13 +172,16 @@ perf_plan(const struct perf_options *o, unsigned int ranks, struct weir_call **s
 	*count = 0;
 	if (o->root != PERF_ROOT_ALL && o->root >= ranks)
 		return -EINVAL;
-	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+	/* The barrier is the last. */
+	for (unsigned int c = WEIR_COLLECTIVE_BARRIER + 1; c <= WEIR_COLLECTIVE_BARRIER + CODES;
+		c++)
 		for (unsigned int t = 0; t < WEIR_DTYPES; t++)
 			for (unsigned int op = 0; op < WEIR_OPS && code == 0; op++)
-				if (is_measured(o, c, t, op))
+				if (is_measured(o, c % CODES, t, op))
 					code = add_series(o, ranks,
-						(struct weir_call){
-							.collective = c, .dtype = t, .op = op},
+						(struct weir_call){.collective = c % CODES,
+							.dtype = t,
+							.op = op},
 						series, count);
 	return code;
 }

@@ -43,6 +43,9 @@ verify_place(struct verify *v, void *send, void *recv)
 	const struct collective_row *row = row_of(v);
 	bool in_place = recv == NULL, sends = verify_sent(v) != 0,
 	     receives = verify_received(v) != 0;
+	/* AllReduce, Reduce and Broadcast in place have one buffer on every rank. */
+	bool one =
+		in_place && row->result == RESULT_WHOLE && row->contribution != CONTRIBUTION_SLICE;
 	size_t own = v->rank * v->call.count * weir_dtype_bytes(v->call.dtype);
 	uint8_t *from = send, *to = recv;
 
@@ -51,10 +54,9 @@ verify_place(struct verify *v, void *send, void *recv)
 		from += own;
 	if (in_place)
 		to = (uint8_t *)send + (row->result == RESULT_SLICE ? own : 0);
-	/* Broadcast and Reduce in place have one buffer on every rank. */
-	if (!sends && !(in_place && v->call.collective == WEIR_COLLECTIVE_BROADCAST))
+	if (!sends && !one)
 		from = NULL;
-	if (!receives && !(in_place && v->call.collective == WEIR_COLLECTIVE_REDUCE))
+	if (!receives && !one)
 		to = NULL;
 	v->call.send = from;
 	v->call.recv = to;

@@ -293,7 +293,7 @@ Test(verify, collectives_that_copy, .timeout = 90)
 {
 	uint8_t but_one[WEIR_BITMAP_BYTES] = {0x1d};
 
-	for (unsigned int k = 0; k < WEIR_COLLECTIVE_BARRIER * RANKS; k++) {
+	for (unsigned int k = 0; k < 16 * RANKS; k++) {
 		struct verify v = call_of(WEIR_DTYPE_INT16, WEIR_OP_SUM, RANKS);
 		bool by_source;
 		int16_t *const got = (void *)result;
@@ -302,7 +302,7 @@ Test(verify, collectives_that_copy, .timeout = 90)
 		v.call.collective = (enum weir_collective)(k / RANKS);
 		v.call.count = 1999;
 		v.rank = v.call.root = k % RANKS; /* so that it is given everything */
-		if (verify_reduces(v.call.collective))
+		if (verify_reduces(v.call.collective) || verify_received(&v) == 0)
 			continue;
 		by_source = verify_gathers(v.call.collective);
 		n = verify_received(&v);

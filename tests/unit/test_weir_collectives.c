@@ -121,8 +121,9 @@ draw_calls(void)
 		struct weir_call *c = &calls[k];
 		unsigned int size = (unsigned int)(random_bits(&random) % 4);
 
-		c->collective = (enum weir_collective)(
-			random_bits(&random) % (WEIR_COLLECTIVE_BARRIER + 1));
+		do
+			c->collective = (enum weir_collective)(random_bits(&random) % 16);
+		while (!collective_table[c->collective].served);
 		c->dtype = (enum weir_dtype)(random_bits(&random) % WEIR_DTYPES);
 		do
 			c->op = (enum weir_op)(random_bits(&random) % WEIR_OPS);
