@@ -51,7 +51,7 @@ Test(table, prints_rows_and_keeps_them_as_json)
 }
 
 static bool flag;
-static uint64_t number = 8, big = 1;
+static uint64_t number = 8, big = 1, size = 3 << 20;
 static double real = -1;
 static const char *text = "somewhere", *choice = "auto";
 static struct option_list list = {2, {64, 256}};
@@ -59,6 +59,7 @@ static const struct option_row rows[] = {
 	{"flag", 'f', OPTION_FLAG, &flag, 0, 0, NULL, "a flag"},
 	{"number", 'n', OPTION_UINT, &number, 1, 100000, NULL, "a number"},
 	{"big", 0, OPTION_UINT, &big, 0, 0x1p64, NULL, "a number without a limit"},
+	{"size", 0, OPTION_SIZE, &size, 1, 0x1p40, NULL, "a size"},
 	{"real", 0, OPTION_REAL, &real, 0, 1, NULL, "a real number"},
 	{"list", 0, OPTION_LIST, &list, 1, 4096, NULL, "a list"},
 	{0},
@@ -86,11 +87,13 @@ parse(const char *arguments, char *line)
 
 Test(options, are_read)
 {
-	char line[] = "-f --number=3k --real -1 --list 8..32,7 --text there --choice no";
+	char line[] =
+		"-f --number=3k --size 1.5m --real -1 --list 8..32,7 --text there --choice no";
 
 	parse(NULL, line);
 	cr_assert(flag);
 	cr_assert_eq(number, 3000);
+	cr_assert_eq(size, 3 << 19);
 	cr_assert_eq(real, -1); /* the default lies outside of the range */
 	cr_assert_eq(list.count, 4);
 	cr_assert_eq(list.value[2], 32);
@@ -112,6 +115,7 @@ Test(options, help, .init = cr_redirect_stdout)
 {
 	static const char *const want[] = {"Usage: program [OPTION...]\nWhat it does.",
 		"-f, --flag", "a list (64,256)", "-n, --number=N             a number (8)",
+		"a size (3M)",
 		"Options of every program:", "--choice=auto|yes|no   a choice (auto)", "--text",
 		"Last options:", "--alpha"};
 	char line[] = "--help", seen[2048] = "";
@@ -138,6 +142,8 @@ Test(options, wrong_ones_end_the_program, .init = cr_redirect_stderr)
 		{"--number 0", "--number 0: must be in 1..100000"},
 		{"--number 5x", "--number 5x: must be in"},
 		{"--big 18446744073709552k", "--big 18446744073709552k: must be in"},
+		{"--size 0.3K", "--size 0.3K: must be in 1..1099511627776"},
+		{"--size 1KB", "--size 1KB: must be in"},
 		{"--real 2", "--real 2: must be in 0..1"},
 		{"--real nan", "--real nan: must be"},
 		{"--list 1,", "must be numbers like 64,256 or 8..4096, each in 1..4096"},
