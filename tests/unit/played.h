@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 
+#include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/tenants.h"
 #include "ppe/programs/programs.h"
@@ -40,7 +41,8 @@ static struct {
 	int stuck;
 	unsigned int reaped;
 	bool leaving[WEIR_JOBS_MAX];
-	uint16_t generation[WEIR_JOBS_MAX];
+	uint16_t generation[WEIR_JOBS_MAX]; /* that is next */
+	uint16_t runs[WEIR_JOBS_MAX]; /* generations */
 	double silent[WEIR_SOURCES_MAX];
 	struct ppe_parent_stats parent[PPE_PARENTS_MAX];
 	uint64_t piece, left; /* memory: the largest piece; all together */
@@ -99,8 +101,7 @@ static uint16_t
 generation(const struct ppe *ppe, uint8_t id)
 {
 	(void)ppe;
-	(void)id;
-	return 0;
+	return played.runs[id];
 }
 
 static double
@@ -131,15 +132,21 @@ static const struct ctrl_engine engine = {
 	publish, room, reap, is_leaving, generation_after, generation, silent, stuck, parent};
 
 static inline void
-setup(void)
+play_engines(void)
 {
 	memset(&played, 0, sizeof(played));
-	memset(&config, 0, sizeof(config));
-	memset(&tenant.quota, 0, sizeof(tenant.quota));
 	played.stuck = -1;
 	played.records = 9;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		played.silent[s] = -1;
+}
+
+static inline void
+setup(void)
+{
+	play_engines();
+	memset(&config, 0, sizeof(config));
+	memset(&tenant.quota, 0, sizeof(tenant.quota));
 	config.ppe.programs = ppe_programs();
 	config.ppe.workers = 1;
 	config.ppe.identity.ip = SWITCH;
@@ -175,14 +182,37 @@ spec_of(const char *name)
 }
 
 static inline struct ctrl_job *
+make(struct ctrl_job_spec *spec, const struct ctrl_tenant *whose)
+{
+	struct ctrl_job *job = NULL;
+
+	cr_assert_eq(ctrl_job_create(running, spec, whose, &who, &job, &why), 0, "%s: %s",
+		spec->shape.name, why.message);
+	return job;
+}
+
+static inline struct ctrl_job *
 create(const char *name)
 {
 	struct ctrl_job_spec spec = spec_of(name);
-	struct ctrl_job *job = NULL;
 
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s: %s", name,
-		why.message);
-	return job;
+	return make(&spec, NULL);
+}
+
+/* A job that this JSON places in a tree, behind or before the port "up". */
+static inline void
+read_tree(struct ctrl_job_spec *spec, const char *text)
+{
+	struct ctrl_error error = {0};
+	const struct ctrl_tree_reading tree = {&config, "", &error};
+	json_t *object = json_loads(text, 0, NULL);
+
+	cr_assert_not_null(object, "%s", text);
+	strcpy(config.port[0].name, "up");
+	config.ppe.exception_port = -1;
+	spec->shape.revoke = true;
+	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec->shape), 0, "%s", error.text);
+	json_decref(object);
 }
 
 /* Change one setting; a word by its index. */
@@ -227,6 +257,19 @@ create_refused(struct ctrl_job_spec spec, const struct ctrl_tenant *whose, enum 
 	refused(ctrl_job_create(running, &spec, whose, &who, &job, &why), code, key);
 	cr_assert_eq(played.published, before);
 	cr_assert_null(job);
+}
+
+/* Member `rank` of `size` joins from this address, or leaves. */
+static inline int
+join(struct ctrl_job *job, unsigned int rank, unsigned int size, uint32_t address)
+{
+	return ctrl_member_join(running, job, rank, size, address, &who, &why);
+}
+
+static inline int
+leave(struct ctrl_job *job, unsigned int rank)
+{
+	return ctrl_member_leave(running, job, rank, &who, &why);
 }
 
 /* What runs is what the registry says, and no draft is left. */

@@ -80,11 +80,11 @@ Test(ctrl_config, hosts_of_ports, .timeout = 90)
 	const struct ppe_host want[] = {{0x0a4d0001, 0xffffffff, 1}, {0x0a4d0100, 0xffffff00, 3},
 		{0x0a4d0100, 0xfffffff0, 2}};
 	struct ctrl_config *c = must_take(text_with_two(7,
-		"{ \"name\": \"p0\", \"device\": \"net_af_packet0,iface=a\", "
-		"\"hosts\": [\"10.77.0.1\", \"10.77.1.0/24\"] },",
+		"{ \"name\": \"p0\", \"device\": \"net_af_packet0,iface=a\", \"hosts\": "
+		"[\"10.77.0.1\", \"10.77.1.0/24\"] },",
 		8,
-		"{ \"name\": \"p1\", \"device\": \"net_af_packet1,iface=b\", "
-		"\"hosts\": [\"10.77.1.0/24\", \"10.77.1.0/28\"] }"));
+		"{ \"name\": \"p1\", \"device\": \"net_af_packet1,iface=b\", \"hosts\": "
+		"[\"10.77.1.0/24\", \"10.77.1.0/28\"] }"));
 
 	cr_assert_eq(c->ppe.nb_hosts, 3);
 	cr_assert_eq(memcmp(c->ppe.host, want, sizeof(want)), 0);
@@ -119,13 +119,12 @@ Test(ctrl_config, eal_arguments_of_weir_are_refused, .timeout = 90)
 
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		snprintf(line, sizeof(line), "  \"eal\": [\"--no-huge\", \"%s\"],", bad[i][0]);
-		snprintf(reason, sizeof(reason), "x.json:4:24: eal[1]: %s is not for this list: %s",
+		snprintf(reason, sizeof(reason), "4:24: eal[1]: %s is not for this list: %s",
 			bad[i][0], bad[i][1]);
 		refuse(4, line, reason);
 	}
 	refuse(4, "  \"eal\": [\"--no-huge\", \"--in-memory\"],",
-		"x.json:4:24: eal[1]: EAL does not take --in-memory with --no-huge: use "
-		"--no-shconf");
+		"4:24: eal[1]: EAL does not take --in-memory with --no-huge: use --no-shconf");
 	ctrl_config_destroy(
 		must_take(text_with(4, "\"eal\": [\"--huge-dir=/x\", \"-n\", \"4\"],")));
 }
@@ -145,11 +144,10 @@ Test(ctrl_config, levels_of_logs, .timeout = 90)
 	cr_assert_eq(c->log.level[CTRL_LOG_API], CTRL_LOG_DEBUG);
 	ctrl_config_destroy(c);
 	refuse(4, "\"log\": { \"level\": \"loud\" },",
-		"x.json:4:19: log.level: \"loud\" is not one of error, warning, notice, info, "
-		"debug");
+		"4:19: log.level: \"loud\" is not one of error, warning, notice, info, debug");
 	refuse(4, "\"log\": { \"modules\": { \"attic\": \"info\" } },",
-		"x.json:4:23: log.modules.attic: unknown key; known here: switch, ctrl, api, ppe, "
-		"pktbuf, rmw, hashengine");
+		"4:23: log.modules.attic: unknown key; known here: switch, ctrl, api, ppe, pktbuf, "
+		"rmw, hashengine");
 }
 
 Test(ctrl_config, buffers_follow_the_frames, .timeout = 90)
@@ -198,9 +196,8 @@ Test(ctrl_config, devices_have_interfaces_or_sockets, .timeout = 90)
 	/* Two devices of memif share a socket. */
 	ctrl_config_destroy(must_take(text_with(8,
 		"{\"name\":\"p1\",\"device\":\"net_memif1,id=1,role=server,socket=/"
-		"x,socket-abstract=no\"},"
-		"{\"name\":\"p2\",\"device\":\"net_memif2,id=2,role=server,socket=/"
-		"x,socket-abstract=no\"}")));
+		"x,socket-abstract=no\"},{\"name\":\"p2\",\"device\":\"net_memif2,id=2,role=server,"
+		"socket=/x,socket-abstract=no\"}")));
 }
 
 Test(ctrl_config, generations_and_seeds_are_drawn, .timeout = 90)
@@ -223,9 +220,8 @@ Test(ctrl_config, capture_needs_shared_memory, .timeout = 90)
 		snprintf(line, sizeof(line),
 			"  \"capture\": true, \"eal\": [\"--no-pci\", \"%s\"],", bad[i]);
 		snprintf(reason, sizeof(reason),
-			"x.json:4:40: eal[1]: with %s no program can attach to the switch: leave "
-			"it "
-			"out, or \"capture\"",
+			"4:40: eal[1]: with %s no program can attach to the switch: leave it out, "
+			"or \"capture\"",
 			bad[i]);
 		refuse(4, line, reason);
 	}
@@ -283,7 +279,7 @@ Test(ctrl_config, telemetry_is_asked_for, .timeout = 90)
 	cr_assert_not(has_argument(config, "--no-telemetry"));
 	ctrl_config_destroy(config);
 	refuse(4, "  \"telemetry\": true, \"eal\": [\"--no-telemetry\"],",
-		"x.json:4:30: eal[0]: with --no-telemetry no program can ask: leave it out, or "
+		"4:30: eal[0]: with --no-telemetry no program can ask: leave it out, or "
 		"\"telemetry\"");
 }
 
@@ -295,16 +291,14 @@ Test(ctrl_config, memory_is_summed, .timeout = 90)
 
 	cr_assert_eq(ctrl_config_parse(text, strlen(text), "x.json", &config, error, sizeof(error)),
 		-EINVAL);
-	cr_assert_eq(
-		strncmp(error, "x.json:3:14: memory_mb: 64 MiB are too few: packet pools ", 57), 0,
+	cr_assert_eq(strncmp(error, "x.json:3:14: memory_mb: 64 MiB are too few: packet pools ", 57), 0,
 		"%s", error);
 	/* A job's reservation counts: 2 x 4096 buffers of 1 KiB, eight times. */
 	text = text_with(3, "\"memory_mb\": 64,");
 	ctrl_config_destroy(must_take(text));
 	text = text_with(16,
 		"\"window\": 4096 } , { \"id\": 2, \"name\": \"b\", \"window\": 4096, "
-		"\"elements\": 480, \"sources\": "
-		"[{ \"id\": 0, \"address\": \"10.77.0.1\" }]");
+		"\"elements\": 480, \"sources\": [{ \"id\": 0, \"address\": \"10.77.0.1\" }]");
 	config = must_take(text);
 	cr_assert_gt(config->memory.data_memory, 8192u * (1024u + 1920u));
 	ctrl_config_destroy(config);

@@ -11,8 +11,7 @@ Test(ctrl_config_job, job, .timeout = 90)
 {
 	struct ctrl_config *c = must_take(text_with(16,
 		"\"window\": 16, \"elements\": 300, \"timeout_ms\": 60000, \"policy\": "
-		"\"partial\", "
-		"\"results\": \"239.77.0.1\", \"type\": \"int32\", \"generation\": 9, "
+		"\"partial\", \"results\": \"239.77.0.1\", \"type\": \"int32\", \"generation\": 9, "
 		"\"block_bits\": 12"));
 	const struct ppe_job *j = c->jobs.by_id[1];
 
@@ -46,9 +45,8 @@ Test(ctrl_config_job, types_and_operations, .timeout = 90)
 				weir_dtype_text(type), weir_op_text(op));
 			if (weir_dtype_is_float(type) != 0 && op >= WEIR_OP_BAND) {
 				snprintf(why, sizeof(why),
-					"x.json:16:%zu: jobs[0].op: %s is for integers only, and "
-					"%s "
-					"is none",
+					"16:%zu: jobs[0].op: %s is for integers only, and %s is "
+					"none",
 					19 + strlen(weir_dtype_text(type)), weir_op_text(op),
 					weir_dtype_text(type));
 				refuse(16, line, why);
@@ -60,10 +58,10 @@ Test(ctrl_config_job, types_and_operations, .timeout = 90)
 			ctrl_config_destroy(c);
 		}
 #define X(name, code, text, ...) ", " text
-	snprintf(why, sizeof(why), "x.json:16:9: jobs[0].type: \"float\" is not one of %s",
+	snprintf(why, sizeof(why), "16:9: jobs[0].type: \"float\" is not one of %s",
 		WEIR_DTYPE_LIST(X) + 2);
 	refuse(16, "\"type\": \"float\"", why);
-	snprintf(why, sizeof(why), "x.json:16:7: jobs[0].op: \"median\" is not one of %s",
+	snprintf(why, sizeof(why), "16:7: jobs[0].op: \"median\" is not one of %s",
 		WEIR_OP_LIST(X) + 2);
 	refuse(16, "\"op\": \"median\"", why);
 #undef X
@@ -79,7 +77,7 @@ Test(ctrl_config_job, deterministic, .timeout = 90)
 	cr_expect_not(c->jobs.by_id[1]->deterministic);
 	ctrl_config_destroy(c);
 	refuse(16, "\"deterministic\": 1",
-		"x.json:16:18: jobs[0].deterministic: an integer where true or false belongs");
+		"16:18: jobs[0].deterministic: an integer where true or false belongs");
 }
 
 /* Write a key file; returns the job's line that names it. */
@@ -111,7 +109,7 @@ refuse_key(const char *text, mode_t mode, const char *said)
 	char why[384], path[64];
 
 	snprintf(path, sizeof(path), "/tmp/weir_key_%d", (int)getpid());
-	snprintf(why, sizeof(why), "x.json:16:13: jobs[0].key_file: %s%s", path, said);
+	snprintf(why, sizeof(why), "16:13: jobs[0].key_file: %s%s", path, said);
 	refuse(16, line, why);
 	unlink(path);
 }
@@ -132,18 +130,17 @@ Test(ctrl_config_job, key_file, .timeout = 90)
 	cr_expect_not(c->jobs.by_id[1]->authenticated);
 	ctrl_config_destroy(c);
 	refuse_key(KEY, 0644,
-		" may be read or changed by other users: chmod o= "
-		"it, and make another key");
+		" may be read or changed by other users: chmod o= it, and make another key");
 	refuse_key(KEY "0", 0600, wrong);
 	refuse_key("0" KEY, 0600, wrong);
 	refuse_key("", 0600, wrong);
 	refuse_key("0x" KEY, 0600, wrong);
 	refuse_key(KEY " " KEY KEY KEY, 0600, wrong);
 	refuse(16, "\"key_file\": \"/nowhere/weir.key\", \"generation\": 5",
-		"x.json:16:13: jobs[0].key_file: a job with a fixed generation can't be "
-		"authenticated: it has no joins, which make its keys");
+		"16:13: jobs[0].key_file: a job with a fixed generation can't be authenticated: it "
+		"has no joins, which make its keys");
 	refuse(16, "\"key_file\": \"/nowhere/weir.key\"",
-		"x.json:16:13: jobs[0].key_file: /nowhere/weir.key: No such file or directory");
+		"16:13: jobs[0].key_file: /nowhere/weir.key: No such file or directory");
 }
 
 Test(ctrl_config_job, block_bits, .timeout = 90)
@@ -156,13 +153,12 @@ Test(ctrl_config_job, block_bits, .timeout = 90)
 	cr_assert_eq(c->jobs.by_id[1]->block_shift, 24);
 	ctrl_config_destroy(c);
 	refuse(16, "\"generation\": 9, \"block_bits\": 8, \"window\": 128",
-		"x.json:16:32: jobs[0].block_bits: 8 bits number 256 blocks, fewer than 4 windows "
-		"of 128");
+		"16:32: jobs[0].block_bits: 8 bits number 256 blocks, fewer than 4 windows of 128");
 	refuse(16, "\"block_bits\": 31",
-		"x.json:16:15: jobs[0].block_bits: fewer than 32 bits need a fixed generation: "
-		"sources that join use 32");
-	refuse(16, "\"block_bits\": 7", "x.json:16:15: jobs[0].block_bits: 7 is not in 8..32");
-	refuse(16, "\"block_bits\": 33", "x.json:16:15: jobs[0].block_bits: 33 is not in 8..32");
+		"16:15: jobs[0].block_bits: fewer than 32 bits need a fixed generation: sources "
+		"that join use 32");
+	refuse(16, "\"block_bits\": 7", "16:15: jobs[0].block_bits: 7 is not in 8..32");
+	refuse(16, "\"block_bits\": 33", "16:15: jobs[0].block_bits: 33 is not in 8..32");
 }
 
 /* Lines 12 to 15 of the file are the sources. */

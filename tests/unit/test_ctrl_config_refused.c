@@ -10,38 +10,35 @@
 
 Test(ctrl_config_refused, syntax_is_refused, .timeout = 90)
 {
-	refuse_text("", 0, "x.json:1:1: '[' or '{' expected near end of file");
-	refuse_text("[]", 2, "x.json:1:1: an array where an object belongs");
-	refuse(3, "  \"memory_mb\": 64 128,", "x.json:3:21: '}' expected near '128'");
+	refuse_text("", 0, "1:1: '[' or '{' expected near end of file");
+	refuse_text("[]", 2, "1:1: an array where an object belongs");
+	refuse(3, "  \"memory_mb\": 64 128,", "3:21: '}' expected near '128'");
 	refuse(3, "  \"memory_mb\": 64, \"memory_mb\": 64,",
-		"x.json:3:30: duplicate object key near '\"memory_mb\"'");
-	refuse_text("{} {}", 5, "x.json:1:4: end of file expected near '{'");
+		"3:30: duplicate object key near '\"memory_mb\"'");
+	refuse_text("{} {}", 5, "1:4: end of file expected near '{'");
 	refuse_text("{\"a\\u0000b\": 1}", 15,
-		"x.json:1:11: NUL byte in object key not supported "
-		"near '\"a\\u0000b\"'");
+		"1:11: NUL byte in object key not supported near '\"a\\u0000b\"'");
 }
 
 Test(ctrl_config_refused, unknown_keys_are_refused, .timeout = 90)
 {
 	refuse(16, "      \"windw\": 64",
-		"x.json:16:7: jobs[0].windw: unknown key; did you mean \"window\"?");
-	refuse(5, "  \"wrokers\": {},",
-		"x.json:5:3: wrokers: unknown key; did you mean "
-		"\"workers\"?");
+		"16:7: jobs[0].windw: unknown key; did you mean \"window\"?");
+	refuse(5, "  \"wrokers\": {},", "5:3: wrokers: unknown key; did you mean \"workers\"?");
 	refuse(2, SWITCH("\"\\u0061ge\\n\": 1"),
-		"x.json:2:44: switch.age?: unknown key; known here: name, address, mac, port_base, "
+		"2:44: switch.age?: unknown key; known here: name, address, mac, port_base, "
 		"port_extended");
 	/* Columns are characters; a key with a path's characters is no path. */
 	refuse(2, SWITCH("\"n\xc3\xa4me\": \"x\""),
-		"x.json:2:44: switch.n\xc3\xa4me: unknown key; did you mean \"name\"?");
+		"2:44: switch.n\xc3\xa4me: unknown key; did you mean \"name\"?");
 	refuse(3, "  \"switch.name\": \"x\",",
-		"x.json:3:3: switch.name: unknown key; known here: comment, memory_mb, capture, "
+		"3:3: switch.name: unknown key; known here: comment, memory_mb, capture, "
 		"telemetry, switch, log, eal, workers, pools, queues, tables, policers, exception, "
 		"api, state, ports, jobs, faults");
 	refuse(3, "  \"\": 1,",
-		"x.json:3:3: unknown key; known here: comment, memory_mb, capture, telemetry, "
-		"switch, log, eal, workers, pools, queues, tables, policers, exception, api, "
-		"state, ports, jobs, faults");
+		"3:3: unknown key; known here: comment, memory_mb, capture, telemetry, switch, "
+		"log, eal, workers, pools, queues, tables, policers, exception, api, state, ports, "
+		"jobs, faults");
 }
 
 /* Strings on the way to a place may hold what looks like structure. */
@@ -50,171 +47,157 @@ Test(ctrl_config_refused, places_behind_odd_strings, .timeout = 90)
 	const char *text = text_with_two(
 		3, "  \"comment\": \"a \\\" } ] , \\\\\",", 16, "      \"window\": 63");
 
-	refuse_text(text, strlen(text), "x.json:16:17: jobs[0].window: 63 is not a power of two");
+	refuse_text(text, strlen(text), "16:17: jobs[0].window: 63 is not a power of two");
 }
 
 Test(ctrl_config_refused, missing_keys_are_refused, .timeout = 90)
 {
-	refuse_text("{}", 2, "x.json:1:1: switch: this key is required");
+	refuse_text("{}", 2, "1:1: switch: this key is required");
 	refuse(2, "  \"switch\": { \"name\": \"a\" },",
-		"x.json:2:13: switch.address: this key is required");
-	refuse(11, "    { \"name\": \"train\",", "x.json:11:5: jobs[0].id: this key is required");
-	refuse(14, "        {\"id\": 7}",
-		"x.json:14:9: jobs[0].sources[1].address: this key is required");
+		"2:13: switch.address: this key is required");
+	refuse(11, "    { \"name\": \"train\",", "11:5: jobs[0].id: this key is required");
+	refuse(14, "        {\"id\": 7}", "14:9: jobs[0].sources[1].address: this key is required");
 }
 
 Test(ctrl_config_refused, types_are_refused, .timeout = 90)
 {
 	refuse(16, "      \"window\": \"64\"",
-		"x.json:16:17: jobs[0].window: a string where an integer belongs");
+		"16:17: jobs[0].window: a string where an integer belongs");
 	refuse(16, "      \"window\": 64.0",
-		"x.json:16:17: jobs[0].window: a number with a fraction or exponent where an "
-		"integer "
+		"16:17: jobs[0].window: a number with a fraction or exponent where an integer "
 		"belongs");
-	refuse(5, "  \"workers\": 2,", "x.json:5:14: workers: an integer where an object belongs");
-	refuse(4, "  \"eal\": \"--no-pci\",", "x.json:4:10: eal: a string where an array belongs");
-	refuse(4, "  \"eal\": [\"-n4\", null],",
-		"x.json:4:18: eal[1]: null where a string belongs");
+	refuse(5, "  \"workers\": 2,", "5:14: workers: an integer where an object belongs");
+	refuse(4, "  \"eal\": \"--no-pci\",", "4:10: eal: a string where an array belongs");
+	refuse(4, "  \"eal\": [\"-n4\", null],", "4:18: eal[1]: null where a string belongs");
 	refuse(7, "    { \"name\": \"p0\", \"device\": \"net_null0\", \"promiscuous\": 1 },",
-		"x.json:7:59: ports[0].promiscuous: an integer where true or false belongs");
+		"7:59: ports[0].promiscuous: an integer where true or false belongs");
 }
 
 Test(ctrl_config_refused, ranges_are_refused, .timeout = 90)
 {
-	refuse(16, "      \"timeout_ms\": 0",
-		"x.json:16:21: jobs[0].timeout_ms: 0 is not in 1..60000");
+	refuse(16, "      \"timeout_ms\": 0", "16:21: jobs[0].timeout_ms: 0 is not in 1..60000");
 	refuse(16, "      \"timeout_ms\": 60001",
-		"x.json:16:21: jobs[0].timeout_ms: 60001 is not in 1..60000");
-	refuse(16, "      \"window\": 63",
-		"x.json:16:17: jobs[0].window: 63 is not a power of two");
-	refuse(16, "      \"window\": 8192",
-		"x.json:16:17: jobs[0].window: 8192 is not in 1..4096");
-	refuse(16, "      \"elements\": 4096",
-		"x.json:16:19: jobs[0].elements: 4096 is not in 0..4095");
+		"16:21: jobs[0].timeout_ms: 60001 is not in 1..60000");
+	refuse(16, "      \"window\": 63", "16:17: jobs[0].window: 63 is not a power of two");
+	refuse(16, "      \"window\": 8192", "16:17: jobs[0].window: 8192 is not in 1..4096");
+	refuse(16, "      \"elements\": 4096", "16:19: jobs[0].elements: 4096 is not in 0..4095");
 	refuse(16, "      \"elements\": 0",
-		"x.json:16:19: jobs[0].elements: 0 is for jobs of the control API: what fits the "
-		"ports is known when the switch runs");
+		"16:19: jobs[0].elements: 0 is for jobs of the control API: what fits the ports is "
+		"known when the switch runs");
 	refuse(16, "      \"alltoall\": \"fit\"",
-		"x.json:16:19: jobs[0].alltoall: \"fit\" is for jobs of the control API: what "
-		"memory is left is known when the switch runs");
+		"16:19: jobs[0].alltoall: \"fit\" is for jobs of the control API: what memory is "
+		"left is known when the switch runs");
 	refuse(16, "      \"policy\": \"hope\"",
-		"x.json:16:17: jobs[0].policy: \"hope\" is not one of wait, partial, error");
+		"16:17: jobs[0].policy: \"hope\" is not one of wait, partial, error");
 	refuse(16, "      \"policy\": \"\"",
-		"x.json:16:17: jobs[0].policy: \"\" is not one of wait, partial, error");
+		"16:17: jobs[0].policy: \"\" is not one of wait, partial, error");
 	refuse(3, "  \"memory_mb\": 99999999999,",
-		"x.json:3:16: memory_mb: 99999999999 is not in 64..1048576");
+		"3:16: memory_mb: 99999999999 is not in 64..1048576");
 	refuse(5, "  \"workers\": { \"cpus\": [] },",
-		"x.json:5:24: workers.cpus: 0 entries are not in 1..64");
-	refuse(2, SWITCH("\"name\": \"\""),
-		"x.json:2:52: switch.name: 0 characters are not in "
-		"1..31");
+		"5:24: workers.cpus: 0 entries are not in 1..64");
+	refuse(2, SWITCH("\"name\": \"\""), "2:52: switch.name: 0 characters are not in 1..31");
 	refuse(2, SWITCH("\"name\": \"a b\""),
-		"x.json:2:52: switch.name: \"a b\" has other characters than letters, digits and . "
-		"_ "
-		"-");
-	refuse(2, SWITCH("\"name\": \"..\""), "x.json:2:52: switch.name: \"..\" begins with a .");
+		"2:52: switch.name: \"a b\" has other characters than letters, digits and . _ -");
+	refuse(2, SWITCH("\"name\": \"..\""), "2:52: switch.name: \"..\" begins with a .");
 }
 
 Test(ctrl_config_refused, addresses_are_refused, .timeout = 90)
 {
 	refuse(2, "  \"switch\": { \"address\": \"10.77.0\" },",
-		"x.json:2:26: switch.address: \"10.77.0\" is not an IPv4 address and a prefix in "
-		"1..30, such as 10.77.0.254/24");
+		"2:26: switch.address: \"10.77.0\" is not an IPv4 address and a prefix in 1..30, "
+		"such as 10.77.0.254/24");
 	refuse(2, "  \"switch\": { \"address\": \"10.77.0.254/31\" },",
-		"x.json:2:26: switch.address: \"10.77.0.254/31\" is not an IPv4 address and a "
-		"prefix "
-		"in 1..30, such as 10.77.0.254/24");
+		"2:26: switch.address: \"10.77.0.254/31\" is not an IPv4 address and a prefix in "
+		"1..30, such as 10.77.0.254/24");
 	refuse(2, "  \"switch\": { \"address\": \"10.77.0.255/24\" },",
-		"x.json:2:26: switch.address: 10.77.0.255/24 is not a host's address");
+		"2:26: switch.address: 10.77.0.255/24 is not a host's address");
 	refuse(2, SWITCH("\"mac\": \"2:57:45:49:52:1\""),
-		"x.json:2:51: switch.mac: \"2:57:45:49:52:1\" is not a MAC address such as "
+		"2:51: switch.mac: \"2:57:45:49:52:1\" is not a MAC address such as "
 		"02:57:45:49:52:01");
 	refuse(2, SWITCH("\"mac\": \"03:57:45:49:52:01\""),
-		"x.json:2:51: switch.mac: 03:57:45:49:52:01 is not a station's address");
+		"2:51: switch.mac: 03:57:45:49:52:01 is not a station's address");
 	refuse(2, SWITCH("\"port_base\": 7, \"port_extended\": 7"),
-		"x.json:2:77: switch.port_extended: 7 is the base form's port too");
+		"2:77: switch.port_extended: 7 is the base form's port too");
 	refuse(2, SWITCH("\"port_base\": 12033"),
-		"x.json:2:57: switch.port_base: 12033 is where the switch takes packets from its "
-		"parents (docs/tree.md): use another port");
+		"2:57: switch.port_base: 12033 is where the switch takes packets from its parents "
+		"(docs/tree.md): use another port");
 	refuse(2, SWITCH("\"port_extended\": 12033"),
-		"x.json:2:61: switch.port_extended: 12033 is where the switch takes packets from "
-		"its parents (docs/tree.md): use another port");
+		"2:61: switch.port_extended: 12033 is where the switch takes packets from its "
+		"parents (docs/tree.md): use another port");
 	refuse(14, "        { \"id\": 7, \"address\": \"10.77.1.2\" }",
-		"x.json:14:31: jobs[0].sources[1].address: 10.77.1.2 is outside the switch's "
-		"subnet "
+		"14:31: jobs[0].sources[1].address: 10.77.1.2 is outside the switch's subnet "
 		"10.77.0.0/24");
 	refuse(14, "        { \"id\": 7, \"address\": \"10.77.0.254\" }",
-		"x.json:14:31: jobs[0].sources[1].address: 10.77.0.254 is the switch's own "
-		"address");
+		"14:31: jobs[0].sources[1].address: 10.77.0.254 is the switch's own address");
 	refuse(14, "        { \"id\": 7, \"address\": \"10.77.0.0\" }",
-		"x.json:14:31: jobs[0].sources[1].address: 10.77.0.0 is not a host's address in "
+		"14:31: jobs[0].sources[1].address: 10.77.0.0 is not a host's address in "
 		"10.77.0.0/24");
 	refuse(14, "        { \"id\": 7, \"address\": \"host\" }",
-		"x.json:14:31: jobs[0].sources[1].address: \"host\" is not an IPv4 address such as "
+		"14:31: jobs[0].sources[1].address: \"host\" is not an IPv4 address such as "
 		"10.77.0.1");
 	refuse(14, "        { \"id\": 7, \"address\": \"224.0.0.1\" }",
-		"x.json:14:31: jobs[0].sources[1].address: 224.0.0.1 is not a host's address");
+		"14:31: jobs[0].sources[1].address: 224.0.0.1 is not a host's address");
 	refuse(16, "      \"results\": \"10.77.0.9\"",
-		"x.json:16:18: jobs[0].results: 10.77.0.9 is not a multicast group: they are in "
+		"16:18: jobs[0].results: 10.77.0.9 is not a multicast group: they are in "
 		"224.0.0.0/4");
 	refuse(16, "      \"results\": \"224.0.0.251\"",
-		"x.json:16:18: jobs[0].results: 224.0.0.251 is in 224.0.0.0/24, which is the "
-		"network's own: choose a group of 239.0.0.0/8");
+		"16:18: jobs[0].results: 224.0.0.251 is in 224.0.0.0/24, which is the network's "
+		"own: choose a group of 239.0.0.0/8");
 	refuse(16, "      \"results\": \"multicast\"",
-		"x.json:16:18: jobs[0].results: \"multicast\" is neither \"unicast\" nor an IPv4 "
+		"16:18: jobs[0].results: \"multicast\" is neither \"unicast\" nor an IPv4 "
 		"multicast group");
 }
 
 Test(ctrl_config_refused, doubles_are_refused, .timeout = 90)
 {
 	refuse(14, "        { \"address\": \"10.77.0.2\", \"id\": 0 }",
-		"x.json:14:41: jobs[0].sources[1].id: 0 is the id of jobs[0].sources[0] already");
+		"14:41: jobs[0].sources[1].id: 0 is the id of jobs[0].sources[0] already");
 	refuse(10,
-		"  \"jobs\": [{ \"id\": 1, \"name\": \"a\", \"sources\": "
-		"[{ \"id\": 0, \"address\": \"10.77.0.1\" }] },",
-		"x.json:11:13: jobs[1].id: 1 is the id of jobs[0] already");
+		"  \"jobs\": [{ \"id\": 1, \"name\": \"a\", \"sources\": [{ \"id\": 0, "
+		"\"address\": \"10.77.0.1\" }] },",
+		"11:13: jobs[1].id: 1 is the id of jobs[0] already");
 	refuse(10,
-		"  \"jobs\": [{ \"id\": 2, \"name\": \"train\", \"sources\": "
-		"[{ \"id\": 0, \"address\": \"10.77.0.1\" }] },",
-		"x.json:11:24: jobs[1].name: \"train\" is the name of jobs[0] already");
+		"  \"jobs\": [{ \"id\": 2, \"name\": \"train\", \"sources\": [{ \"id\": 0, "
+		"\"address\": \"10.77.0.1\" }] },",
+		"11:24: jobs[1].name: \"train\" is the name of jobs[0] already");
 	refuse(8, "    { \"name\": \"p0\", \"device\": \"net_af_packet1,iface=b\" }",
-		"x.json:8:15: ports[1].name: \"p0\" is the name of ports[0] already");
+		"8:15: ports[1].name: \"p0\" is the name of ports[0] already");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_af_packet0,iface=b\" }",
-		"x.json:8:31: ports[1].device: net_af_packet0 is the device of ports[0] already");
+		"8:31: ports[1].device: net_af_packet0 is the device of ports[0] already");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_af_packet1,iface=a\" }",
-		"x.json:8:31: ports[1].device: interface a is in ports[0] already");
+		"8:31: ports[1].device: interface a is in ports[0] already");
 	refuse(3, "  \"exception\": { \"interface\": \"b\" },",
-		"x.json:3:31: exception.interface: \"b\" is the interface of ports[1]");
+		"3:31: exception.interface: \"b\" is the interface of ports[1]");
 }
 
 Test(ctrl_config_refused, devices_are_refused, .timeout = 90)
 {
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"eth0\" }",
-		"x.json:8:31: ports[1].device: \"eth0\" is neither a PCI address nor a virtual "
-		"device (net_...)");
+		"8:31: ports[1].device: \"eth0\" is neither a PCI address nor a virtual device "
+		"(net_...)");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_null0, copy=1\" }",
-		"x.json:8:31: ports[1].device: device has blanks or characters outside ASCII");
+		"8:31: ports[1].device: device has blanks or characters outside ASCII");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_af_packet1\" }",
-		"x.json:8:31: ports[1].device: net_af_packet1 needs iface=INTERFACE");
+		"8:31: ports[1].device: net_af_packet1 needs iface=INTERFACE");
 	refuse(8,
 		"    { \"name\": \"p1\", \"device\": "
 		"\"net_af_xdp1,iface=interface-of-many-letters\" }",
-		"x.json:8:31: ports[1].device: interface interface-of-many-letters has more than "
-		"15 characters");
+		"8:31: ports[1].device: interface interface-of-many-letters has more than 15 "
+		"characters");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_virtio_user1,path=/x,queue_size=0\" }",
-		"x.json:8:31: ports[1].device: queue_size=0 is not a number in 1..1073741824");
+		"8:31: ports[1].device: queue_size=0 is not a number in 1..1073741824");
 	refuse(8, PORT("framesz=9000"),
-		"x.json:8:31: ports[1].device: framesz=9000 is not a multiple of 16 in 256..65536");
+		"8:31: ports[1].device: framesz=9000 is not a multiple of 16 in 256..65536");
 	refuse(8, PORT("framesz=9216,blocksz=40960"),
-		"x.json:8:31: ports[1].device: blocksz=40960 is not a multiple of framesz=9216 and "
-		"of 4096");
+		"8:31: ports[1].device: blocksz=40960 is not a multiple of framesz=9216 and of "
+		"4096");
 	refuse(8, PORT("framecnt=7"),
-		"x.json:8:31: ports[1].device: framecnt=7 does not fill blocks of 2 frames "
-		"(blocksz=4096, framesz=2048)");
+		"8:31: ports[1].device: framecnt=7 does not fill blocks of 2 frames (blocksz=4096, "
+		"framesz=2048)");
 	refuse(8, PORT("framecnt=many"),
-		"x.json:8:31: ports[1].device: framecnt=many is not a number in 1..1073741824");
+		"8:31: ports[1].device: framecnt=many is not a number in 1..1073741824");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"mtu\": 67 }",
-		"x.json:8:47: ports[1].mtu: 67 is less than 68, IPv4's least");
+		"8:47: ports[1].mtu: 67 is less than 68, IPv4's least");
 }
 
 static void
@@ -249,8 +232,8 @@ Test(ctrl_config_refused, rings_of_devices_take_packets, .timeout = 90)
 		snprintf(line, sizeof(line), "    { \"name\": \"p1\", \"device\": %s }",
 			rings[i].port);
 		snprintf(reason, sizeof(reason),
-			"x.json:3:25: pools.packets: %u packets are too few: the ports' rings hold "
-			"%u, and the workers need 128",
+			"3:25: pools.packets: %u packets are too few: the ports' rings hold %u, "
+			"and the workers need 128",
 			rings[i].held + 127, rings[i].held);
 		refuse_packets(line, rings[i].held + 127, reason);
 	}
@@ -265,13 +248,12 @@ Test(ctrl_config_refused, sockets_of_devices_are_refused, .timeout = 90)
 	snprintf(line, sizeof(line),
 		"    { \"name\": \"p1\", \"device\": \"net_vhost1,iface=%s\" }", path);
 	snprintf(reason, sizeof(reason),
-		"x.json:8:31: ports[1].device: the path of socket %s has more than 107 characters",
-		path);
+		"8:31: ports[1].device: the path of socket %s has more than 107 characters", path);
 	refuse(8, line, reason);
 	refuse(8,
-		"{ \"name\": \"p1\", \"device\": \"net_vhost1,iface=/run/a\" },"
-		"{ \"name\": \"p2\", \"device\": \"net_virtio_user2,path=/run/a,server=1\" }",
-		"x.json:8:81: ports[2].device: socket /run/a is in ports[1] already");
+		"{ \"name\": \"p1\", \"device\": \"net_vhost1,iface=/run/a\" },{ \"name\": \"p2\", "
+		"\"device\": \"net_virtio_user2,path=/run/a,server=1\" }",
+		"8:81: ports[2].device: socket /run/a is in ports[1] already");
 }
 
 Test(ctrl_config_refused, hosts_of_ports_are_refused, .timeout = 90)
@@ -285,13 +267,13 @@ Test(ctrl_config_refused, hosts_of_ports_are_refused, .timeout = 90)
 			"{\"name\":\"p1\",\"device\":\"1:0.0\",\"hosts\":[\"10.77.0.1\",\"%s\"]}",
 			wrong[i]);
 		snprintf(reason, sizeof(reason),
-			"x.json:8:52: ports[1].hosts[1]: \"%s\" is neither an IPv4 address of a "
-			"host nor a prefix such as 10.77.1.0/24",
+			"8:52: ports[1].hosts[1]: \"%s\" is neither an IPv4 address of a host nor "
+			"a prefix such as 10.77.1.0/24",
 			wrong[i]);
 		refuse(8, line, reason);
 	}
 	refuse(8, "{\"name\":\"p1\",\"device\":\"1:0.0\",\"hosts\":[\"1.1.1.\"]}",
-		"x.json:8:40: ports[1].hosts[0]: 6 characters are not in 7..18");
+		"8:40: ports[1].hosts[0]: 6 characters are not in 7..18");
 }
 
 Test(ctrl_config_refused, combinations_are_refused, .timeout = 90)
@@ -299,31 +281,28 @@ Test(ctrl_config_refused, combinations_are_refused, .timeout = 90)
 	const char *text;
 
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_queues\": 3 }",
-		"x.json:8:53: ports[1].rx_queues: 3 queues are more than the 2 workers");
+		"8:53: ports[1].rx_queues: 3 queues are more than the 2 workers");
 	refuse(8,
 		"    { \"name\": \"p1\", \"device\": \"net_af_packet1,iface=b\", \"tx_queues\": 2 "
 		"}",
-		"x.json:8:70: ports[1].tx_queues: 2 queues are more than the device's qpairs=1");
+		"8:70: ports[1].tx_queues: 2 queues are more than the device's qpairs=1");
 	refuse(16, "      \"elements\": 512",
-		"x.json:16:19: jobs[0].elements: 512 elements make frames of 2106 bytes, and port "
-		"p0 "
+		"16:19: jobs[0].elements: 512 elements make frames of 2106 bytes, and port p0 "
 		"carries 1982");
 	/* The default is what is too much: the port's MTU is smaller than usual. */
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"mtu\": 576 }",
-		"x.json:11:5: jobs[0].elements: 256 elements make frames of 1082 bytes, and port "
-		"p1 "
+		"11:5: jobs[0].elements: 256 elements make frames of 1082 bytes, and port p1 "
 		"carries 590");
 	refuse(3, "  \"pools\": { \"frame_bytes\": 1024 },",
-		"x.json:3:29: pools.frame_bytes: 1024 bytes are too few: the ports and jobs need "
-		"2048");
+		"3:29: pools.frame_bytes: 1024 bytes are too few: the ports and jobs need 2048");
 	refuse(3, "  \"pools\": { \"packets\": 100 },",
-		"x.json:3:25: pools.packets: 100 packets are too few: the ports' rings hold 0, "
-		"and the workers need 128");
+		"3:25: pools.packets: 100 packets are too few: the ports' rings hold 0, and the "
+		"workers need 128");
 	text = text_with_two(3, "  \"pools\": { \"packets\": 4096 },", 8,
 		"    { \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_descriptors\": 3584 }");
 	refuse_text(text, strlen(text),
-		"x.json:3:25: pools.packets: 4096 packets are too few: the ports' rings hold 4096, "
-		"and the workers need 128");
+		"3:25: pools.packets: 4096 packets are too few: the ports' rings hold 4096, and "
+		"the workers need 128");
 }
 
 Test(ctrl_config_refused, reasons_fit_small_buffers, .timeout = 90)

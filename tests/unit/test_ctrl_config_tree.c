@@ -75,9 +75,9 @@ Test(ctrl_config_tree, a_leaf)
 	cr_expect_eq(j->parent[1].udp, 12005);
 	cr_expect(!j->children && !j->narrow && ctrl_job_in_tree(j));
 	ctrl_config_destroy(c);
-	c = must_take(text_with_job("\"sources\": [{\"id\": 5, \"address\": \"10.77.0.1\"}, "
-				    "{\"id\": 4, \"address\": \"10.77.0.1\"}], " TREE(256, SPINE)
-					    REVOKE ", \"narrow\": true"));
+	c = must_take(text_with_job(
+		"\"sources\": [{\"id\": 5, \"address\": \"10.77.0.1\"}, {\"id\": 4, \"address\": "
+		"\"10.77.0.1\"}], " TREE(256, SPINE) REVOKE ", \"narrow\": true"));
 	cr_expect_eq(c->jobs.by_id[1]->members[0], 0x30);
 	cr_expect(c->jobs.by_id[1]->narrow);
 	ctrl_config_destroy(c);
@@ -156,8 +156,7 @@ Test(ctrl_config_tree, wrong_ranks)
 			"jobs[0].sources[0].id: no source covers rank 0"},
 		{"\"sources\": [" CHILD(0, "10.99.0.1", 4) ", " CHILD(4, "10.99.0.1", 4) "]" REVOKE,
 			"jobs[0].sources[1].address: 10.99.0.1 is the address of "
-			"jobs[0].sources[0] "
-			"already"},
+			"jobs[0].sources[0] already"},
 		{"\"sources\": [" CHILD(0, "10.77.0.254", 4) "]" REVOKE,
 			"jobs[0].sources[0].address: 10.77.0.254 is the switch's own address"},
 		{"\"sources\": [" CHILD(0, "10.99.0.1", 255) ", " CHILD(
@@ -247,9 +246,8 @@ Test(ctrl_config_tree, key_files)
 		"switch at its parent");
 	snprintf(both, sizeof(both),
 		HOSTS TREE(6,
-			PARENT("s", "10.78.0.254", "p1", ", \"key_file\": \"%s\"")) ", "
-										    "\"generation"
-										    "\": 7",
+			PARENT("s", "10.78.0.254", "p1",
+				", \"key_file\": \"%s\"")) ", \"generation\": 7",
 		path);
 	refuse_job(both,
 		"jobs[0].tree.parents[0]: a job with a fixed generation has no joins, which need a "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* docs/configuration.md has every key's row as the list of keys has it, and the configs pass. */
+/* What docs/configuration.md says beside its rows (the test `ctrl_keys` has those), and the configs pass. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,46 +35,6 @@ read_file(const char *path)
 	cr_assert_gt(getdelim(&text, &size, '\0', file), 0);
 	fclose(file);
 	return text;
-}
-
-Test(ctrl_docs, every_key_has_its_row, .timeout = 90)
-{
-	char *page = read_file("docs/configuration.md");
-
-	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
-		char *row = NULL;
-		size_t size;
-		FILE *out = open_memstream(&row, &size);
-
-		fputc('\n', out);
-		ctrl_key_row(&ctrl_config_schema.keys[i], out);
-		fputc('\n', out);
-		fclose(out);
-		cr_expect_not_null(
-			strstr(page, row), "docs/configuration.md lacks the row %s", row);
-		free(row);
-	}
-	free(page);
-}
-
-Test(ctrl_docs, every_row_is_of_a_key, .timeout = 90)
-{
-	char *page = read_file("docs/configuration.md");
-	size_t rows = 0;
-
-	for (const char *p = strstr(page, "\n| `"); p != NULL; p = strstr(p + 1, "\n| `")) {
-		char path[CTRL_PATH_MAX];
-		size_t length = strcspn(p + 4, "`");
-
-		cr_assert_lt(length, sizeof(path));
-		memcpy(path, p + 4, length);
-		path[length] = '\0';
-		cr_expect_not_null(ctrl_schema_find(&ctrl_config_schema, path),
-			"docs/configuration.md has %s", path);
-		rows++;
-	}
-	cr_assert_eq(rows, ctrl_config_schema.count);
-	free(page);
 }
 
 /* What a reload takes has an item in its section, and nothing else has. */

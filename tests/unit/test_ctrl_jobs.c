@@ -24,7 +24,7 @@ Test(ctrl_jobs, the_lowest_free_id)
 	cr_assert_eq(zero->job->id, 0);
 	cr_assert_eq(create("b")->job->id, 2, "1 is the file's");
 	spec.id = 200;
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0);
+	job = make(&spec, NULL);
 	cr_assert_eq(job->job->id, 200);
 	create_refused(spec, NULL, CTRL_REFUSED_EXISTS, "name");
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "other");
@@ -94,8 +94,7 @@ Test(ctrl_jobs, failed_changes_change_nothing)
 	refused(change(job, "timeout_ms", 7), CTRL_REFUSED_MEMORY, "window");
 	cr_assert_eq(job->job->timeout_ms, 1000);
 	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_MEMORY, "window");
-	refused(ctrl_member_join(running, job, 0, 4, HOST, &who, &why), CTRL_REFUSED_MEMORY,
-		"window");
+	refused(join(job, 0, 4, HOST), CTRL_REFUSED_MEMORY, "window");
 	cr_assert_eq(job->member[0].state, CTRL_MEMBER_EXPECTED);
 	cr_assert_eq(running->by_id[0], job);
 	cr_assert_null(running->leaving);
@@ -143,17 +142,9 @@ Test(ctrl_jobs, equal_settings_publish_nothing)
 static struct ctrl_job_spec
 spec_in_tree(const char *name, const char *text)
 {
-	struct ctrl_error error = {0};
-	const struct ctrl_tree_reading tree = {&config, "", &error};
 	struct ctrl_job_spec spec = spec_of(name);
-	json_t *object = json_loads(text, 0, NULL);
 
-	cr_assert_not_null(object, "%s", text);
-	strcpy(config.port[0].name, "up");
-	config.ppe.exception_port = -1;
-	spec.shape.revoke = true;
-	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec.shape), 0, "%s", error.text);
-	json_decref(object);
+	read_tree(&spec, text);
 	return spec;
 }
 
@@ -163,21 +154,17 @@ Test(ctrl_jobs, members_of_a_leaf)
 	struct ctrl_job_spec spec = spec_in_tree("leaf", TREE("10.78.0.254"));
 	struct ctrl_job *leaf;
 
-	cr_assert_eq(
-		ctrl_job_create(running, &spec, NULL, &who, &leaf, &why), 0, "%s", why.message);
+	leaf = make(&spec, NULL);
 	cr_assert(leaf->job->proved, "hosts prove their joins");
-	refused(ctrl_member_join(running, leaf, 3, 8, HOST, &who, &why), CTRL_REFUSED_RANGE,
-		"rank");
-	refused(ctrl_member_join(running, leaf, 8, 8, HOST, &who, &why), CTRL_REFUSED_RANGE,
-		"rank");
-	refused(ctrl_member_join(running, leaf, 4, 4, HOST, &who, &why), CTRL_REFUSED_CONFLICT,
-		"size");
-	cr_assert_eq(ctrl_member_join(running, leaf, 4, 8, HOST, &who, &why), 0);
-	cr_assert_eq(ctrl_member_join(running, leaf, 7, 8, HOST + 3, &who, &why), 0);
+	refused(join(leaf, 3, 8, HOST), CTRL_REFUSED_RANGE, "rank");
+	refused(join(leaf, 8, 8, HOST), CTRL_REFUSED_RANGE, "rank");
+	refused(join(leaf, 4, 4, HOST), CTRL_REFUSED_CONFLICT, "size");
+	cr_assert_eq(join(leaf, 4, 8, HOST), 0);
+	cr_assert_eq(join(leaf, 7, 8, HOST + 3), 0);
 	cr_assert_eq(leaf->job->members[0], 0x90);
 	cr_assert_eq(leaf->job->address[7], HOST + 3);
-	refused(ctrl_member_leave(running, leaf, 3, &who, &why), CTRL_REFUSED_MEMBER, "");
-	cr_assert_eq(ctrl_member_leave(running, leaf, 7, &who, &why), 0);
+	refused(leave(leaf, 3), CTRL_REFUSED_MEMBER, "");
+	cr_assert_eq(leave(leaf, 7), 0);
 	cr_assert_eq(leaf->member[7].state, CTRL_MEMBER_LEFT);
 	/* Silent ones expire by the same ranks. */
 	cr_assert_eq(change(leaf, "expire_s", 1), 0);
@@ -190,7 +177,7 @@ Test(ctrl_jobs, members_of_a_leaf)
 	spec = spec_in_tree("other", TREE("10.78.0.254"));
 	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "tree.parents");
 	spec = spec_in_tree("other", TREE("10.78.0.253"));
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &leaf, &why), 0);
+	leaf = make(&spec, NULL);
 }
 
 /* The sources of a parent's job are given: none joins or leaves over the API, and none expires. */
@@ -205,8 +192,7 @@ Test(ctrl_jobs, switches_as_sources)
 	spec.temporary = false;
 	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "expire_s");
 	spec.expire_s = 0;
-	cr_assert_eq(
-		ctrl_job_create(running, &spec, NULL, &who, &root, &why), 0, "%s", why.message);
+	root = make(&spec, NULL);
 	cr_assert_null(root->member);
 	cr_assert_eq(root->job->nb_sources, 2);
 	cr_assert_eq(root->job->members[0], 5);
@@ -214,15 +200,14 @@ Test(ctrl_jobs, switches_as_sources)
 	cr_assert_eq(root->job->epoch[2], 0);
 	cr_assert_not(
 		root->job->proved, "without authenticate, switches are known by their addresses");
-	refused(ctrl_member_join(running, root, 0, 5, 0x0a630001, &who, &why),
-		CTRL_REFUSED_CONFLICT, "rank");
+	refused(join(root, 0, 5, 0x0a630001), CTRL_REFUSED_CONFLICT, "rank");
 	refused(change(root, "expire_s", 7), CTRL_REFUSED_CONFLICT, "expire_s");
-	cr_assert_eq(ctrl_member_leave(running, root, 0, &who, &why), 0);
+	cr_assert_eq(leave(root, 0), 0);
 	ctrl_jobs_tick(running);
 	cr_assert_eq(root->job->members[0], 5);
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "keyed");
 	spec.shape.authenticated = true;
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &root, &why), 0);
+	root = make(&spec, NULL);
 	cr_assert(root->job->proved);
 	expect_in_step();
 }
@@ -231,16 +216,15 @@ Test(ctrl_jobs, switches_as_sources)
 Test(ctrl_jobs, a_group_is_one_tenants)
 {
 	struct ctrl_job_spec spec = spec_of("a");
-	struct ctrl_job *job;
 
 	spec.shape.group = 0xef010101;
-	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	make(&spec, &tenant);
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
 	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "results");
-	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	make(&spec, &tenant);
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "c");
 	spec.shape.group++;
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0);
+	make(&spec, NULL);
 }
 
 /* A job keeps its memory until its last results have left: making and deleting gets no more. */
@@ -250,13 +234,13 @@ Test(ctrl_jobs, leaving_job_counts_for_the_quota)
 	struct ctrl_job *job;
 
 	tenant.quota.jobs = 1;
-	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	job = make(&spec, &tenant);
 	played.leaving[job->job->id] = true;
 	cr_assert(delete (job));
 	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "");
 	memset(played.leaving, 0, sizeof(played.leaving));
 	ctrl_jobs_tick(running);
-	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	job = make(&spec, &tenant);
 }
 
 /* They come back at the next start, and before what the API has made. */
@@ -264,7 +248,6 @@ Test(ctrl_jobs, what_deleted_jobs_of_the_file_need_stays_free)
 {
 	struct ctrl_job_spec spec = spec_of("a");
 	const uint64_t needed = 1000u * of_file.window; /* played.h */
-	struct ctrl_job *job;
 
 	played.leaving[1] = true;
 	cr_assert(delete (running->by_id[1]));
@@ -281,7 +264,7 @@ Test(ctrl_jobs, what_deleted_jobs_of_the_file_need_stays_free)
 	create_refused(spec, NULL, CTRL_REFUSED_MEMORY, "");
 	cr_assert_eq(why.room.memory_needed, 64000 + needed);
 	played.left++;
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s", why.message);
+	make(&spec, NULL);
 }
 
 /* No change waits for a stuck worker. */
@@ -290,15 +273,15 @@ Test(ctrl_jobs, a_stuck_worker)
 	struct ctrl_job *job = create("a");
 	bool leaving;
 
-	cr_assert_eq(ctrl_member_join(running, job, 0, 4, HOST, &who, &why), 0);
+	cr_assert_eq(join(job, 0, 4, HOST), 0);
 	job->expire_s = 1;
 	job->member[0].last_join -= 5;
 	played.stuck = 3;
 	create_refused(spec_of("b"), NULL, CTRL_REFUSED_BUSY, "");
 	refused(change(job, "timeout_ms", 7), CTRL_REFUSED_BUSY, "");
 	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_BUSY, "");
-	refused(ctrl_member_join(running, job, 1, 4, HOST, &who, &why), CTRL_REFUSED_BUSY, "");
-	refused(ctrl_member_leave(running, job, 0, &who, &why), CTRL_REFUSED_BUSY, "");
+	refused(join(job, 1, 4, HOST), CTRL_REFUSED_BUSY, "");
+	refused(leave(job, 0), CTRL_REFUSED_BUSY, "");
 	ctrl_jobs_tick(running);
 	cr_assert_eq(job->member[0].state, CTRL_MEMBER_JOINED);
 	expect_in_step();
@@ -326,7 +309,7 @@ Test(ctrl_jobs, a_change)
 	spec.shape.elements = 482;
 	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "elements");
 	spec.shape.elements = 481;
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s", why.message);
+	job = make(&spec, NULL);
 	refused(change(job, "policy", PPE_POLICY_PARTIAL), CTRL_REFUSED_RANGE, "policy");
 	/* Buffers were made for less than the ports could carry. */
 	config.ppe.packet_bytes = 1024;
@@ -351,7 +334,7 @@ Test(ctrl_jobs, quotas)
 	spec.shape.window = 256;
 	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "window");
 	spec.shape.window = 128;
-	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	job = make(&spec, &tenant);
 	ctrl_tenant_use(running, &tenant, &use);
 	cr_assert_eq(use.jobs, 1);
 	cr_assert_eq(use.blocks, 256);
@@ -369,15 +352,14 @@ Test(ctrl_jobs, quotas)
 	spec.shape.window = 1;
 	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "window");
 	tenant.quota.blocks = 258;
-	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	job = make(&spec, &tenant);
 	spec = spec_of("c");
 	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "");
 	delete (job);
 	tenant.quota = (struct ctrl_quota){.memory_mb = 1};
 	spec.shape.window = 512;
 	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "window");
-	cr_assert_eq(
-		ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "nobody's has none");
+	job = make(&spec, NULL);
 	expect_in_step();
 }
 
@@ -386,35 +368,31 @@ Test(ctrl_jobs, members)
 	struct ctrl_job *job = create("a");
 	uint64_t first;
 
-	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
+	cr_assert_eq(join(job, 3, 4, HOST), 0);
 	cr_assert_eq(played.job[0].members[0], 1u << 3);
 	cr_assert_eq(played.job[0].address[3], HOST);
 	first = job->member[3].membership;
 	cr_assert(first > 0 && first < UINT64_C(1) << 53);
 	cr_assert_eq(played.job[0].epoch[3], first);
-	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
+	cr_assert_eq(join(job, 3, 4, HOST), 0);
 	cr_assert(job->member[3].membership > first, "from now on it is the later one's");
 	cr_assert_eq(played.job[0].epoch[3], job->member[3].membership);
 	cr_assert_not(ctrl_member_is(job, 3, first));
 	cr_assert(ctrl_member_is(job, 3, job->member[3].membership));
 	cr_assert(ctrl_member_is(job, 4, first) && ctrl_member_is(job, 0, first), "nobody's");
 	cr_assert_eq(ctrl_job_joined(job), 1);
-	refused(ctrl_member_join(running, job, 3, 4, HOST + 1, &who, &why), CTRL_REFUSED_CONFLICT,
-		"address");
-	refused(ctrl_member_join(running, job, 4, 4, HOST, &who, &why), CTRL_REFUSED_RANGE, "rank");
-	refused(ctrl_member_join(running, job, 1, 5, HOST, &who, &why), CTRL_REFUSED_CONFLICT,
-		"size");
-	refused(ctrl_member_join(running, job, 1, 4, SWITCH, &who, &why), CTRL_REFUSED_RANGE,
-		"address");
-	refused(ctrl_member_join(running, job, 1, 4, HOST + 256, &who, &why), CTRL_REFUSED_RANGE,
-		"address");
-	refused(ctrl_member_leave(running, job, 1, &who, &why), CTRL_REFUSED_MEMBER, "");
-	refused(ctrl_member_leave(running, job, 4, &who, &why), CTRL_REFUSED_MEMBER, "");
-	cr_assert_eq(ctrl_member_leave(running, job, 3, &who, &why), 0);
+	refused(join(job, 3, 4, HOST + 1), CTRL_REFUSED_CONFLICT, "address");
+	refused(join(job, 4, 4, HOST), CTRL_REFUSED_RANGE, "rank");
+	refused(join(job, 1, 5, HOST), CTRL_REFUSED_CONFLICT, "size");
+	refused(join(job, 1, 4, SWITCH), CTRL_REFUSED_RANGE, "address");
+	refused(join(job, 1, 4, HOST + 256), CTRL_REFUSED_RANGE, "address");
+	refused(leave(job, 1), CTRL_REFUSED_MEMBER, "");
+	refused(leave(job, 4), CTRL_REFUSED_MEMBER, "");
+	cr_assert_eq(leave(job, 3), 0);
 	cr_assert_eq(played.job[0].members[0], 0);
 	cr_assert_eq(played.job[0].epoch[3], 0);
 	first = job->member[3].membership;
-	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST + 1, &who, &why), 0);
+	cr_assert_eq(join(job, 3, 4, HOST + 1), 0);
 	cr_assert(played.job[0].epoch[3] > first);
 	cr_assert_eq(played.job[0].epoch[3], job->member[3].membership);
 	expect_in_step();
@@ -444,10 +422,10 @@ Test(ctrl_jobs, a_refused_join_changes_no_membership)
 	struct ctrl_job *job = create("a");
 	uint64_t first;
 
-	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
+	cr_assert_eq(join(job, 3, 4, HOST), 0);
 	first = job->member[3].membership;
 	played.rc = -EBUSY;
-	refused(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), CTRL_REFUSED_BUSY, "");
+	refused(join(job, 3, 4, HOST), CTRL_REFUSED_BUSY, "");
 	cr_assert_eq(job->member[3].membership, first);
 	expect_in_step();
 }
@@ -456,13 +434,11 @@ Test(ctrl_jobs, members_of_the_file)
 {
 	struct ctrl_job *job = running->by_id[1];
 
-	cr_assert_eq(ctrl_member_join(running, job, 1, 2, HOST + 1, &who, &why), 0);
-	refused(ctrl_member_join(running, job, 1, 2, HOST, &who, &why), CTRL_REFUSED_CONFLICT,
-		"address");
-	refused(ctrl_member_join(running, job, 255, 2, HOST, &who, &why), CTRL_REFUSED_CONFLICT,
-		"rank");
-	cr_assert_eq(ctrl_member_leave(running, job, 1, &who, &why), 0);
-	refused(ctrl_member_leave(running, job, 2, &who, &why), CTRL_REFUSED_MEMBER, "");
+	cr_assert_eq(join(job, 1, 2, HOST + 1), 0);
+	refused(join(job, 1, 2, HOST), CTRL_REFUSED_CONFLICT, "address");
+	refused(join(job, 255, 2, HOST), CTRL_REFUSED_CONFLICT, "rank");
+	cr_assert_eq(leave(job, 1), 0);
+	refused(leave(job, 2), CTRL_REFUSED_MEMBER, "");
 	cr_assert_eq(ctrl_job_joined(job), 2);
 	cr_assert_eq(played.published, 0);
 }
@@ -473,8 +449,8 @@ Test(ctrl_jobs, expiry)
 	struct ctrl_job *job = create("a"), *other = create("b");
 
 	for (unsigned int rank = 0; rank < 4; rank++) {
-		cr_assert_eq(ctrl_member_join(running, job, rank, 4, HOST + rank, &who, &why), 0);
-		cr_assert_eq(ctrl_member_join(running, other, rank, 4, HOST + rank, &who, &why), 0);
+		cr_assert_eq(join(job, rank, 4, HOST + rank), 0);
+		cr_assert_eq(join(other, rank, 4, HOST + rank), 0);
 		job->member[rank].last_join -= 100;
 		other->member[rank].last_join -= 100;
 	}
@@ -497,8 +473,8 @@ Test(ctrl_jobs, expiry)
 	cr_assert_eq(ctrl_job_joined(other), 4);
 	ctrl_jobs_tick(running);
 	cr_assert_eq(played.published, 1, "once");
-	cr_assert_eq(ctrl_member_join(running, job, 0, 4, HOST + 9, &who, &why), 0);
-	cr_assert_eq(ctrl_member_leave(running, job, 2, &who, &why), 0, "an expired one may leave");
+	cr_assert_eq(join(job, 0, 4, HOST + 9), 0);
+	cr_assert_eq(leave(job, 2), 0, "an expired one may leave");
 	cr_assert_eq(job->member[2].state, CTRL_MEMBER_LEFT);
 	cr_assert(job->member[2].gone_at > 0, "and when it went is known");
 	expect_in_step();
@@ -533,10 +509,9 @@ Test(ctrl_jobs, any_order)
 		else if (random() % 3 == 0)
 			change(job, "timeout_ms", 1 + (unsigned int)random() % 60000);
 		else if (random() % 3 == 0)
-			ctrl_member_leave(running, job, rank, &who, &why);
+			leave(job, rank);
 		else
-			ctrl_member_join(
-				running, job, rank, 4, HOST + (uint32_t)random() % 4, &who, &why);
+			join(job, rank, 4, HOST + (uint32_t)random() % 4);
 		if (random() % 16 == 0)
 			ctrl_jobs_tick(running);
 		expect_in_step();

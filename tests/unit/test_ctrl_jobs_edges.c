@@ -83,7 +83,7 @@ Test(ctrl_jobs_edges, job_is_created_with_its_first_member)
 
 	spec.member_rank = 2;
 	spec.member_address = HOST;
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0);
+	job = make(&spec, NULL);
 	cr_assert_eq(played.published, published + 1);
 	cr_assert_eq(played.job[0].members[0], 1u << 2);
 	cr_assert_eq(played.job[0].address[2], HOST);
@@ -109,9 +109,9 @@ Test(ctrl_jobs_edges, rates_over_a_lowered_quota_go_down)
 	struct ctrl_job *job;
 
 	spec.shape.rate_mbit = 500;
-	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	job = make(&spec, &tenant);
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
-	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	job = make(&spec, &tenant);
 	tenant.quota =
 		(struct ctrl_quota){.jobs = 1, .memory_mb = 1, .blocks = 1, .rate_mbit = 600};
 	cr_assert_eq(change(job, "rate_mbit", 400), 0, "%s", why.message);

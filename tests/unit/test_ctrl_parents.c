@@ -21,19 +21,11 @@ static int from_log;
 static void
 begin(void)
 {
-	struct ctrl_error error = {0};
-	const struct ctrl_tree_reading tree = {&config, "", &error};
 	struct ctrl_job_spec spec = spec_of("ring");
-	json_t *object = json_loads(TREE, 0, NULL);
-	struct ctrl_job *job;
 	int fd[2];
 
-	strcpy(config.port[0].name, "up");
-	config.ppe.exception_port = -1;
-	spec.shape.revoke = true;
-	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec.shape), 0, "%s", error.text);
-	json_decref(object);
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s", why.message);
+	read_tree(&spec, TREE);
+	make(&spec, NULL);
 	cr_assert_eq(pipe2(fd, O_NONBLOCK), 0);
 	from_log = fd[0];
 	ctrl_log_to(fd[1], true);

@@ -9,139 +9,66 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <criterion/criterion.h>
-
-#include "ctrl/jobs/jobs.h"
 #include "ctrl/config/files.h"
-#include "ctrl/config/tree.h"
 #include "ctrl/jobs/state.h"
-#include "ppe/programs/programs.h"
-
-TestSuite(ctrl_state, .timeout = 90);
+#include "tests/unit/played.h"
 
 static char folder[] = "/tmp/weir-state-XXXXXX";
 static char path[64];
 
 static void
-make_folder(void)
+state_setup(void)
 {
 	cr_assert_not_null(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/s.json", folder);
+	play_engines();
+	config = (struct ctrl_config){.name = "weir",
+		.prefix = 24,
+		.ppe = {.programs = ppe_programs(),
+			.identity = {.ip = SWITCH},
+			.packet_bytes = 9000,
+			.first_generation = 65000},
+		.api = {.nb_tenants = 1, .tenant = &tenant}};
+	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
 }
 
 static void
-remove_folder(void)
+state_teardown(void)
 {
 	char command[128];
 
+	ctrl_running_destroy(running);
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
 	cr_assert_eq(system(command), 0);
 }
 
-/* -- engines that are played */
+TestSuite(ctrl_state, .init = state_setup, .fini = state_teardown, .timeout = 90);
 
-static uint16_t last[WEIR_JOBS_MAX]; /* as ppe_generation_after tells */
-
-static int
-publish(struct ppe *ppe, const struct ppe_jobs *jobs)
+static void
+restore(struct ctrl_state *state)
 {
-	(void)ppe;
-	(void)jobs;
-	return 0;
-}
-
-static unsigned int
-reap(struct ppe *ppe)
-{
-	(void)ppe;
-	return 0;
-}
-
-static bool
-is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
-{
-	(void)ppe;
-	(void)id;
-	(void)instance;
-	return false;
-}
-
-static uint16_t
-generation_after(struct ppe *ppe, uint8_t id)
-{
-	(void)ppe;
-	return last[id] == 0 ? 0 : ctrl_generation_add(last[id], 1);
-}
-
-static uint16_t now[WEIR_JOBS_MAX]; /* the generations that run */
-
-static uint16_t
-generation(const struct ppe *ppe, uint8_t id)
-{
-	(void)ppe;
-	return now[id];
-}
-
-static double
-silent(const struct ppe *ppe, uint8_t id, uint8_t source)
-{
-	(void)ppe;
-	(void)id;
-	(void)source;
-	return -1;
-}
-
-static int
-stuck(struct ctrl_running *running)
-{
-	(void)running;
-	return -1;
-}
-
-static int
-parent(const struct ppe *ppe, uint8_t id, unsigned int number, struct ppe_parent_stats *stats)
-{
-	(void)ppe;
-	(void)id;
-	(void)number;
-	*stats = (struct ppe_parent_stats){0};
-	return 0;
-}
-
-static const struct ctrl_engine engine = {.publish = publish,
-	.reap = reap,
-	.is_leaving = is_leaving,
-	.generation_after = generation_after,
-	.generation = generation,
-	.silent = silent,
-	.stuck = stuck,
-	.parent = parent};
-
-static struct ctrl_tenant tenants[] = {{.name = "vision"}};
-static struct ctrl_config config = {.name = "weir",
-	.prefix = 24,
-	.ppe = {.identity = {.ip = 0x0a4d00fe}, .packet_bytes = 9000, .first_generation = 65000},
-	.api = {.nb_tenants = 1, .tenant = tenants}};
-static struct ctrl_log_who who = {"uid=0"};
-
-static struct ctrl_running *
-start(void)
-{
-	struct ctrl_running *running;
-	struct ctrl_state *state;
 	char error[CTRL_ERROR_BYTES];
 
-	cr_assert_eq(ctrl_state_load(path, "weir", &state, error, sizeof(error)), 0, "%s", error);
-	config.ppe.programs = ppe_programs();
 	cr_assert_eq(ctrl_running_create(&config, NULL, &running), 0);
 	running->engine = &engine;
 	cr_assert_eq(ctrl_state_restore(running, state, error, sizeof(error)), 0, "%s", error);
 	ctrl_state_destroy(state);
-	return running;
+}
+
+/* As at a start of the switch; one that ran was killed. */
+static void
+start(void)
+{
+	struct ctrl_state *state;
+	char error[CTRL_ERROR_BYTES];
+
+	ctrl_running_destroy(running);
+	cr_assert_eq(ctrl_state_load(path, "weir", &state, error, sizeof(error)), 0, "%s", error);
+	restore(state);
 }
 
 static struct ctrl_job *
-create(struct ctrl_running *running, const char *name, const struct ctrl_tenant *tenant)
+create_of(const char *name, const struct ctrl_tenant *whose)
 {
 	struct ctrl_job_spec spec = {.id = -1,
 		.expire_s = 77,
@@ -152,46 +79,37 @@ create(struct ctrl_running *running, const char *name, const struct ctrl_tenant 
 			.policy = PPE_POLICY_PARTIAL,
 			.dtype = WEIR_DTYPE_INT16,
 			.op = WEIR_OP_BXOR,
-			.deterministic = tenant == NULL,
-			.rate_mbit = tenant == NULL ? 5 : 0,
-			.group = tenant == NULL ? 0 : 0xef000005}};
-	struct ctrl_refusal why;
-	struct ctrl_job *job = NULL;
+			.deterministic = whose == NULL,
+			.rate_mbit = whose == NULL ? 5 : 0,
+			.group = whose == NULL ? 0 : 0xef000005}};
 
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "%s", name);
-	cr_assert_eq(
-		ctrl_job_create(running, &spec, tenant, &who, &job, &why), 0, "%s", why.message);
-	return job;
+	return make(&spec, whose);
 }
 
 Test(ctrl_state, jobs_come_back_whole)
 {
-	struct ctrl_running *running;
-	struct ctrl_refusal why;
 	struct ctrl_job *ring, *pair;
 	struct ppe_job was[2];
 	uint64_t membership;
 
-	make_folder();
-	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
-	running = start();
-	ring = create(running, "ring", NULL);
-	pair = create(running, "pair", &tenants[0]);
-	cr_assert_eq(ctrl_member_join(running, ring, 2, 3, 0x0a4d0003, &who, &why), 0);
+	start();
+	ring = create_of("ring", NULL);
+	pair = create_of("pair", &tenant);
+	cr_assert_eq(join(ring, 2, 3, 0x0a4d0003), 0);
 	cr_assert_eq(running->state_due, CTRL_STATE_AT_TURN);
 	ctrl_state_settle(running);
 	cr_assert_eq(running->state_due, CTRL_STATE_CLEAN);
 	membership = ring->member[2].membership;
 	was[0] = *ring->job;
 	was[1] = *pair->job;
-	ctrl_running_destroy(running);
 
-	running = start();
+	start();
 	ring = running->by_id[0];
 	pair = running->by_id[1];
 	cr_assert_not_null(ring);
 	cr_assert_not_null(pair);
-	cr_assert_eq(pair->tenant, &tenants[0]);
+	cr_assert_eq(pair->tenant, &tenant);
 	cr_assert_null(ring->tenant);
 	cr_assert(!ring->from_file && ring->expire_s == 77);
 	cr_assert_eq(ring->member[2].state, CTRL_MEMBER_JOINED);
@@ -208,8 +126,6 @@ Test(ctrl_state, jobs_come_back_whole)
 		was[i].first_generation = running->by_id[i]->job->first_generation;
 		cr_assert_eq(memcmp(&was[i], running->by_id[i]->job, sizeof(was[i])), 0, "%d", i);
 	}
-	ctrl_running_destroy(running);
-	remove_folder();
 }
 
 #define KEY "000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F"
@@ -222,14 +138,13 @@ Test(ctrl_state, jobs_come_back_whole)
 
 /* A job of a tree as the control API makes it. */
 static struct ctrl_job *
-create_in_tree(struct ctrl_running *running, const char *name, const char *text)
+create_in_tree(const char *name, const char *text)
 {
 	struct ctrl_error error = {0};
 	const struct ctrl_tree_reading tree = {&config, "", &error};
 	json_t *object = json_loads(text, 0, NULL);
 	struct ctrl_job_spec spec = ctrl_job_spec_default(false);
-	struct ctrl_refusal why;
-	struct ctrl_job *job = NULL;
+	struct ctrl_job *job;
 
 	cr_assert_not_null(object, "%s", text);
 	spec.shape.nb_sources = 2;
@@ -239,7 +154,7 @@ create_in_tree(struct ctrl_running *running, const char *name, const char *text)
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "%s", name);
 	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec.shape), 0, "%s", error.text);
 	spec.shown = ctrl_tree_shown(&spec.shape, object);
-	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s", why.message);
+	job = make(&spec, NULL);
 	json_decref(spec.shown);
 	json_decref(object);
 	return job;
@@ -258,30 +173,25 @@ expect_shown(const struct ctrl_job *job, const char *text)
 /* Its place, its parents' keys, its children and its members. */
 Test(ctrl_state, jobs_of_trees_come_back_whole)
 {
-	struct ctrl_running *running;
-	struct ctrl_refusal why;
 	struct ctrl_job *leaf;
 	struct ppe_job was[2];
 
-	make_folder();
-	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
 	config.nb_ports = 2;
 	snprintf(config.port[1].name, sizeof(config.port[1].name), "up");
-	running = start();
-	leaf = create_in_tree(running, "leaf", "{\"tree\": " TREE ", \"key\": \"" KEY "\"}]}}");
-	was[1] = *create_in_tree(running, "root", "{\"sources\": " CHILD "}")->job;
-	cr_assert_lt(ctrl_member_join(running, leaf, 3, 8, 0x0a4d0003, &who, &why), 0);
+	start();
+	leaf = create_in_tree("leaf", "{\"tree\": " TREE ", \"key\": \"" KEY "\"}]}}");
+	was[1] = *create_in_tree("root", "{\"sources\": " CHILD "}")->job;
+	cr_assert_lt(join(leaf, 3, 8, 0x0a4d0003), 0);
 	cr_assert_str_eq(why.key, "rank");
-	cr_assert_lt(ctrl_member_join(running, leaf, 5, 2, 0x0a4d0003, &who, &why), 0);
+	cr_assert_lt(join(leaf, 5, 2, 0x0a4d0003), 0);
 	cr_assert_str_eq(why.key, "size");
-	cr_assert_eq(ctrl_member_join(running, leaf, 5, 8, 0x0a4d0003, &who, &why), 0);
+	cr_assert_eq(join(leaf, 5, 8, 0x0a4d0003), 0);
 	ctrl_state_settle(running);
 	was[0] = *leaf->job;
 	cr_assert(was[0].proved && was[1].proved && was[1].children);
 	cr_assert_eq(was[0].parent[0].key[31], 31);
-	ctrl_running_destroy(running);
 
-	running = start();
+	start();
 	cr_assert_null(running->set_aside);
 	for (int i = 0; i < 2; i++) {
 		const struct ppe_job *is = running->by_id[i]->job;
@@ -295,40 +205,30 @@ Test(ctrl_state, jobs_of_trees_come_back_whole)
 	cr_assert_null(running->by_id[1]->member);
 	expect_shown(leaf, "{\"tree\": " TREE "}]}}");
 	expect_shown(running->by_id[1], "{\"sources\": " CHILD "}");
-	ctrl_running_destroy(running);
 
 	/* Without its port, it waits for a start at which it fits. */
 	config.nb_ports = 1;
-	running = start();
+	start();
 	cr_assert_eq(json_array_size(running->set_aside), 1);
 	cr_assert_null(running->by_id[0]);
-	ctrl_running_destroy(running);
 	config.nb_ports = 2;
-	running = start();
+	start();
 	cr_assert_not_null(running->by_id[0]);
 	cr_assert_eq(running->by_id[0]->job->parent[0].key[31], 31);
-	ctrl_running_destroy(running);
-	remove_folder();
 }
 
 Test(ctrl_state, a_crash_before_anything_is_written_uses_up_what_was_reserved)
 {
-	struct ctrl_running *running;
 	uint16_t first[3];
 
-	make_folder();
-	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
-	running = start();
-	create(running, "ring", NULL);
-	ctrl_running_destroy(running);
+	start();
+	create_of("ring", NULL);
 	for (int i = 0; i < 3; i++) {
-		running = start();
+		start();
 		first[i] = running->by_id[0]->job->first_generation;
-		ctrl_running_destroy(running); /* no tick, no save: killed */
 	}
 	cr_assert_eq(first[1], ctrl_generation_add(first[0], CTRL_GENERATIONS_AHEAD));
 	cr_assert_eq(first[2], ctrl_generation_add(first[1], CTRL_GENERATIONS_AHEAD));
-	remove_folder();
 }
 
 Test(ctrl_state, generations_are_a_ring)
@@ -343,48 +243,42 @@ Test(ctrl_state, generations_are_a_ring)
 
 Test(ctrl_state, reservations_move_on_in_time)
 {
-	static struct ctrl_running running = {.engine = &engine, .config = &config};
+	static struct ctrl_running some = {.engine = &engine, .config = &config};
 	struct ppe_job job = {.id = 3};
 
-	cr_assert_eq(ctrl_generations_next(&running, 3), 0); /* the switch's own */
-	cr_assert_eq(running.reserved[3], 0, "it does not run yet");
-	ctrl_generations_begin(&running, &job);
-	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 1023));
-	ctrl_generations_reserve(&running, 3, ctrl_generation_add(65000, 500));
-	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 1023), "too early");
-	ctrl_generations_reserve(&running, 3, ctrl_generation_add(65000, 512));
-	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 512 + 1023));
+	cr_assert_eq(ctrl_generations_next(&some, 3), 0); /* the switch's own */
+	cr_assert_eq(some.reserved[3], 0, "it does not run yet");
+	ctrl_generations_begin(&some, &job);
+	cr_assert_eq(some.reserved[3], ctrl_generation_add(65000, 1023));
+	ctrl_generations_reserve(&some, 3, ctrl_generation_add(65000, 500));
+	cr_assert_eq(some.reserved[3], ctrl_generation_add(65000, 1023), "too early");
+	ctrl_generations_reserve(&some, 3, ctrl_generation_add(65000, 512));
+	cr_assert_eq(some.reserved[3], ctrl_generation_add(65000, 512 + 1023));
 	/* A joined one has left: the engines know its last generation. */
-	last[3] = ctrl_generation_add(65000, 600);
-	job.first_generation = ctrl_generations_next(&running, 3);
+	played.generation[3] = ctrl_generation_add(65000, 601);
+	job.first_generation = ctrl_generations_next(&some, 3);
 	cr_assert_eq(job.first_generation, ctrl_generation_add(65000, 601));
-	ctrl_generations_begin(&running, &job);
-	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 512 + 1023));
+	ctrl_generations_begin(&some, &job);
+	cr_assert_eq(some.reserved[3], ctrl_generation_add(65000, 512 + 1023));
 }
 
 /* What only counts is written by the tick, and only when it is due. */
 Test(ctrl_state, tick_writes_only_due_changes)
 {
-	struct ctrl_running *running;
 	struct stat before, after;
 
-	make_folder();
-	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
-	running = start();
-	create(running, "ring", NULL);
-	now[0] = 65010;
+	start();
+	create_of("ring", NULL);
+	played.runs[0] = 65010;
 	cr_assert_eq(stat(path, &before), 0);
 	ctrl_state_tick(running);
 	cr_assert_eq(stat(path, &after), 0);
 	cr_assert_eq(before.st_ino, after.st_ino, "written for nothing");
-	now[0] = ctrl_generation_add(65010, 900);
+	played.runs[0] = ctrl_generation_add(65010, 900);
 	ctrl_state_tick(running);
-	ctrl_running_destroy(running);
-	running = start();
+	start();
 	cr_assert_eq(running->by_id[0]->job->first_generation,
 		ctrl_generation_add(65010, 900 + CTRL_GENERATIONS_AHEAD));
-	ctrl_running_destroy(running);
-	remove_folder();
 }
 
 /* -- reading */
@@ -461,18 +355,13 @@ Test(ctrl_state, a_job_of_an_earlier_version_gets_a_key)
 {
 	static const uint8_t none[WEIR_KEY_BYTES];
 	const char *text = STATE(JOB);
-	struct ctrl_running *running;
 	struct ctrl_state *state;
 	char error[1024];
 
 	cr_assert_eq(
 		ctrl_state_parse(text, strlen(text), "s.json", "weir", &state, error, 1024), 0);
-	cr_assert_eq(ctrl_running_create(&config, NULL, &running), 0);
-	running->engine = &engine;
-	cr_assert_eq(ctrl_state_restore(running, state, error, sizeof(error)), 0, "%s", error);
+	restore(state);
 	cr_assert_arr_neq(running->by_id[0]->job->key, none, sizeof(none));
-	ctrl_state_destroy(state);
-	ctrl_running_destroy(running);
 }
 
 Test(ctrl_state, a_part_is_refused)
@@ -524,7 +413,6 @@ Test(ctrl_state, death_at_any_step_leaves_the_old_or_the_new)
 	int total, seen_old = 0, seen_new = 0, status;
 	struct stat found;
 
-	make_folder();
 	memset(old, 'o', sizeof(old) - 1);
 	memset(new, 'n', sizeof(new) - 1);
 	ctrl_replace_step = count_steps;
@@ -557,19 +445,16 @@ Test(ctrl_state, death_at_any_step_leaves_the_old_or_the_new)
 		free(text);
 	}
 	cr_assert(seen_old > 0 && seen_new > 0, "%d old, %d new", seen_old, seen_new);
-	remove_folder();
 }
 
 Test(ctrl_state, failed_write_keeps_the_old_file)
 {
 	char *text;
 
-	make_folder();
 	cr_assert_eq(ctrl_replace_file(path, "old", 3), 0);
 	cr_assert_eq(ctrl_replace_file("/nowhere/s.json", "new", 3), -ENOENT);
 	cr_assert_eq(ctrl_replace_file("s.json", "new", 3), -EINVAL);
 	text = contents();
 	cr_assert_str_eq(text, "old");
 	free(text);
-	remove_folder();
 }

@@ -23,16 +23,6 @@ temporary(const char *name)
 	return spec;
 }
 
-static struct ctrl_job *
-make(struct ctrl_job_spec *spec)
-{
-	struct ctrl_job *job = NULL;
-
-	cr_assert_eq(ctrl_job_create(running, spec, NULL, &who, &job, &why), 0, "%s: %s",
-		spec->shape.name, why.message);
-	return job;
-}
-
 /* Without defaults of its own, a temporary job would never expire. */
 Test(ctrl_temporary, defaults)
 {
@@ -44,7 +34,7 @@ Test(ctrl_temporary, defaults)
 	spec.expire_s = 0;
 	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "expire_s");
 	spec.expire_s = 1;
-	refused(change(make(&spec), "expire_s", 0), CTRL_REFUSED_RANGE, "expire_s");
+	refused(change(make(&spec, NULL), "expire_s", 0), CTRL_REFUSED_RANGE, "expire_s");
 }
 
 /* Frames of 58 bytes and 4 for each element, within the least of what ports and packet buffers take. */
@@ -64,7 +54,7 @@ Test(ctrl_temporary, as_many_elements_as_fit)
 		config.ppe.packet_bytes = fits[i].packet;
 		config.ppe.exception_port = -1;
 		spec.shape.elements = 0;
-		delete (make(&spec));
+		delete (make(&spec, NULL));
 		cr_expect_eq(
 			spec.shape.elements, fits[i].elements, "%u: %u", i, spec.shape.elements);
 	}
@@ -87,14 +77,14 @@ Test(ctrl_temporary, full_alltoall_if_it_fits)
 
 		if (i == 4) {
 			other.shape.alltoall = PPE_ALLTOALL_FULL;
-			make(&other);
+			make(&other, NULL);
 		}
 		played.piece = fits[i].piece;
 		played.left = fits[i].left;
 		spec.shape.alltoall = CTRL_ALLTOALL_FIT;
 		spec.shape.nb_parents = fits[i].tree;
 		spec.shape.tree_ranks = spec.shape.nb_sources;
-		delete (make(&spec));
+		delete (make(&spec, NULL));
 		cr_expect_eq(spec.shape.alltoall,
 			fits[i].full ? PPE_ALLTOALL_FULL : PPE_ALLTOALL_SHORT, "%u", i);
 	}
@@ -107,20 +97,20 @@ Test(ctrl_temporary, ends_with_its_last_member)
 	unsigned int published;
 
 	spec.member_address = HOST + 5;
-	job = make(&spec);
-	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
-	cr_assert_eq(ctrl_member_leave(running, job, 0, &who, &why), 0);
+	job = make(&spec, NULL);
+	cr_assert_eq(join(job, 3, 4, HOST), 0);
+	cr_assert_eq(leave(job, 0), 0);
 	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
 	/* Another process has its rank since: the job goes on. */
-	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
+	cr_assert_eq(join(job, 3, 4, HOST), 0);
 	published = played.published;
-	cr_assert_eq(ctrl_member_leave(running, job, 3, &who, &why), 0);
+	cr_assert_eq(leave(job, 3), 0);
 	cr_assert_null(ctrl_running_find_job(running, "t"));
 	cr_assert_eq(played.published, published + 1, "one turn of the workers");
 	expect_in_step();
 	/* Others stay. */
-	cr_assert_eq(ctrl_member_join(running, other, 0, 4, HOST, &who, &why), 0);
-	cr_assert_eq(ctrl_member_leave(running, other, 0, &who, &why), 0);
+	cr_assert_eq(join(other, 0, 4, HOST), 0);
+	cr_assert_eq(leave(other, 0), 0);
 	cr_assert_eq(ctrl_running_find_job(running, "other"), other);
 }
 
@@ -130,13 +120,13 @@ Test(ctrl_temporary, failed_leave_changes_nothing)
 	struct ctrl_job *job;
 
 	spec.member_address = HOST;
-	job = make(&spec);
+	job = make(&spec, NULL);
 	played.rc = -EBUSY;
-	refused(ctrl_member_leave(running, job, 0, &who, &why), CTRL_REFUSED_BUSY, "");
+	refused(leave(job, 0), CTRL_REFUSED_BUSY, "");
 	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
 	cr_assert_eq(job->member[0].state, CTRL_MEMBER_JOINED);
 	played.rc = 0;
-	cr_assert_eq(ctrl_member_leave(running, job, 0, &who, &why), 0);
+	cr_assert_eq(leave(job, 0), 0);
 	expect_in_step();
 }
 
@@ -146,8 +136,8 @@ Test(ctrl_temporary, ends_when_its_members_expire)
 	struct ctrl_job *job;
 
 	spec.member_address = HOST;
-	job = make(&spec);
-	cr_assert_eq(ctrl_member_join(running, job, 1, 4, HOST + 1, &who, &why), 0);
+	job = make(&spec, NULL);
+	cr_assert_eq(join(job, 1, 4, HOST + 1), 0);
 	job->member[0].last_join -= CTRL_TEMPORARY_EXPIRE_S + 1;
 	ctrl_jobs_tick(running);
 	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
@@ -165,8 +155,8 @@ Test(ctrl_temporary, a_switch_that_was_stopped_expires_no_member)
 	struct ctrl_job *job;
 
 	spec.member_address = HOST;
-	job = make(&spec);
-	make(&empty)->created_monotonic -= CTRL_TEMPORARY_EXPIRE_S + 9;
+	job = make(&spec, NULL);
+	make(&empty, NULL)->created_monotonic -= CTRL_TEMPORARY_EXPIRE_S + 9;
 	job->member[0].last_join -= CTRL_TEMPORARY_EXPIRE_S + 9;
 	running->ticked -= 10;
 	ctrl_jobs_tick(running);
@@ -185,10 +175,10 @@ Test(ctrl_temporary, a_switch_that_was_stopped_expires_no_member)
 Test(ctrl_temporary, job_without_members_expires)
 {
 	struct ctrl_job_spec spec = temporary("t"), stays = temporary("stays");
-	struct ctrl_job *job = make(&spec);
+	struct ctrl_job *job = make(&spec, NULL);
 
 	stays.temporary = false;
-	make(&stays)->created_monotonic -= 1000;
+	make(&stays, NULL)->created_monotonic -= 1000;
 	job->created_monotonic -= CTRL_TEMPORARY_EXPIRE_S - 1;
 	ctrl_jobs_tick(running);
 	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
@@ -211,9 +201,9 @@ Test(ctrl_temporary, three_hundred_in_a_row)
 	played.records = 1 << 20;
 	memset(played.leaving, true, sizeof(played.leaving));
 	for (unsigned int i = 0; i < 300; i++)
-		cr_assert_eq(ctrl_member_leave(running, make(&spec), 0, &who, &why), 0);
+		cr_assert_eq(leave(make(&spec, NULL), 0), 0);
 	memset(played.leaving, 0, sizeof(played.leaving));
-	make(&spec);
+	make(&spec, NULL);
 	cr_assert_null(running->leaving, "what has left is forgotten when another one comes");
 	expect_in_step();
 }
@@ -228,7 +218,7 @@ Test(ctrl_temporary, does_not_outlive_a_restart)
 	char *text;
 
 	create("stays");
-	make(&spec);
+	make(&spec, NULL);
 	running->set_aside = aside;
 	text = ctrl_state_text(running, &length);
 	root = json_loads(text, 0, NULL);
@@ -253,10 +243,10 @@ Test(ctrl_temporary, open_jobs_are_counted)
 	played.records = 1 << 20;
 	create_refused(spec, NULL, CTRL_REFUSED_FULL, "");
 	config.api.open_jobs = 1;
-	make(&spec);
+	make(&spec, NULL);
 	create_refused(more, NULL, CTRL_REFUSED_FULL, "");
 	more.open = false;
-	make(&more);
+	make(&more, NULL);
 }
 
 /* They get half of what others leave: here 1000 bytes for each block of the window, and 2 records. */
@@ -270,7 +260,7 @@ Test(ctrl_temporary, open_jobs_leave_half_of_the_memory)
 	spec.open = true;
 	played.left = 2 * 64000;
 	played.records = 2 * 128;
-	job = make(&spec);
+	job = make(&spec, NULL);
 	ppe_job_memory(&config.ppe, job->job, &memory);
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
 	/* The played engines do not take anything away. */
@@ -281,11 +271,11 @@ Test(ctrl_temporary, open_jobs_leave_half_of_the_memory)
 	played.left -= 1;
 	create_refused(spec, NULL, CTRL_REFUSED_MEMORY, "");
 	played.left += 1;
-	make(&spec);
+	make(&spec, NULL);
 	spec.open = false;
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "c");
 	played.left = 0;
-	make(&spec);
+	make(&spec, NULL);
 }
 
 /* Such a job shares its results' group with none of an administrator's. */
@@ -297,10 +287,10 @@ Test(ctrl_temporary, a_group_is_of_one_kind)
 	played.left = 1 << 30;
 	played.records = 1 << 20;
 	spec.shape.group = 0xef010101;
-	make(&spec);
+	make(&spec, NULL);
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
 	spec.open = true;
 	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "results");
 	spec.shape.group++;
-	make(&spec);
+	make(&spec, NULL);
 }

@@ -140,61 +140,47 @@ must(const json_t *root, const char *phase, const char *name, unsigned int nth)
 }
 
 #define KEY(block) ppe_trace_id(0, 7, 1, block)
+#define SLICE(at, code, packet, how, on)                                                           \
+	{                                                                                          \
+		.tsc = T0 + (at), .id = (packet), .kind = PPE_EVENT_SEGMENT, .segment = (code),    \
+		.cycles = 200, .end = (how), .thread = (on)                                        \
+	}
 
 /* A contribution hops from worker 0 to worker 1, where it opens block 17; a second one completes it,
  * and so releases block 1, which was there before. A third is late. */
 static struct ppe_trace *
 story(void)
 {
-	struct ppe_trace *trace = new_trace();
-	struct ppe_event slice = {.kind = PPE_EVENT_SEGMENT, .segment = one, .cycles = 200};
-
-	add(trace, 0, (struct ppe_event){.tsc = T0 + 1000, .cycles = 900, .value = 3});
-	add(trace, 0,
-		(struct ppe_event){.tsc = T0 + 1000,
-			.cycles = 100,
-			.kind = PPE_EVENT_RECEIVE,
-			.port = 1,
-			.value = 2});
-	slice.tsc = T0 + 1200;
-	slice.id = ppe_trace_id(3, 7, 1, 17);
-	slice.end = PPE_END_HOPPED;
-	slice.thread = 2;
-	add(trace, 0, slice);
-	add(trace, 0,
-		(struct ppe_event){.tsc = T0 + 1200,
-			.id = slice.id,
+	const uint64_t third = ppe_trace_id(3, 7, 1, 17);
+	const struct ppe_event on_0[] = {
+		{.tsc = T0 + 1000, .cycles = 900, .value = 3},
+		{.tsc = T0 + 1000, .cycles = 100, .kind = PPE_EVENT_RECEIVE, .port = 1, .value = 2},
+		SLICE(1200, one, third, PPE_END_HOPPED, 2),
+		{.tsc = T0 + 1200,
+			.id = third,
 			.kind = PPE_EVENT_HOP_OUT,
 			.thread = 2,
-			.value = 0xabc0});
-	slice.tsc = T0 + 1400;
-	slice.id = ppe_trace_id(5, 7, 1, 9);
-	slice.segment = two;
-	slice.end = PPE_END_DROPPED + PPE_DROP_LATE;
-	add(trace, 0, slice);
-	add(trace, 1,
-		(struct ppe_event){.tsc = T0 + 1300,
-			.id = ppe_trace_id(3, 7, 1, 17),
+			.value = 0xabc0},
+		SLICE(1400, two, ppe_trace_id(5, 7, 1, 9), PPE_END_DROPPED + PPE_DROP_LATE, 2),
+	};
+	const struct ppe_event on_1[] = {
+		{.tsc = T0 + 1300,
+			.id = third,
 			.kind = PPE_EVENT_HOP_IN,
 			.thread = 1,
-			.value = 0xabc0});
-	slice.segment = one;
-	slice.thread = 1;
-	slice.end = PPE_END_CONSUMED;
-	slice.tsc = T0 + 1600;
-	slice.id = ppe_trace_id(3, 7, 1, 17);
-	add(trace, 1, slice);
-	add(trace, 1,
-		(struct ppe_event){
-			.tsc = T0 + 1700, .id = KEY(17), .kind = PPE_EVENT_BLOCK_OPENED});
-	slice.tsc = T0 + 2000;
-	slice.id = ppe_trace_id(4, 7, 1, 17);
-	add(trace, 1, slice);
-	add(trace, 1,
-		(struct ppe_event){.tsc = T0 + 2100, .id = KEY(17), .kind = PPE_EVENT_BLOCK_DONE});
-	add(trace, 1,
-		(struct ppe_event){
-			.tsc = T0 + 2120, .id = KEY(1), .kind = PPE_EVENT_BLOCK_RELEASED});
+			.value = 0xabc0},
+		SLICE(1600, one, third, PPE_END_CONSUMED, 1),
+		{.tsc = T0 + 1700, .id = KEY(17), .kind = PPE_EVENT_BLOCK_OPENED},
+		SLICE(2000, one, ppe_trace_id(4, 7, 1, 17), PPE_END_CONSUMED, 1),
+		{.tsc = T0 + 2100, .id = KEY(17), .kind = PPE_EVENT_BLOCK_DONE},
+		{.tsc = T0 + 2120, .id = KEY(1), .kind = PPE_EVENT_BLOCK_RELEASED},
+	};
+	struct ppe_trace *trace = new_trace();
+
+	for (size_t i = 0; i < sizeof(on_0) / sizeof(on_0[0]); i++)
+		add(trace, 0, on_0[i]);
+	for (size_t i = 0; i < sizeof(on_1) / sizeof(on_1[0]); i++)
+		add(trace, 1, on_1[i]);
 	return trace;
 }
 
