@@ -2,7 +2,7 @@
 /*
  * Packets for the tests of pktbuf: right frames made by the plainest code, and chains whose
  * segments each end right before a page that can't be read, so that reading beyond one kills the
- * test in any build. One such chain at a time. (chain.h has chains without bounds on their length.)
+ * test in any build. One such chain at a time; others, of any length, have memory of exactly their size.
  */
 #ifndef TESTS_UNIT_PACKET_H
 #define TESTS_UNIT_PACKET_H
@@ -17,7 +17,6 @@
 
 #include "pktbuf/wire/wire.h"
 #include "tests/random.h"
-#include "tests/unit/chain.h"
 
 #define PACKET_SEGMENTS 512
 #define PACKET_PAGE     4096u
@@ -150,6 +149,36 @@ packet_make(const uint8_t *bytes, uint32_t length, uint64_t *random)
 
 	return packet_guarded(
 		bytes, sizes, random == NULL ? 1 : packet_split(length, sizes, random));
+}
+
+/* One segment that holds n bytes of `from`. */
+static inline struct rte_mbuf *
+chain_segment(const uint8_t *from, uint16_t n)
+{
+	struct rte_mbuf *m = aligned_alloc(64, sizeof(*m));
+
+	memset(m, 0, sizeof(*m));
+	m->buf_addr = malloc(n > 0 ? n : 1);
+	if (n > 0)
+		memcpy(m->buf_addr, from, n);
+	m->buf_len = n;
+	m->data_len = n;
+	m->pkt_len = n;
+	m->nb_segs = 1;
+	rte_mbuf_refcnt_set(m, 1);
+	return m;
+}
+
+static inline void
+chain_free(struct rte_mbuf *m)
+{
+	while (m != NULL) {
+		struct rte_mbuf *next = m->next;
+
+		free(m->buf_addr);
+		free(m);
+		m = next;
+	}
 }
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hash engine, function by function, and white-box where a case must be provoked (two keys of
- * one tag, a full bucket). Random sequences against the model: test_hash_random.c; how full a
- * table gets: test_hash_occupancy.c.
+ * The hash engine, function by function. Random sequences against the model, with keys of one tag, full buckets and
+ * no records left: test_hash_random.c; how full a table gets: test_hash_occupancy.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -79,22 +78,6 @@ must_insert(struct hash_table *table, uint64_t key)
 	cr_assert_eq(record->key, key);
 	cr_assert_eq(record->live, 1);
 	return record;
-}
-
-/* The n-th key after `after` whose tag and pair of buckets are those of `like`. */
-static uint64_t
-key_like(const struct hash_table *table, uint64_t like, uint64_t after, bool same_tag)
-{
-	struct hash_probe a, b;
-
-	hash_place(table, like, &a);
-	do {
-		hash_place(table, ++after, &b);
-	} while (after == like ||
-		RTE_MIN(a.primary, a.secondary) != RTE_MIN(b.primary, b.secondary) ||
-		RTE_MAX(a.primary, a.secondary) != RTE_MAX(b.primary, b.secondary) ||
-		(same_tag && a.tag != b.tag));
-	return after;
 }
 
 Test(hash, create_refuses_bad_numbers, .timeout = 90)
@@ -177,66 +160,6 @@ Test(hash, last_freed_is_first_reused_with_its_fields, .timeout = 90)
 	cr_assert_eq(must_insert(table, 3), a);
 	cr_assert_eq(((struct user_record *)a)->value, 77);
 	cr_assert_eq(must_insert(table, 4), b);
-	done(table);
-}
-
-Test(hash, no_record_left, .timeout = 90)
-{
-	struct hash_table *table = table_of(50, 0);
-	struct hash_record *record = NULL;
-
-	for (uint64_t key = 0; key < 50; key++)
-		must_insert(table, key);
-	cr_assert_eq(insert(table, 50, &record), -ENOMEM);
-	cr_assert_null(record);
-	cr_assert_null(hash_lookup(table, 50));
-	hash_delete(table, hash_lookup(table, 7));
-	must_insert(table, 50);
-	cr_assert_eq(hash_count(table), 50);
-	done(table);
-}
-
-Test(hash, both_buckets_full, .timeout = 90)
-{
-	struct hash_table *table = table_of(100, 20);
-	struct hash_record *record = NULL, *first = must_insert(table, 1);
-	uint64_t key = 1, keys[16] = {1};
-
-	for (unsigned int i = 1; i < 16; i++) {
-		key = keys[i] = key_like(table, 1, key, false);
-		must_insert(table, key);
-	}
-	key = key_like(table, 1, key, false);
-	cr_assert_eq(insert(table, key, &record), -ENOSPC);
-	cr_assert_null(record);
-	cr_assert_null(hash_lookup(table, key));
-	for (unsigned int i = 0; i < 16; i++)
-		cr_assert_not_null(hash_lookup(table, keys[i]), "key %u", i);
-	cr_assert_eq(hash_count(table), 16);
-	hash_delete(table, first);
-	must_insert(table, key);
-	done(table);
-}
-
-Test(hash, two_keys_of_one_tag, .timeout = 90)
-{
-	struct hash_table *table = table_of(20, 2);
-	uint64_t twin = key_like(table, 1, 1, true), third = key_like(table, 1, twin, true);
-	struct hash_record *a = must_insert(table, 1), *b;
-	struct hash_probe probe;
-
-	/* a candidate that is another key's: confirm must say absent */
-	hash_begin(table, twin, &probe);
-	cr_assert(hash_find(table, &probe));
-	cr_assert_null(hash_confirm(table, &probe));
-	cr_assert_eq(hash_insert(table, &probe, &b), 0);
-	must_insert(table, third);
-	cr_assert_eq(hash_lookup(table, 1), a);
-	cr_assert_eq(hash_lookup(table, twin), b);
-	cr_assert_eq(hash_lookup(table, third)->key, third);
-	hash_delete(table, a);
-	cr_assert_null(hash_lookup(table, 1));
-	cr_assert_eq(hash_lookup(table, twin), b);
 	done(table);
 }
 

@@ -111,6 +111,7 @@ absent(struct world *w, struct hash_probe *probe)
 		((struct user_record *)record)->value = value;
 		w->inserts++;
 	}
+	cr_assert_eq(record != NULL, rc == 0);
 }
 
 static void

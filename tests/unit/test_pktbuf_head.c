@@ -236,7 +236,7 @@ Test(pktbuf_head, noise_and_damaged_frames)
 	for (unsigned int turn = 0; turn < 30000; turn++) {
 		unsigned int n = packet_frame(f, (unsigned int)(random_bits(&seed) % 11),
 			(unsigned int)(random_bits(&seed) % (turn % 10 == 0 ? 1800 : 200)), &seed);
-		unsigned int hits = (unsigned int)(random_bits(&seed) % 4);
+		unsigned int hits = turn % 5 == 0 ? n : (unsigned int)(random_bits(&seed) % 4);
 
 		for (unsigned int i = 0; i < hits; i++)
 			f[12 + random_bits(&seed) % 70 % (n - 12)] = (uint8_t)random_bits(&seed);

@@ -12,14 +12,12 @@
 #include "apps/verify/verify.h"
 #include "rmw/kernels.h"
 #include "tests/random.h"
-#include "tests/unit/page_end.h"
+#include "tests/unit/variants.h"
 
 #define LENGTH_MAX   1100
 #define GUARD        128 /* whole lines, more than any vector */
 #define COUNT_MAX    256
 #define TOGETHER_MAX 9
-
-static const enum rmw_isa all[] = {RMW_ISA_SCALAR, RMW_ISA_AVX2, RMW_ISA_AVX512};
 
 static uint64_t
 load(const uint8_t *p, size_t size)
@@ -140,10 +138,11 @@ check_block(uint64_t *state, enum rmw_isa isa, enum weir_dtype type, enum weir_o
 	const struct rmw_reduction *r = rmw_reduction_of(isa, type, op);
 	size_t size = weir_dtype_bytes(type);
 	uint8_t *acc = m.acc + GUARD + (random_below(state, 2) == 0 ? 0 : random_below(state, 64));
+	size_t around = GUARD + 64 + n * r->acc_bytes + GUARD;
 
-	for (size_t i = 0; i < sizeof(m.acc); i++)
+	for (size_t i = 0; i < around; i++)
 		m.before[i] = (uint8_t)random_bits(state);
-	memcpy(m.acc, m.before, sizeof(m.acc));
+	memcpy(m.acc, m.before, around);
 	for (unsigned int c = 0, k; c < count; c += k) {
 		k = 1 + (unsigned int)random_below(state, TOGETHER_MAX);
 		k = k < count - c ? k : count - c;
@@ -174,8 +173,6 @@ check_blocks(enum rmw_isa isa)
 {
 	uint64_t state = random_seed();
 
-	if (!rmw_isa_supported(isa))
-		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
 	FOR_EACH_REDUCTION(type, op)
 	{
 		for (size_t n = 0; n <= 130; n++)
@@ -193,8 +190,6 @@ check_end(enum rmw_isa isa)
 {
 	uint8_t *acc = page_end(), *src = page_end();
 
-	if (!rmw_isa_supported(isa))
-		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
 	FOR_EACH_REDUCTION(type, op)
 	{
 		const struct rmw_reduction *r = rmw_reduction_of(isa, type, op);
@@ -254,8 +249,6 @@ finish_one(
 static void
 check_roundings(enum rmw_isa isa)
 {
-	if (!rmw_isa_supported(isa))
-		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
 	for (enum weir_dtype type = 0; (int)type < WEIR_DTYPES; type++) {
 		if (weir_dtype_is_float(type) == 0 || weir_dtype_bytes(type) > 2)
 			continue;
@@ -278,8 +271,6 @@ check_divisions(enum rmw_isa isa)
 {
 	uint64_t state = random_seed();
 
-	if (!rmw_isa_supported(isa))
-		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
 	for (unsigned int count = 1; count <= COUNT_MAX; count++) {
 		for (int sum = -128 * (int)count; sum <= 127 * (int)count; sum++)
 			finish_one(isa, WEIR_DTYPE_INT8, WEIR_OP_AVG, (uint32_t)sum, count);
@@ -383,10 +374,6 @@ check_wide(enum rmw_isa isa)
 	uint64_t state = random_seed();
 	struct rmw_reduction wide;
 
-	if (!rmw_isa_supported(isa)) {
-		cr_assert_not(rmw_reduction_wide_of(isa, WEIR_DTYPE_FP16, WEIR_OP_SUM, &wide));
-		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
-	}
 	for (unsigned int type = 0; type < 20; type++)
 		for (unsigned int op = 0; op < 20; op++) {
 			if (type >= WEIR_DTYPES || !is_wide(type, op)) {
@@ -405,35 +392,20 @@ check_wide(enum rmw_isa isa)
 		}
 }
 
-#define TESTS_OF(isa, name)                                                                        \
-	Test(rmw_reductions, name##_blocks, .timeout = 120)                                        \
-	{                                                                                          \
-		check_blocks(isa);                                                                 \
-	}                                                                                          \
-	Test(rmw_reductions, name##_end, .timeout = 90)                                            \
-	{                                                                                          \
-		check_end(isa);                                                                    \
-	}                                                                                          \
-	Test(rmw_reductions, name##_roundings, .timeout = 90)                                      \
-	{                                                                                          \
-		check_roundings(isa);                                                              \
-	}                                                                                          \
-	Test(rmw_reductions, name##_wide, .timeout = 90)                                           \
-	{                                                                                          \
-		check_wide(isa);                                                                   \
-	}                                                                                          \
-	Test(rmw_reductions, name##_divisions, .timeout = 90)                                      \
-	{                                                                                          \
-		check_divisions(isa);                                                              \
-	}
-
-TESTS_OF(RMW_ISA_SCALAR, scalar)
-TESTS_OF(RMW_ISA_AVX2, avx2)
-TESTS_OF(RMW_ISA_AVX512, avx512)
+TESTS_OF_VARIANTS(rmw_reductions, blocks, check_blocks(isa))
+TESTS_OF_VARIANTS(rmw_reductions, end, check_end(isa))
+TESTS_OF_VARIANTS(rmw_reductions, roundings, check_roundings(isa))
+TESTS_OF_VARIANTS(rmw_reductions, wide, check_wide(isa))
+TESTS_OF_VARIANTS(rmw_reductions, divisions, check_divisions(isa))
 
 /* Every variant serves the same cells, or a result would depend on the machine. */
 Test(rmw_reductions, same_cells_in_every_variant, .timeout = 90)
 {
+	struct rmw_reduction wide;
+
+	for (size_t i = 0; i < 3; i++)
+		cr_assert_eq(rmw_reduction_wide_of(all[i], WEIR_DTYPE_FP16, WEIR_OP_SUM, &wide),
+			rmw_isa_supported(all[i]));
 	for (unsigned int t = 0; t < 20; t++) {
 		for (unsigned int o = 0; o < 20; o++) {
 			enum weir_dtype type = (enum weir_dtype)t;
