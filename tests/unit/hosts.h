@@ -109,6 +109,15 @@ start_switch(const struct fake_switch_config *c)
 	}
 }
 
+/* With a switch of this configuration for so many hosts. */
+static inline void
+serve(unsigned int sources)
+{
+	struct fake_switch_config c = switch_config(sources);
+
+	start_switch(&c);
+}
+
 /* `rounds` AllReduces of count elements, each checked in full. */
 static inline int
 reduce(struct host *h)
@@ -143,7 +152,7 @@ run_host(void *argument)
 {
 	struct host *h = argument;
 
-	h->opened = weir_open(&h->config, &h->weir);
+	h->code = h->opened = weir_open(&h->config, &h->weir);
 	if (h->opened == 0) {
 		h->body(h);
 		weir_last_result(h->weir, &h->result);
@@ -151,17 +160,25 @@ run_host(void *argument)
 	}
 	snprintf(h->error, sizeof(h->error), "%s", weir_last_error(h->weir));
 	weir_close(h->weir);
+	h->weir = NULL;
 	return NULL;
 }
 
-/* Open, do what the body says, close: hosts [from, to), all at once. */
+/* Hosts [from, to), all at once, each in a thread. */
+static inline void
+in_threads(unsigned int from, unsigned int to, void *(*call)(void *host))
+{
+	for (unsigned int h = from; h < to; h++)
+		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, call, &hosts[h]), 0);
+	for (unsigned int h = from; h < to; h++)
+		pthread_join(hosts[h].thread, NULL);
+}
+
+/* Open, do what the body says, close: hosts [from, to). */
 static inline void
 run_hosts(unsigned int from, unsigned int to)
 {
-	for (unsigned int h = from; h < to; h++)
-		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, run_host, &hosts[h]), 0);
-	for (unsigned int h = from; h < to; h++)
-		pthread_join(hosts[h].thread, NULL);
+	in_threads(from, to, run_host);
 }
 
 /* The same, of all that the switch serves; then it stops. */
@@ -174,6 +191,71 @@ run_all(void)
 	fake_switch_stop(fake, NULL);
 	for (unsigned int h = 0; h < n; h++)
 		cr_expect_eq(hosts[h].opened, 0, "host %u: %s", h, hosts[h].error);
+}
+
+/* The same, all with this body and so many elements. */
+static inline void
+play(int (*body)(struct host *host), size_t count)
+{
+	for (unsigned int h = 0; h < hosts[0].hosts; h++) {
+		hosts[h].body = body;
+		hosts[h].count = count;
+	}
+	run_all();
+}
+
+static inline void *
+open_host(void *argument)
+{
+	struct host *h = argument;
+
+	h->code = h->opened = weir_open(&h->config, &h->weir);
+	return NULL;
+}
+
+/* Hosts [0, n) call this in their threads, and all succeed. */
+static inline void
+all_call(unsigned int n, void *(*call)(void *host))
+{
+	in_threads(0, n, call);
+	for (unsigned int h = 0; h < n; h++)
+		cr_assert_eq(hosts[h].code, 0, "host %u: %d: %s", h, hosts[h].code,
+			weir_last_error(hosts[h].weir));
+}
+
+/* Handles for the main thread, of one process and of one address, at a switch with small blocks. */
+static inline void
+open_handles(unsigned int n, double faults, uint64_t random)
+{
+	struct fake_switch_config c = switch_config(n);
+
+	c.loss = c.reorder = faults;
+	c.seed = random;
+	c.job.window = 8;
+	c.job.elements = 16;
+	c.job.timeout_ms = 1000;
+	start_switch(&c);
+	for (unsigned int h = 0; h < n; h++) {
+		hosts[h].config.address = "127.0.0.9";
+		hosts[h].config.op_timeout_ms = 20000;
+	}
+	all_call(n, open_host);
+}
+
+static inline void
+close_handles(void)
+{
+	for (unsigned int h = 0; h < HOSTS_MAX; h++)
+		weir_close(hosts[h].weir);
+	fake_switch_stop(fake, NULL);
+}
+
+/* The host's first call that failed returned this, and its message has these words. */
+static inline void
+expect_failed(unsigned int h, int code, const char *words)
+{
+	cr_expect_eq(hosts[h].code, code, "host %u: %d %s", h, hosts[h].code, hosts[h].error);
+	cr_expect_not_null(strstr(hosts[h].error, words), "host %u: %s", h, hosts[h].error);
 }
 
 static inline void

@@ -1,74 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What careless programs hand to libweir is refused before anything is sent, and the handle is as before. */
-#include <arpa/inet.h>
-#include <criterion/criterion.h>
 #include <stddef.h>
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "apps/libweir/weir.h"
-#include "tests/model/fake_switch.h"
+#include "tests/unit/hosts.h"
 
 #define HOSTS 3
 #define COUNT 40
 
-static struct fake_switch *fake;
-static struct weir_config configs[HOSTS];
-static struct weir *handles[HOSTS];
 static int32_t memory[2 * HOSTS * COUNT];
-
-static void *
-open_one(void *argument)
-{
-	size_t h = (size_t)(uintptr_t)argument;
-
-	weir_open(&configs[h], &handles[h]);
-	return NULL;
-}
 
 static void
 open_all(void)
 {
-	const struct fake_switch_config c = {
-		.address = "127.0.0.1",
-		.job = {.job = 3,
-			.sources = HOSTS,
-			.window = 8,
-			.elements = 16,
-			.dtype = WEIR_DTYPE_INT32,
-			.op = WEIR_OP_SUM,
-			.timeout_ms = 1000},
-	};
-	pthread_t threads[HOSTS];
-
-	cr_assert_eq(fake_switch_start(&c, &fake), 0);
-	for (unsigned int h = 0; h < HOSTS; h++) {
-		configs[h] = (struct weir_config){.switch_address = "127.0.0.1",
-			.address = "127.0.0.1",
-			.port_base = fake_switch_port(fake, false),
-			.port_ext = fake_switch_port(fake, true),
-			.job = 3,
-			.source = (int)h,
-			.op_timeout_ms = 5000};
-		cr_assert_eq(pthread_create(&threads[h], NULL, open_one, (void *)(uintptr_t)h), 0);
-	}
-	for (unsigned int h = 0; h < HOSTS; h++)
-		pthread_join(threads[h], NULL);
-}
-
-static void
-close_all(void)
-{
-	for (unsigned int h = 0; h < HOSTS; h++)
-		weir_close(handles[h]);
-	fake_switch_stop(fake, NULL);
+	open_handles(HOSTS, 0, 0);
 }
 
 static void
@@ -79,10 +28,10 @@ refused(struct weir *weir, int code, const char *text)
 }
 
 /* Also by a single element, from either side. */
-Test(weir_careless, buffers_overlap_only_in_place, .init = open_all, .fini = close_all,
+Test(weir_careless, buffers_overlap_only_in_place, .init = open_all, .fini = close_handles,
 	.timeout = 90)
 {
-	struct weir *weir = handles[1]; /* rank 1: the second slice */
+	struct weir *weir = hosts[1].weir; /* rank 1: the second slice */
 	int32_t *m = memory + COUNT, *own = m + COUNT, *apart = m + 2 * COUNT;
 	const enum weir_dtype type = WEIR_DTYPE_INT32;
 	const enum weir_op sum = WEIR_OP_SUM;
@@ -105,7 +54,7 @@ Test(weir_careless, buffers_overlap_only_in_place, .init = open_all, .fini = clo
 
 /* A program may have another structure of counters than the library: older, or newer. */
 Test(weir_careless, counters_are_written_as_far_as_there_is_room, .init = open_all,
-	.fini = close_all, .timeout = 90)
+	.fini = close_handles, .timeout = 90)
 {
 	struct {
 		struct weir_stats known;
@@ -114,23 +63,24 @@ Test(weir_careless, counters_are_written_as_far_as_there_is_room, .init = open_a
 	const size_t first = offsetof(struct weir_stats, receive_buffer) + sizeof(uint64_t);
 
 	memset(&s, 0xff, sizeof(s));
-	weir_stats_sized(handles[1], &s.known, sizeof(s));
+	weir_stats_sized(hosts[1].weir, &s.known, sizeof(s));
 	cr_expect_gt(s.known.receive_buffer, 0u);
 	cr_expect(s.newer[0] == 0 && s.newer[1] == 0);
 	memset(&s, 0xff, sizeof(s));
-	weir_stats_sized(handles[1], &s.known, sizeof(uint64_t));
+	weir_stats_sized(hosts[1].weir, &s.known, sizeof(uint64_t));
 	cr_expect_eq(((uint64_t *)&s)[1], UINT64_MAX, "it writes more than there is room for");
 	memset(&s, 0xff, sizeof(s));
-	(weir_stats)(handles[1], &s.known);
+	(weir_stats)(hosts[1].weir, &s.known);
 	cr_expect_gt(s.known.receive_buffer, 0u);
 	cr_expect_eq(*(uint64_t *)(void *)((char *)&s + first), UINT64_MAX,
 		"an older program's structure ends here");
 }
 
 /* Beside each other; and where one of them is not used at all. */
-Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_all, .timeout = 90)
+Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_handles,
+	.timeout = 90)
 {
-	struct weir *weir = handles[1];
+	struct weir *weir = hosts[1].weir;
 	int32_t *m = memory + COUNT;
 	struct weir_request *requests[6];
 
@@ -147,24 +97,38 @@ Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_a
 		weir_iallreduce(weir, m, m + 1, 0, WEIR_DTYPE_INT32, WEIR_OP_SUM, &requests[5]), 0);
 }
 
+#define AT .switch_address = "127.0.0.1", .address = "127.0.0.1"
+
+static const uint8_t key[32];
+
+static const struct {
+	const struct weir_config *config;
+	const char *text;
+} wrong[] = {
+	{NULL, "config is NULL"},
+	{&(struct weir_config){0}, "where is the switch"},
+	{&(struct weir_config){0}, "Set WEIR_SWITCH"},
+	{&(struct weir_config){.switch_address = "127.0.0.1"}, "own IPv4 address"},
+	{&(struct weir_config){AT, .source = 256}, "source"},
+	{&(struct weir_config){AT, .spin_us = -2}, "spin_us: -2 is not in [-1, 1000000]"},
+	{&(struct weir_config){AT, .key = key, .key_bytes = 64}, "key_bytes: 64 is not 32"},
+	{&(struct weir_config){AT, .key = key, .key_bytes = 0}, "key_bytes: 0 is not 32"},
+	{&(struct weir_config){AT, .key = key, .key_bytes = 32, .base_form = true},
+		"the base form has no place"},
+};
+
 Test(weir_careless, failed_open_leaves_no_handle, .timeout = 90)
 {
 	struct weir_request *request = (struct weir_request *)memory;
-	struct weir_config config = {0};
 	struct weir *weir;
 
-	cr_expect_eq(weir_open(NULL, &weir), -EINVAL);
-	refused(weir, weir_barrier(weir), "config is NULL");
-	weir_close(weir);
 	unsetenv("WEIR_SWITCH");
-	cr_expect_eq(weir_open(&config, &weir), -EINVAL);
-	refused(weir, weir_barrier(weir), "Set WEIR_SWITCH");
-	weir_close(weir);
-	config.switch_address = "127.0.0.1";
-	cr_expect_eq(weir_open(&config, &weir), -EINVAL);
-	refused(weir, weir_barrier(weir), "own IPv4 address");
-	weir_close(weir);
-	cr_expect_eq(weir_open(&config, NULL), -EINVAL);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		cr_expect_eq(weir_open(wrong[i].config, &weir), -EINVAL);
+		refused(weir, weir_barrier(weir), wrong[i].text);
+		weir_close(weir);
+	}
+	cr_expect_eq(weir_open(&(struct weir_config){AT}, NULL), -EINVAL);
 	cr_expect_eq(weir_barrier(NULL), -EINVAL);
 	cr_expect_eq(weir_ibarrier(NULL, &request), -EINVAL);
 	cr_expect_null(request);
@@ -196,9 +160,9 @@ Test(weir_careless, open_without_descriptors_fails, .timeout = 90)
 	weir_close(weir);
 }
 
-Test(weir_careless, there_is_no_request, .init = open_all, .fini = close_all, .timeout = 90)
+Test(weir_careless, there_is_no_request, .init = open_all, .fini = close_handles, .timeout = 90)
 {
-	refused(handles[0], weir_ibarrier(handles[0], NULL), "request is NULL");
+	refused(hosts[0].weir, weir_ibarrier(hosts[0].weir, NULL), "request is NULL");
 }
 
 /* A control API with no place for the first ones, which it sends away without a word. */

@@ -4,34 +4,20 @@
  * place and not, several under way, over loopback UDP with losses. Threads return codes; only the main
  * thread asserts.
  */
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "apps/verify/verify.h"
-#include "tests/model/fake_switch.h"
 #include "tests/random.h"
 
-#define HOSTS_MAX 5
+#define HOSTS     5 /* at most */
 #define CALLS     120
 #define FLYING    6 /* calls under way at most */
 #define MOST      300 /* elements of a slice, or of a whole buffer */
-#define ROOM      (MOST * HOSTS_MAX)
+#define ROOM      (MOST * HOSTS)
 #define UNTOUCHED 0x5a
 
-static struct host {
-	struct weir_config config;
-	struct weir *weir;
-	unsigned int id;
-	bool late; /* it lets the others wait, now and then */
-	int code;
-	size_t wrong, of; /* elements that are wrong; the first call that had them */
-	pthread_t thread;
-} hosts[HOSTS_MAX];
+#define HOST_FIELDS                                                                                \
+	bool late; /* it lets the others wait, now and then */                                     \
+	size_t of; /* the first call with wrong elements */
+#include "tests/unit/hosts.h"
 
 static struct weir_call calls[CALLS]; /* but for the buffers, which hosts have */
 
@@ -89,14 +75,12 @@ end(struct host *h, struct flying *f)
 		h->of = f->call;
 }
 
-static void *
-run_host(void *argument)
+static int
+stream(struct host *h)
 {
 	struct flying *flying = calloc(FLYING, sizeof(*flying));
-	struct host *h = argument;
 	uint64_t own = seed + h->id;
 
-	h->code = weir_open(&h->config, &h->weir);
 	for (unsigned int k = 0; k < CALLS && h->code == 0; k++) {
 		struct flying *f = &flying[random_bits(&own) % FLYING];
 
@@ -104,12 +88,12 @@ run_host(void *argument)
 		if (h->code == 0)
 			h->code = begin(h, f, k, random_bits(&own) % 2 == 0);
 		if (h->late && random_bits(&own) % 16 == 0)
-			nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+			sleep_ms(2);
 	}
 	for (unsigned int i = 0; i < FLYING && h->code == 0; i++)
 		end(h, &flying[i]);
 	free(flying);
-	return NULL;
+	return h->code;
 }
 
 static void
@@ -135,74 +119,52 @@ draw_calls(void)
 
 /* elements: of a block; fewer than hosts * hosts make an alltoall go as scatters. */
 static void
-play(unsigned int n, unsigned int elements, double loss)
+of_hosts(unsigned int n, unsigned int elements, double loss)
 {
-	struct fake_switch_config c = {
-		.address = "127.0.0.1",
-		.loss = loss,
-		.duplicate = loss,
-		.reorder = loss,
-		.job = {.job = 4,
-			.sources = n,
-			.window = 8,
-			.elements = elements,
-			.dtype = WEIR_DTYPE_INT32,
-			.timeout_ms = 1000},
-	};
-	struct fake_switch *fake;
+	struct fake_switch_config c = switch_config(n);
 
 	seed = random_seed();
 	hosts_count = n;
-	c.seed = seed;
 	draw_calls();
-	cr_assert_eq(fake_switch_start(&c, &fake), 0);
+	c.loss = c.duplicate = c.reorder = loss;
+	c.seed = seed;
+	c.job.window = 8;
+	c.job.elements = elements;
+	c.job.timeout_ms = 1000;
+	start_switch(&c);
 	for (unsigned int h = 0; h < n; h++) {
-		hosts[h].id = h;
+		hosts[h].config.address = "127.0.0.9";
+		hosts[h].config.op_timeout_ms = 20000;
 		hosts[h].late = h == n - 1;
-		hosts[h].config = (struct weir_config){
-			.switch_address = "127.0.0.1",
-			.address = "127.0.0.9",
-			.port_base = fake_switch_port(fake, false),
-			.port_ext = fake_switch_port(fake, true),
-			.job = 4,
-			.source = (int)h,
-			.join_timeout_ms = 10000,
-			.op_timeout_ms = 20000,
-		};
-		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, run_host, &hosts[h]), 0);
 	}
-	for (unsigned int h = 0; h < n; h++)
-		pthread_join(hosts[h].thread, NULL);
+	play(stream, 0);
 	for (unsigned int h = 0; h < n; h++) {
-		cr_expect_eq(hosts[h].code, 0, "host %u: %d: %s", h, hosts[h].code,
-			weir_last_error(hosts[h].weir));
+		cr_expect_eq(hosts[h].code, 0, "host %u: %d: %s", h, hosts[h].code, hosts[h].error);
 		cr_expect_eq(hosts[h].wrong, 0u,
 			"host %u of %u: %zu wrong; first in call %zu, %s of %zu %s", h, n,
 			hosts[h].wrong, hosts[h].of,
 			weir_collective_text(calls[hosts[h].of].collective),
 			calls[hosts[h].of].count, weir_dtype_text(calls[hosts[h].of].dtype));
-		weir_close(hosts[h].weir);
 	}
-	fake_switch_stop(fake, NULL);
 }
 
 Test(weir_collectives, of_one_host, .timeout = 90)
 {
-	play(1, 16, 0);
+	of_hosts(1, 16, 0);
 }
 
 Test(weir_collectives, of_two, .timeout = 90)
 {
-	play(2, 33, 0);
+	of_hosts(2, 33, 0);
 }
 
 Test(weir_collectives, of_five_under_loss, .timeout = 90)
 {
-	play(5, 64, 0.02);
+	of_hosts(5, 64, 0.02);
 }
 
 /* An alltoall of 4 bytes and more has no room for a row of each source in a block. */
 Test(weir_collectives, of_five_in_small_blocks_under_loss, .timeout = 90)
 {
-	play(5, 10, 0.02);
+	of_hosts(5, 10, 0.02);
 }

@@ -12,7 +12,9 @@
 #include "apps/libweir/geometry.h"
 
 #define SOURCES 8
-#define MOST    (700 * SOURCES)
+#define COUNT   200 /* elements of a slice, at most */
+#define BEYOND  64 /* elements behind a buffer, which are looked at, too */
+#define MOST    (COUNT * SOURCES + BEYOND)
 
 static struct rank {
 	int32_t send[MOST], recv[MOST];
@@ -202,6 +204,8 @@ play_block(uint32_t nth, unsigned int limit)
 static void
 play(unsigned int collective, size_t count, unsigned int limit, unsigned int room)
 {
+	const size_t looked_at = n * count + BEYOND;
+
 	for (unsigned int r = 0; r < n; r++) {
 		/* Nobody leaves out own slices, all do, some do. */
 		ranks[r].skips_own = plays % 3 == 1 || (plays % 3 == 2 && r % 2 == 0);
@@ -214,7 +218,7 @@ play(unsigned int collective, size_t count, unsigned int limit, unsigned int roo
 			.skips_own = ranks[r].skips_own,
 			.count = count,
 			.element_bytes = 4};
-		for (size_t i = 0; i < MOST; i++) {
+		for (size_t i = 0; i < looked_at; i++) {
 			ranks[r].send[i] = value(r, i);
 			ranks[r].recv[i] = -1;
 		}
@@ -224,7 +228,7 @@ play(unsigned int collective, size_t count, unsigned int limit, unsigned int roo
 	for (uint32_t nth = 0; nth < ranks[0].geometry.blocks; nth++)
 		play_block(nth, limit);
 	for (unsigned int r = 0; r < n; r++)
-		for (size_t i = 0; i < MOST; i++) {
+		for (size_t i = 0; i < looked_at; i++) {
 			int32_t is;
 
 			if (!expected(collective, r, i, count, &is))
@@ -239,7 +243,7 @@ play(unsigned int collective, size_t count, unsigned int limit, unsigned int roo
 Test(weir_geometry, all_collectives_by_definition, .timeout = 90)
 {
 	const unsigned int sizes[] = {1, 2, 3, 5, 8}, limits[] = {8, 9, 63, 64, 70, 1000};
-	const size_t counts[] = {1, 2, 7, 8, 9, 64, 65, 200};
+	const size_t counts[] = {1, 2, 7, 8, 9, 64, 65, COUNT};
 
 	for (unsigned int s = 0; s < 5; s++)
 		for (unsigned int l = 0; l < 6; l++)

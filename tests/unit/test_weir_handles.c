@@ -3,84 +3,23 @@
  * Who may do what with a handle of libweir, and who is told what: threads, children, a handle that joins again.
  * Against the reference switch, over loopback UDP. Threads return codes; only the main thread asserts.
  */
-#include <criterion/criterion.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "apps/libweir/weir.h"
-#include "tests/model/fake_switch.h"
-
 #define HOSTS 3
-#define JOB   3
 #define COUNT 200
 
-static struct host {
-	struct weir_config config;
-	struct weir *weir;
-	struct weir_request *request;
+#define HOST_FIELDS                                                                                \
+	struct weir_request *request;                                                              \
 	int32_t data[COUNT];
-	unsigned int id;
-	int code;
-	pthread_t thread;
-} hosts[HOSTS];
-
-static struct fake_switch *fake;
-
-static void *
-open_host(void *argument)
-{
-	struct host *h = argument;
-
-	h->code = weir_open(&h->config, &h->weir);
-	return NULL;
-}
+#include "tests/unit/hosts.h"
 
 /* The handles are opened by other threads: to the main thread nothing has been said yet. */
 static void
 start(void)
 {
-	const struct fake_switch_config c = {
-		.address = "127.0.0.1",
-		.job = {.job = JOB,
-			.sources = HOSTS,
-			.window = 8,
-			.elements = 16,
-			.dtype = WEIR_DTYPE_INT32,
-			.timeout_ms = 1000},
-	};
-
-	cr_assert_eq(fake_switch_start(&c, &fake), 0);
-	for (unsigned int h = 0; h < HOSTS; h++) {
-		hosts[h].id = h;
-		hosts[h].config = (struct weir_config){
-			.switch_address = "127.0.0.1",
-			.address = "127.0.0.9",
-			.port_base = fake_switch_port(fake, false),
-			.port_ext = fake_switch_port(fake, true),
-			.job = JOB,
-			.source = (int)h,
-			.join_timeout_ms = 10000,
-			.op_timeout_ms = 20000,
-		};
-		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, open_host, &hosts[h]), 0);
-	}
-	for (unsigned int h = 0; h < HOSTS; h++) {
-		pthread_join(hosts[h].thread, NULL);
-		cr_assert_eq(hosts[h].code, 0, "host %u: %d", h, hosts[h].code);
-	}
-}
-
-static void
-stop(void)
-{
-	for (unsigned int h = 0; h < HOSTS; h++)
-		weir_close(hosts[h].weir);
-	fake_switch_stop(fake, NULL);
+	open_handles(HOSTS, 0, 0);
 }
 
 /* Begin a sum. */
@@ -156,7 +95,7 @@ Test(weir_handles, inherited_handle_is_refused_in_a_child, .timeout = 90)
 		for (unsigned int i = 0; i < COUNT; i++)
 			cr_assert_eq(hosts[h].data[i], (int32_t)(HOSTS * i + 3));
 	}
-	stop();
+	close_handles();
 }
 
 #define SAYS_NOTHING  1
@@ -208,7 +147,7 @@ Test(weir_handles, a_text_is_the_thread_s_and_the_handle_s, .timeout = 90)
 		cr_expect_str_eq(weir_last_error(failed[k]), k < 4 ? "" : text);
 		weir_close(failed[k]);
 	}
-	stop();
+	close_handles();
 }
 
 static void *
@@ -226,15 +165,13 @@ Test(weir_handles, calls_during_rejoin_are_busy, .timeout = 90)
 	start();
 	cr_assert_eq(pthread_create(&hosts[0].thread, NULL, rejoin, &hosts[0]), 0);
 	for (unsigned int ms = 0; ms < 8000 && weir_sources(hosts[0].weir) != 0; ms++)
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		sleep_ms(1);
 	cr_assert_eq(weir_sources(hosts[0].weir), 0u);
 	cr_expect_eq(weir_barrier(hosts[0].weir), -EBUSY);
 	cr_expect_not_null(strstr(weir_last_error(hosts[0].weir), "weir_rejoin"));
-	for (unsigned int h = 1; h < HOSTS; h++)
-		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, rejoin, &hosts[h]), 0);
-	for (unsigned int h = 0; h < HOSTS; h++)
-		pthread_join(hosts[h].thread, NULL);
+	in_threads(1, HOSTS, rejoin);
+	pthread_join(hosts[0].thread, NULL);
 	for (unsigned int h = 0; h < HOSTS; h++)
 		cr_expect_eq(hosts[h].code, 0, "host %u: %d", h, hosts[h].code);
-	stop();
+	close_handles();
 }

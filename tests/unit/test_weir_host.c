@@ -5,22 +5,12 @@
 #include "tests/random.h"
 #include "tests/unit/hosts.h"
 
-Test(weir_host, sums_are_right, .timeout = 90)
-{
-	struct fake_switch_config c = switch_config(4);
-
-	start_switch(&c);
-	reduce_on_all(4, 16 * 64 * 3 + 5, 3, false, 1);
-	fake_switch_stop(fake, NULL);
-}
-
 Test(weir_host, in_place_one_element_and_none, .timeout = 90)
 {
 	const size_t counts[] = {0, 1, 63, 64, 65, 16 * 64, 16 * 64 + 1};
-	struct fake_switch_config c = switch_config(2);
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-		start_switch(&c);
+		serve(2);
 		reduce_on_all(2, counts[i], 4, true, i);
 		fake_switch_stop(fake, NULL);
 	}
@@ -28,9 +18,7 @@ Test(weir_host, in_place_one_element_and_none, .timeout = 90)
 
 Test(weir_host, base_form, .timeout = 90)
 {
-	struct fake_switch_config c = switch_config(3);
-
-	start_switch(&c);
+	serve(3);
 	hosts[0].config.base_form = hosts[2].config.base_form = true;
 	reduce_on_all(3, 3000, 2, true, 5);
 	fake_switch_stop(fake, NULL);
@@ -86,26 +74,6 @@ Test(weir_host, first_window_lost_too, .timeout = 90)
 }
 
 static int
-barriers(struct host *h)
-{
-	for (unsigned int i = 0; i < 20 && h->code == 0; i++)
-		h->code = weir_barrier(h->weir);
-	return h->code;
-}
-
-Test(weir_host, barrier, .timeout = 90)
-{
-	struct fake_switch_config c = switch_config(3);
-
-	start_switch(&c);
-	for (unsigned int h = 0; h < 3; h++)
-		hosts[h].body = barriers;
-	run_hosts(0, 3);
-	expect_right(3);
-	fake_switch_stop(fake, NULL);
-}
-
-static int
 window_of_three(struct host *h)
 {
 	h->wrong += weir_window(h->weir) != 2;
@@ -116,15 +84,8 @@ window_of_three(struct host *h)
 
 Test(weir_host, window_limit_and_getters, .timeout = 90)
 {
-	struct fake_switch_config c = switch_config(2);
-
-	start_switch(&c);
-	for (unsigned int h = 0; h < 2; h++) {
-		hosts[h].body = window_of_three;
-		hosts[h].count = 3000;
-		hosts[h].config.window_limit = 3;
-	}
-	run_hosts(0, 2);
-	fake_switch_stop(fake, NULL);
+	serve(2);
+	hosts[0].config.window_limit = hosts[1].config.window_limit = 3;
+	play(window_of_three, 3000);
 	expect_right(2);
 }

@@ -29,19 +29,9 @@ open_end(struct weir *weir)
 static void
 begin_opening(unsigned int n)
 {
-	struct fake_switch_config c = switch_config(SOURCES);
-
-	start_switch(&c);
+	serve(SOURCES);
 	for (unsigned int h = 0; h < n; h++)
 		cr_assert_eq(weir_iopen(&hosts[h].config, &hosts[h].weir), 0);
-}
-
-static void
-close_all(void)
-{
-	for (unsigned int h = 0; h < HOSTS_MAX; h++)
-		weir_close(hosts[h].weir);
-	fake_switch_stop(fake, NULL);
 }
 
 /* One thread opens all sources of a job: no call waits for another source. */
@@ -62,7 +52,7 @@ Test(weir_iopen, one_thread_opens_all, .timeout = 90)
 	cr_assert_eq(weir_wait_all(requests, SOURCES), 0);
 	for (unsigned int h = 0; h < SOURCES; h++)
 		cr_expect_eq(data[h], 1 + 2 + 3 + 4);
-	close_all();
+	close_handles();
 }
 
 /* Is its descriptor, within so many ms? */
@@ -92,7 +82,7 @@ Test(weir_iopen, the_configuration_is_copied, .timeout = 90)
 	}
 	for (unsigned int h = 0; h < SOURCES; h++)
 		cr_assert_eq(open_end(hosts[h].weir), 0, "%s", weir_last_error(hosts[h].weir));
-	close_all();
+	close_handles();
 }
 
 /* What is wrong with the configuration is known at once. */
@@ -138,7 +128,7 @@ Test(weir_iopen, refuses_calls, .timeout = 90)
 	}
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert_eq(status, 0);
-	close_all();
+	close_handles();
 }
 
 /* A handle that is still opening may be closed, and opened again. */
@@ -150,7 +140,7 @@ Test(weir_iopen, closed_while_it_opens, .timeout = 90)
 		cr_assert_eq(weir_iopen(&hosts[h].config, &hosts[h].weir), 0);
 	for (unsigned int h = 0; h < SOURCES; h++)
 		cr_assert_eq(open_end(hosts[h].weir), 0, "%s", weir_last_error(hosts[h].weir));
-	close_all();
+	close_handles();
 }
 
 /* It fails as weir_open does, and says so as often as it is asked. */
@@ -165,7 +155,7 @@ Test(weir_iopen, fails_as_weir_open, .timeout = 90)
 	cr_assert(strstr(weir_last_error(hosts[0].weir), "job 3") != NULL, "%s",
 		weir_last_error(hosts[0].weir));
 	cr_assert_eq(open_end(hosts[0].weir), -ETIMEDOUT);
-	close_all();
+	close_handles();
 }
 
 /* ---- the end of the process ---- */

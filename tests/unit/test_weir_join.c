@@ -64,6 +64,14 @@ hear(int ms)
 	return true;
 }
 
+/* What is left of the last join or generation. */
+static void
+drain(void)
+{
+	while (hear(0))
+		;
+}
+
 /* The next join, of this generation, which its key proves. */
 static void
 hear_join(uint16_t generation)
@@ -303,6 +311,15 @@ start(const uint8_t *key)
 	hear_join(WEIR_GEN_JOIN);
 }
 
+/* And its join is accepted. */
+static void
+open_with(const uint8_t *key, uint8_t flags)
+{
+	start(key);
+	accept_join(flags);
+	ends(0, "");
+}
+
 static void
 stop(void)
 {
@@ -394,9 +411,7 @@ hear_more(int ms)
 
 Test(weir_join, blocks_have_ports, .timeout = 90)
 {
-	start(NULL);
-	accept_join(1 << WEIR_JOIN_PORTS_SHIFT);
-	ends(0, "");
+	open_with(NULL, 1 << WEIR_JOIN_PORTS_SHIFT);
 	begin(run_reduce); /* block 0: (9 + 0) mod 2 */
 	cr_assert(hear_more(WAIT_MS));
 	hear_contribution(); /* repeated to the own port, as if a firewall had dropped it */
@@ -429,18 +444,14 @@ Test(weir_join, unknown_settings_are_refused, .timeout = 90)
 
 Test(weir_join, a_proved_join_does_not_make_packets_longer, .timeout = 90)
 {
-	start(source_key);
-	accept_join(0);
-	ends(0, "");
+	open_with(source_key, 0);
 	reduces(false);
 	stop();
 }
 
 Test(weir_join, an_authenticated_job_s_keys_come_with_its_reply, .timeout = 90)
 {
-	start(job_key);
-	accept_join(WEIR_JOIN_AUTHENTICATED);
-	ends(0, "");
+	open_with(job_key, WEIR_JOIN_AUTHENTICATED);
 	reduces(true);
 	stop();
 }
@@ -456,8 +467,7 @@ Test(weir_join, tags_need_a_key, .timeout = 90)
 static void
 rejoins(void)
 {
-	while (hear(0))
-		; /* what is left of the last generation */
+	drain();
 	begin(run_rejoin);
 	hear_join(WEIR_GEN_JOIN);
 }
@@ -467,11 +477,8 @@ Test(weir_join, silence_repeats_the_join_of_an_authenticated_job, .timeout = 90)
 {
 	uint32_t count;
 
-	start(job_key);
-	accept_join(WEIR_JOIN_AUTHENTICATED);
-	ends(0, "");
-	while (hear(0))
-		; /* joins that were repeated meanwhile */
+	open_with(job_key, WEIR_JOIN_AUTHENTICATED);
+	drain();
 	count = weir_get32(heard.proof.count);
 	begin(run_reduce);
 	hear_join(GENERATION);
@@ -521,8 +528,7 @@ Test(weir_join, the_repeated_join_tells_that_the_generation_is_over, .timeout = 
 static void
 joins_until(void *(*call)(void *))
 {
-	while (hear(0))
-		; /* what is left of the last join */
+	drain();
 	begin(call);
 	hear_join(WEIR_GEN_JOIN);
 	accept_join(0);
@@ -567,34 +573,10 @@ Test(weir_join, idle_handle_is_displaced, .timeout = 90)
 {
 	int32_t one = 1;
 
-	start(job_key);
-	accept_join(WEIR_JOIN_AUTHENTICATED);
-	ends(0, "");
+	open_with(job_key, WEIR_JOIN_AUTHENTICATED);
 	displace(false);
 	/* Whichever comes first, the packet or the call: it ends so. */
 	cr_expect_eq(weir_allreduce(weir, &one, &one, 1, WEIR_DTYPE_INT32, WEIR_OP_SUM), -EEXIST);
 	cr_expect_not_null(strstr(weir_last_error(weir), TAKEN));
 	stop();
-}
-
-Test(weir_join, keys_that_are_refused, .timeout = 90)
-{
-	static const struct {
-		struct weir_config config;
-		const char *text;
-	} wrong[] = {
-		{{.key = job_key, .key_bytes = 64}, "key_bytes: 64 is not 32"},
-		{{.key = job_key, .key_bytes = 0}, "key_bytes: 0 is not 32"},
-		{{.key = job_key, .key_bytes = 32, .base_form = true},
-			"the base form has no place"},
-	};
-
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		config = wrong[i].config;
-		config.switch_address = config.address = "127.0.0.1";
-		cr_expect_eq(weir_open(&config, &weir), -EINVAL);
-		cr_expect_not_null(
-			strstr(weir_last_error(weir), wrong[i].text), "%s", weir_last_error(weir));
-		weir_close(weir);
-	}
 }

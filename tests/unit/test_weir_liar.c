@@ -191,6 +191,9 @@ liar(void *argument)
 	return NULL;
 }
 
+static struct weir *weir;
+static pthread_t thread;
+
 static void
 open_sockets(void)
 {
@@ -208,28 +211,26 @@ open_sockets(void)
 	}
 }
 
-static struct weir *
-open_handle(pthread_t *thread)
+static void
+open_handle(void)
 {
 	struct weir_config config = {.switch_address = "127.0.0.1",
 		.address = "127.0.0.2",
 		.job = JOB,
 		.source = SOURCE,
 		.op_timeout_ms = 5000};
-	struct weir *weir;
 	int code;
 
 	open_sockets();
 	config.port_base = ports[0];
 	config.port_ext = ports[1];
-	cr_assert_eq(pthread_create(thread, NULL, liar, NULL), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, liar, NULL), 0);
 	code = weir_open(&config, &weir);
 	cr_assert_eq(code, 0, "%s", weir_last_error(weir));
-	return weir;
 }
 
 static void
-close_handle(struct weir *weir, pthread_t thread)
+close_handle(void)
 {
 	weir_close(weir);
 	stop = true;
@@ -238,17 +239,16 @@ close_handle(struct weir *weir, pthread_t thread)
 	close(sockets[1]);
 }
 
-Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 90)
+TestSuite(weir_liar, .init = open_handle, .fini = close_handle, .timeout = 90);
+
+Test(weir_liar, nothing_but_the_right_result_is_taken)
 {
 	int32_t data[BLOCKS * ELEMENTS] = {0};
 	unsigned int malformed = 0;
 	struct weir_stats stats;
-	struct weir *weir;
-	pthread_t thread;
 	int code;
 
 	answer = answer_with_lies;
-	weir = open_handle(&thread);
 	code = weir_allreduce(weir, data, data, BLOCKS * ELEMENTS, WEIR_DTYPE_INT32, WEIR_OP_SUM);
 	cr_expect_eq(code, 0, "%d: %s", code, weir_last_error(weir));
 	for (int i = 0; i < BLOCKS * ELEMENTS; i++)
@@ -263,12 +263,11 @@ Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 90)
 	cr_expect_geq(stats.foreign, (uint64_t)(LIES - malformed) * BLOCKS);
 	cr_expect_geq(stats.duplicates, 2u * (BLOCKS - 1));
 	cr_expect_eq(stats.results_ok, (uint64_t)BLOCKS);
-	close_handle(weir, thread);
 }
 
 /* Reduce this many blocks more: it ends with this code, and these words in its text. */
 static void
-ends(struct weir *weir, int blocks, int code, const char *words)
+ends(int blocks, int code, const char *words)
 {
 	int32_t data[BLOCKS * ELEMENTS] = {0};
 	int got = weir_allreduce(
@@ -278,47 +277,33 @@ ends(struct weir *weir, int blocks, int code, const char *words)
 	cr_expect_not_null(strstr(weir_last_error(weir), words), "%s", weir_last_error(weir));
 }
 
-Test(weir_liar, the_missing_are_named_also_where_ids_have_gaps, .timeout = 90)
+Test(weir_liar, the_missing_are_named_also_where_ids_have_gaps)
 {
 	struct weir_result result;
-	struct weir *weir;
-	pthread_t thread;
 
 	answer = answer_without_some;
-	weir = open_handle(&thread);
 	/* Nobody has told that there is a source 200. */
-	ends(weir, 1, WEIR_PARTIAL, "; all but source(s) 2, 7 came later");
+	ends(1, WEIR_PARTIAL, "; all but source(s) 2, 7 came later");
 	weir_last_result(weir, &result);
 	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
 		cr_expect_eq(result.missing[i], 0, "%u", i);
-	ends(weir, 2, WEIR_PARTIAL, "; source(s) 7, 200 came later");
+	ends(2, WEIR_PARTIAL, "; source(s) 7, 200 came later");
 	weir_last_result(weir, &result);
 	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
 		cr_expect_eq(result.missing[i], i == 0 ? 1 << 7 : i == 25 ? 1 : 0, "%u", i);
-	ends(weir, 1, WEIR_PARTIAL, "; source(s) 200 came later");
-	close_handle(weir, thread);
+	ends(1, WEIR_PARTIAL, "; source(s) 200 came later");
 }
 
-Test(weir_liar, what_is_not_served_is_named, .timeout = 90)
+Test(weir_liar, what_is_not_served_is_named)
 {
-	struct weir *weir;
-	pthread_t thread;
-
 	answer = answer_that_it_is_not_served;
-	weir = open_handle(&thread);
-	ends(weir, 1, -EOPNOTSUPP, "does not serve this operation, allreduce (sum of int32)");
-	close_handle(weir, thread);
+	ends(1, -EOPNOTSUPP, "does not serve this operation, allreduce (sum of int32)");
 }
 
-Test(weir_liar, a_generation_that_is_gone_is_told_from_another, .timeout = 90)
+Test(weir_liar, a_generation_that_is_gone_is_told_from_another)
 {
-	struct weir *weir;
-	pthread_t thread;
-
 	answer = answer_that_none_runs;
-	weir = open_handle(&thread);
-	ends(weir, 1, -ESTALE, "job 9 has no generation at the switch");
+	ends(1, -ESTALE, "job 9 has no generation at the switch");
 	cr_expect_not_null(strstr(weir_last_error(weir), "Join again on every host"));
 	cr_expect_null(strstr(weir_last_error(weir), "generation 0"), "%s", weir_last_error(weir));
-	close_handle(weir, thread);
 }

@@ -304,25 +304,48 @@ Test(weir_loop, a_caller_that_waits_for_a_while_drives, .timeout = 90)
 	drive(by_waits);
 }
 
-/* Host 1 has not called: the switch says so, and that is no silence. Then it is silent. */
-Test(weir_loop, silence_is_no_answer_at_all, .timeout = 90)
+/* Both hosts of a job, with a limit of silence. */
+static void
+open_two(unsigned int op_timeout_ms)
 {
-	struct weir_stats s = {0};
-	struct weir_config c;
-	bool done = false;
-	int32_t one = 1;
-
 	start_switch(0, 2, 200);
 	for (unsigned int source = 0; source < 2; source++) {
-		c = config(0, source);
+		struct weir_config c = config(0, source);
+
 		c.silence_timeout_ms = 2500;
+		c.op_timeout_ms = op_timeout_ms;
 		cr_assert_eq(weir_iopen(&c, &handles[source]), 0);
 	}
 	await_open(handles[0]);
 	await_open(handles[1]);
-	cr_assert_eq(weir_iallreduce(handles[0], &one, &one, 1, WEIR_DTYPE_INT32, WEIR_OP_SUM,
-			     &requests[0]),
+}
+
+/* Each contributes 1 to element 0. */
+static void
+begin_one(unsigned int i)
+{
+	data[i][0] = 1;
+	cr_assert_eq(weir_iallreduce(handles[i], data[i], data[i], 1, WEIR_DTYPE_INT32, WEIR_OP_SUM,
+			     &requests[i]),
 		0);
+}
+
+static void
+close_two(void)
+{
+	weir_close(handles[0]);
+	weir_close(handles[1]);
+	fake_switch_stop(fakes[0], NULL);
+}
+
+/* Host 1 has not called: the switch says so, and that is no silence. Then it is silent. */
+Test(weir_loop, silence_is_no_answer_at_all, .timeout = 90)
+{
+	struct weir_stats s = {0};
+	bool done = false;
+
+	open_two(60000);
+	begin_one(0);
 	/* With back-off, 45 probes take longer than that. */
 	while (s.probes < 46) {
 		cr_assert_eq(weir_wait_for(&requests[0], 100, &done), 0, "%s",
@@ -334,9 +357,7 @@ Test(weir_loop, silence_is_no_answer_at_all, .timeout = 90)
 	cr_expect_eq(weir_wait(&requests[0]), -ETIMEDOUT);
 	cr_expect_not_null(strstr(weir_last_error(handles[0]), "has not answered source 0"), "%s",
 		weir_last_error(handles[0]));
-	weir_close(handles[0]);
-	weir_close(handles[1]);
-	fake_switch_stop(fakes[0], NULL);
+	close_two();
 }
 
 /* Stop this process for some seconds, with the fake switch in it. */
@@ -359,35 +380,19 @@ pause_process(unsigned int seconds)
 /* As on a machine that was suspended. */
 Test(weir_loop, a_stopped_process_takes_nobody_for_dead, .timeout = 90)
 {
-	struct weir_config c;
 	bool done = false;
-	int32_t one = 1, sum[2];
 
-	start_switch(0, 2, 200);
-	for (unsigned int source = 0; source < 2; source++) {
-		c = config(0, source);
-		c.silence_timeout_ms = 2500;
-		c.op_timeout_ms = 7000;
-		cr_assert_eq(weir_iopen(&c, &handles[source]), 0);
-	}
-	await_open(handles[0]);
-	await_open(handles[1]);
-	cr_assert_eq(weir_iallreduce(handles[0], &one, &sum[0], 1, WEIR_DTYPE_INT32, WEIR_OP_SUM,
-			     &requests[0]),
-		0);
+	open_two(7000);
+	begin_one(0);
 	cr_assert_eq(weir_wait_for(&requests[0], 1500, &done), 0);
 	pause_process(8);
 	cr_expect_eq(
 		weir_wait_for(&requests[0], 1500, &done), 0, "%s", weir_last_error(handles[0]));
 	cr_expect_not(done);
-	cr_assert_eq(weir_iallreduce(handles[1], &one, &sum[1], 1, WEIR_DTYPE_INT32, WEIR_OP_SUM,
-			     &requests[1]),
-		0);
-	cr_expect_eq(weir_wait(&requests[0]), 0, "%s", weir_last_error(handles[0]));
-	cr_expect_eq(weir_wait(&requests[1]), 0, "%s", weir_last_error(handles[1]));
-	cr_expect_eq(sum[0], 2);
-	cr_expect_eq(sum[1], 2);
-	weir_close(handles[0]);
-	weir_close(handles[1]);
-	fake_switch_stop(fakes[0], NULL);
+	begin_one(1);
+	for (unsigned int i = 0; i < 2; i++) {
+		cr_expect_eq(weir_wait(&requests[i]), 0, "%s", weir_last_error(handles[i]));
+		cr_expect_eq(data[i][0], 2);
+	}
+	close_two();
 }

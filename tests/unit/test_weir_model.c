@@ -129,15 +129,23 @@ join_all(void)
 	cr_assert_eq(count, 3u);
 }
 
+/* A job of this policy, whose first generation has begun. */
 static void
-block_all(uint32_t block)
+begin(enum model_policy policy)
 {
-	for (uint8_t s = 0; s < SOURCES; s++)
-		cr_assert_str_eq(contribute(s, block, s + 1, 0), "consumed", "block %u", block);
-	cr_assert_eq(count, SOURCES);
+	create(policy);
+	join_all();
 }
 
-Test(weir_model, join_begins_a_generation, .timeout = 90)
+static void
+destroy(void)
+{
+	model_destroy(model);
+}
+
+TestSuite(weir_model, .fini = destroy, .timeout = 90);
+
+Test(weir_model, join_begins_a_generation)
 {
 	struct weir_join_reply r;
 	const uint8_t *payload;
@@ -170,17 +178,15 @@ Test(weir_model, join_begins_a_generation, .timeout = 90)
 	cr_expect_eq(model_generation(model), 2);
 	cr_expect_str_eq(join(3, 1), "unknown_source");
 	expect(0, 3, WEIR_STATUS_REFUSED, 0);
-	model_destroy(model);
 }
 
-Test(weir_model, block_completes_repeats_and_expires, .timeout = 90)
+Test(weir_model, block_completes_repeats_and_expires)
 {
 	const uint8_t *payload;
 	int32_t sum[2];
 	size_t size;
 
-	create(MODEL_WAIT);
-	join_all();
+	begin(MODEL_WAIT);
 	contribute(0, 0, 1, 0);
 	cr_expect_eq(count, 0u);
 	cr_expect_str_eq(contribute(0, 0, 1, 1), "duplicate");
@@ -206,10 +212,9 @@ Test(weir_model, block_completes_repeats_and_expires, .timeout = 90)
 	contribute(2, WINDOW, 1, 0);
 	cr_expect_str_eq(contribute(2, 0, 3, 0), "expired");
 	expect(0, 2, WEIR_STATUS_EXPIRED, 0);
-	model_destroy(model);
 }
 
-Test(weir_model, window_stale_address_length, .timeout = 90)
+Test(weir_model, window_stale_address_length)
 {
 	struct weir_header h = {.extended = true,
 		.job_id = JOB,
@@ -220,8 +225,7 @@ Test(weir_model, window_stale_address_length, .timeout = 90)
 	uint8_t packet[64];
 	struct model_peer wrong = {.address = 0x7f000001u, .port = 2};
 
-	create(MODEL_WAIT);
-	join_all();
+	begin(MODEL_WAIT);
 	cr_expect_str_eq(contribute(0, WINDOW, 1, 0), "window");
 	expect(0, 0, WEIR_STATUS_WINDOW, 0);
 	contribute(0, 0, 1, 0);
@@ -241,10 +245,9 @@ Test(weir_model, window_stale_address_length, .timeout = 90)
 	h.op = WEIR_OP_BOR;
 	cr_expect_str_eq(input(&h, values, 0), "unsupported");
 	expect(0, 0, WEIR_STATUS_UNSUPPORTED, 0);
-	model_destroy(model);
 }
 
-Test(weir_model, mismatch_names_the_field, .timeout = 90)
+Test(weir_model, mismatch_names_the_field)
 {
 	struct weir_header h = {.extended = true,
 		.job_id = JOB,
@@ -257,8 +260,7 @@ Test(weir_model, mismatch_names_the_field, .timeout = 90)
 	const uint8_t *payload;
 	size_t size;
 
-	create(MODEL_WAIT);
-	join_all();
+	begin(MODEL_WAIT);
 	contribute(0, 0, 1, 0);
 	cr_expect_str_eq(input(&h, values, 0), "mismatch");
 	cr_assert_eq(count, SOURCES);
@@ -273,16 +275,14 @@ Test(weir_model, mismatch_names_the_field, .timeout = 90)
 	contribute(2, 0, 1, 0);
 	cr_assert_eq(count, 1u);
 	expect(0, 2, WEIR_STATUS_MISMATCH, sizeof(m));
-	model_destroy(model);
 }
 
-Test(weir_model, policy_wait_names_who_is_in, .timeout = 90)
+Test(weir_model, policy_wait_names_who_is_in)
 {
 	const uint8_t *payload;
 	size_t size;
 
-	create(MODEL_WAIT);
-	join_all();
+	begin(MODEL_WAIT);
 	contribute(0, 0, 1, 0);
 	contribute(2, 0, 1, 0);
 	count = 0;
@@ -293,16 +293,14 @@ Test(weir_model, policy_wait_names_who_is_in, .timeout = 90)
 	expect(0, 0, WEIR_STATUS_WAITING, 32);
 	out(0, &payload, &size);
 	cr_expect_eq(payload[0], 0x5);
-	model_destroy(model);
 }
 
-Test(weir_model, policy_partial_and_the_straggler, .timeout = 90)
+Test(weir_model, policy_partial_and_the_straggler)
 {
 	const uint8_t *payload;
 	size_t size;
 
-	create(MODEL_PARTIAL);
-	join_all();
+	begin(MODEL_PARTIAL);
 	contribute(0, 0, 10, 0);
 	contribute(1, 0, 20, 50);
 	count = 0;
@@ -327,22 +325,19 @@ Test(weir_model, policy_partial_and_the_straggler, .timeout = 90)
 	expect(0, 2, WEIR_STATUS_PARTIAL, 8 + 32);
 	cr_expect_str_eq(contribute(2, WINDOW, 30, 1000), "late");
 	cr_expect_str_eq(contribute(0, 2 * WINDOW, 1, 1000), "consumed");
-	model_destroy(model);
 }
 
-Test(weir_model, policy_error_sends_no_sum, .timeout = 90)
+Test(weir_model, policy_error_sends_no_sum)
 {
-	create(MODEL_ERROR);
-	join_all();
+	begin(MODEL_ERROR);
 	contribute(1, 0, 10, 0);
 	count = 0;
 	model_tick(model, 1 + TIMEOUT, keep, NULL);
 	cr_assert_eq(count, SOURCES);
 	expect(0, 0, WEIR_STATUS_ERROR, 32);
-	model_destroy(model);
 }
 
-Test(weir_model, base_form_and_barrier, .timeout = 90)
+Test(weir_model, base_form_and_barrier)
 {
 	struct weir_header h = {.extended = true,
 		.job_id = JOB,
@@ -364,15 +359,15 @@ Test(weir_model, base_form_and_barrier, .timeout = 90)
 	cr_expect_not(packets[0].extended);
 	cr_expect_eq(packets[0].size, WEIR_BASE_BYTES);
 	cr_expect_eq(packets[0].bytes[5], WEIR_FINAL);
-	model_destroy(model);
 }
 
-Test(weir_model, memory_is_bounded, .timeout = 90)
+Test(weir_model, memory_is_bounded)
 {
-	create(MODEL_WAIT);
-	join_all();
-	for (uint32_t b = 0; b < 10 * WINDOW; b++)
-		block_all(b);
+	begin(MODEL_WAIT);
+	for (uint32_t b = 0; b < 10 * WINDOW; b++) {
+		for (uint8_t source = 0; source < SOURCES; source++)
+			cr_assert_str_eq(contribute(source, b, 1, 0), "consumed", "block %u", b);
+		cr_assert_eq(count, SOURCES);
+	}
 	cr_expect_leq(model_blocks(model), 2u * WINDOW);
-	model_destroy(model);
 }

@@ -3,21 +3,13 @@
  * libweir's operations that are not waited for at once, against the reference switch, over loopback UDP: the
  * handles are of one process and have one address. Threads return codes; only the main thread asserts.
  */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "apps/libweir/weir.h"
-#include "tests/model/fake_switch.h"
 #include "tests/random.h"
 
 #define HOSTS    3
-#define JOB      3
 #define WINDOW   8
 #define ELEMENTS 16
 #define CALLS    60
@@ -30,82 +22,24 @@ struct call {
 	int32_t send[MOST], recv[MOST];
 };
 
-static struct host {
-	struct weir_config config;
-	struct weir *weir;
-	unsigned int id;
-	int code;
-	size_t wrong;
-	const char *what; /* that went wrong */
-	pthread_t thread;
-	struct call calls[CALLS];
-} hosts[HOSTS];
+#define HOST_FIELDS struct call calls[CALLS];
+#include "tests/unit/hosts.h"
 
-static struct fake_switch *fake;
 static uint64_t seed;
-
-static void *
-open_host(void *argument)
-{
-	struct host *h = argument;
-
-	h->code = weir_open(&h->config, &h->weir);
-	return NULL;
-}
-
-static void
-each_host(void *(*body)(void *))
-{
-	for (unsigned int h = 0; h < HOSTS; h++)
-		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, body, &hosts[h]), 0);
-	for (unsigned int h = 0; h < HOSTS; h++)
-		pthread_join(hosts[h].thread, NULL);
-	for (unsigned int h = 0; h < HOSTS; h++)
-		cr_assert_eq(hosts[h].code, 0, "host %u: %s %d: %s", h,
-			hosts[h].what ? hosts[h].what : "", hosts[h].code,
-			weir_last_error(hosts[h].weir));
-}
 
 static void
 start(double loss)
 {
-	struct fake_switch_config c = {
-		.address = "127.0.0.1",
-		.loss = loss,
-		.reorder = loss,
-		.job = {.job = JOB,
-			.sources = HOSTS,
-			.window = WINDOW,
-			.elements = ELEMENTS,
-			.dtype = WEIR_DTYPE_INT32,
-			.timeout_ms = 1000},
-	};
-
 	seed = random_seed();
-	c.seed = seed;
-	cr_assert_eq(fake_switch_start(&c, &fake), 0);
-	for (unsigned int h = 0; h < HOSTS; h++) {
-		hosts[h].id = h;
-		hosts[h].config = (struct weir_config){
-			.switch_address = "127.0.0.1",
-			.address = "127.0.0.9",
-			.port_base = fake_switch_port(fake, false),
-			.port_ext = fake_switch_port(fake, true),
-			.job = JOB,
-			.source = (int)h,
-			.join_timeout_ms = 10000,
-			.op_timeout_ms = 20000,
-		};
-	}
-	each_host(open_host);
+	open_handles(HOSTS, loss, seed);
 }
 
+/* Each host calls this, and gets what is right. */
 static void
-stop(void)
+each_host(void *(*body)(void *))
 {
-	for (unsigned int h = 0; h < HOSTS; h++)
-		weir_close(hosts[h].weir);
-	fake_switch_stop(fake, NULL);
+	all_call(HOSTS, body);
+	expect_right(HOSTS);
 }
 
 static int
@@ -131,10 +65,8 @@ check(struct host *h, unsigned int k)
 	for (size_t i = 0; i < c->count; i++)
 		h->wrong += data[i] !=
 			(int32_t)(HOSTS * (HOSTS - 1) / 2 * 1000000 + HOSTS * (k * 10000 + i));
-	if (c->request != NULL) {
+	if (c->request != NULL) /* it was waited for */
 		h->code = -EFAULT;
-		h->what = "a request that was waited for is there";
-	}
 }
 
 /* Wait for what is left of calls[0 .. n), one way or another. */
@@ -173,8 +105,6 @@ wait_somehow(struct host *h, unsigned int n, uint64_t *random)
 			check(h, (unsigned int)which);
 		}
 	}
-	if (h->code != 0)
-		h->what = "waiting";
 }
 
 /* Each host calls the same, and waits as it likes. */
@@ -192,8 +122,6 @@ stream(void *argument)
 		c->count = kind == 0 ? 0 : kind == 1 ? 1 : random_bits(&sizes) % MOST;
 		c->in_place = random_bits(&own) % 2 == 0;
 		h->code = begin(h, k);
-		if (h->code != 0)
-			h->what = "beginning";
 		while (h->code == 0 && random_bits(&own) % 4 == 0)
 			wait_somehow(h, k + 1, &own);
 	}
@@ -208,12 +136,9 @@ static void
 streams(double loss)
 {
 	start(loss);
-	for (int again = 0; again < 3; again++) {
+	for (int again = 0; again < 3; again++)
 		each_host(stream);
-		for (unsigned int h = 0; h < HOSTS; h++)
-			cr_expect_eq(hosts[h].wrong, 0u, "host %u: %zu wrong", h, hosts[h].wrong);
-	}
-	stop();
+	close_handles();
 }
 
 Test(weir_requests, many_under_way_are_one_stream, .timeout = 90)
@@ -263,9 +188,7 @@ Test(weir_requests, each_may_have_a_thread_that_waits, .timeout = 90)
 {
 	start(0.01);
 	each_host(threads);
-	for (unsigned int h = 0; h < HOSTS; h++)
-		cr_expect_eq(hosts[h].wrong, 0u, "host %u: %zu wrong", h, hosts[h].wrong);
-	stop();
+	close_handles();
 }
 
 Test(weir_requests, one_thread_waits_for_those_of_several_handles, .timeout = 90)
@@ -292,7 +215,7 @@ Test(weir_requests, one_thread_waits_for_those_of_several_handles, .timeout = 90
 	cr_expect_eq(weir_wait_any(requests, HOSTS, &which), -ENOENT);
 	cr_expect_eq(which, (size_t)HOSTS);
 	cr_expect_eq(weir_wait_all(requests, HOSTS), 0);
-	stop();
+	close_handles();
 }
 
 /* Host 0 differs in the second call: the third and fourth end as that does, without a packet perhaps. */
@@ -317,7 +240,7 @@ Test(weir_requests, a_failure_ends_all_that_are_under_way, .timeout = 90)
 		(void)weir_wait(&hosts[h].calls[0].request);
 		cr_expect_eq(weir_barrier(hosts[h].weir), -EPROTO);
 	}
-	stop();
+	close_handles();
 }
 
 /* Nobody else calls: it can only end with the handle. */
@@ -334,12 +257,12 @@ Test(weir_requests, closing_cancels_them, .timeout = 90)
 	cr_assert_eq(begin(&hosts[0], 1), 0); /* nobody waits for this one */
 	cr_expect_eq(weir_rejoin(first), -EBUSY);
 	cr_assert_eq(pthread_create(&thread, NULL, wait_for_one, &hosts[0].calls[0]), 0);
-	nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+	sleep_ms(200);
 	hosts[0].weir = NULL;
 	weir_close(first);
 	pthread_join(thread, &code);
 	cr_expect_eq((int)(intptr_t)code, -ECANCELED);
-	stop();
+	close_handles();
 }
 
 /* Nobody else calls: the time ends first, and the request stays. */
@@ -370,7 +293,7 @@ Test(weir_requests, a_wait_may_have_an_end, .timeout = 90)
 		cr_expect_eq(weir_wait_for(&hosts[h].calls[0].request, 1, &done), 0);
 		cr_expect(done, "what is waited for has ended");
 	}
-	stop();
+	close_handles();
 }
 
 /* Readable within so many ms? */
@@ -423,7 +346,7 @@ Test(weir_requests, a_descriptor_tells_that_one_has_ended, .timeout = 90)
 	cr_expect(readable(weir_fd(hosts[1].weir), 0));
 	cr_expect_eq(weir_wait(&hosts[1].calls[0].request), 0);
 	cr_expect(!readable(weir_fd(hosts[1].weir), 0));
-	stop();
+	close_handles();
 	cr_expect_eq(weir_fd(NULL), -EINVAL);
 }
 
@@ -459,13 +382,13 @@ close_under(void *(*wait)(void *))
 		several[k] = hosts[0].calls[k].request;
 	}
 	cr_assert_eq(pthread_create(&thread, NULL, wait, several), 0);
-	nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+	sleep_ms(200);
 	hosts[0].weir = NULL;
 	weir_close(first);
 	pthread_join(thread, &code);
 	cr_expect_eq((int)(intptr_t)code, -ECANCELED);
 	cr_expect_null(several[0]);
-	stop();
+	close_handles();
 }
 
 Test(weir_requests, close_ends_wait_for_any, .timeout = 90)
@@ -492,7 +415,6 @@ call_collectives(void *argument)
 	struct weir_call gather = {
 		WEIR_COLLECTIVE_ALLGATHER, &own, all, 1, WEIR_DTYPE_INT32, (enum weir_op)77, 99};
 
-	h->what = "waiting";
 	h->code = h->id == 0 ? weir_barrier(h->weir) : weir_collective(h->weir, &barrier, NULL);
 	if (h->code == 0 && h->id == 0)
 		h->code = weir_allgather(h->weir, &own, all, 1, WEIR_DTYPE_INT32);
@@ -515,9 +437,7 @@ Test(weir_requests, a_collective_is_a_value, .timeout = 90)
 {
 	start(0);
 	each_host(call_collectives);
-	for (unsigned int h = 0; h < HOSTS; h++)
-		cr_expect_eq(hosts[h].wrong, 0u, "host %u: %zu wrong", h, hosts[h].wrong);
-	stop();
+	close_handles();
 }
 
 Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 90)
@@ -556,5 +476,5 @@ Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 90)
 	cr_expect_not_null(request);
 	cr_expect_eq(weir_wait(&request), 0);
 	cr_expect_eq(weir_wait(&request), 0, "what is waited for is NULL");
-	stop();
+	close_handles();
 }

@@ -272,6 +272,8 @@ stop(void)
 	close(sockets[1]);
 }
 
+TestSuite(weir_probes, .init = start, .fini = stop, .timeout = 90);
+
 static struct weir_stats
 stats(void)
 {
@@ -317,11 +319,10 @@ tell(const struct weir_header *probe, bool in)
 	say(&h, sources, sizeof(sources));
 }
 
-Test(weir_timers, a_repeated_block_gives_no_sample, .timeout = 90)
+Test(weir_probes, a_repeated_block_gives_no_sample)
 {
 	struct weir_header h;
 
-	start();
 	begin(1);
 	cr_assert_eq(hear_contribution(&h), 0);
 	hear_probe(&h);
@@ -339,15 +340,13 @@ Test(weir_timers, a_repeated_block_gives_no_sample, .timeout = 90)
 	end();
 	if (stats().retransmissions == stats().timeouts && stats().timeouts == 1)
 		cr_expect_gt(stats().srtt_ns, 0u);
-	stop();
 }
 
 /* The switch has the contribution, and waits for another source. */
-Test(weir_timers, probed_contribution_is_not_repeated, .timeout = 90)
+Test(weir_probes, probed_contribution_is_not_repeated)
 {
 	struct weir_header h;
 
-	start();
 	begin(1);
 	hear_contribution(&h);
 	for (int i = 0; i < 20; i++) {
@@ -361,17 +360,15 @@ Test(weir_timers, probed_contribution_is_not_repeated, .timeout = 90)
 	end();
 	cr_expect_eq(stats().retransmissions, 0u);
 	cr_expect_geq(stats().probes, 20u);
-	stop();
 }
 
 /* Each block is probed and repeated; late copies of an answer repeat nothing. */
-Test(weir_timers, a_lost_window_is_found, .timeout = 90)
+Test(weir_probes, a_lost_window_is_found)
 {
 	bool again[WINDOW] = {false};
 	struct weir_header h;
 	unsigned int n = 0;
 
-	start();
 	begin(WINDOW);
 	for (unsigned int i = 0; i < WINDOW; i++)
 		hear_contribution(&h);
@@ -390,16 +387,14 @@ Test(weir_timers, a_lost_window_is_found, .timeout = 90)
 	end();
 	cr_expect_geq(stats().probes, (unsigned int)WINDOW);
 	cr_expect_geq(stats().retransmissions, (unsigned int)WINDOW);
-	stop();
 }
 
 /* An older switch: probes are over, and contributions are repeated as ever. */
-Test(weir_timers, a_switch_without_probes_is_not_asked_again, .timeout = 90)
+Test(weir_probes, a_switch_without_probes_is_not_asked_again)
 {
 	struct weir_header h;
 	uint64_t probes;
 
-	start();
 	begin(1);
 	hear_contribution(&h);
 	hear_probe(&h);
@@ -413,21 +408,18 @@ Test(weir_timers, a_switch_without_probes_is_not_asked_again, .timeout = 90)
 	end();
 	cr_expect_eq(stats().probes, probes);
 	cr_expect_eq(stats().results_error, 0u);
-	stop();
 }
 
 /* Probes are lost on the way, contributions are not: a firewall. */
-Test(weir_timers, unanswered_probes_end_in_a_repetition, .timeout = 90)
+Test(weir_probes, unanswered_probes_end_in_a_repetition)
 {
 	struct weir_header h;
 
-	start();
 	begin(1);
 	hear_contribution(&h);
 	cr_expect_geq(hear_contribution(&h), 2u);
 	answer(0);
 	end();
-	stop();
 }
 
 /* A window for which nothing comes but answers to probes, for a second. */
@@ -437,7 +429,6 @@ answers_without_results(bool in)
 	uint64_t contributions = 0, probes = 0, began;
 	struct weir_header h;
 
-	start();
 	begin(WINDOW);
 	began = now_ns();
 	while (now_ns() - began < MS(1000)) {
@@ -459,15 +450,14 @@ answers_without_results(bool in)
 	cr_expect_geq(contributions, in ? WINDOW : 2u * WINDOW);
 	cr_expect_leq(contributions, in ? WINDOW : 5u * WINDOW, "%llu",
 		(unsigned long long)contributions);
-	stop();
 }
 
-Test(weir_timers, a_straggler_is_asked_for_now_and_then, .timeout = 90)
+Test(weir_probes, a_straggler_is_asked_for_now_and_then)
 {
 	answers_without_results(true);
 }
 
-Test(weir_timers, held_back_contribution_is_not_repeated, .timeout = 90)
+Test(weir_probes, held_back_contribution_is_not_repeated)
 {
 	answers_without_results(false);
 }
@@ -478,12 +468,11 @@ Test(weir_timers, held_back_contribution_is_not_repeated, .timeout = 90)
 #define SLOWLY MS(10)
 
 /* A result that is on its way for longer than the estimate: a queue has grown. A probe would make it longer. */
-Test(weir_timers, slower_results_cause_no_probes, .timeout = 90)
+Test(weir_probes, slower_results_cause_no_probes)
 {
 	unsigned int quiet = 0;
 	struct weir_header h;
 
-	start();
 	for (uint32_t block = 0; block < QUICK + SLOW; block++) {
 		uint64_t began;
 		unsigned int probes = 0;
@@ -501,16 +490,14 @@ Test(weir_timers, slower_results_cause_no_probes, .timeout = 90)
 		end();
 	}
 	cr_expect_geq(quiet, 1, "each of the last %d blocks is probed", JUDGED);
-	stop();
 }
 
-Test(weir_timers, silence_is_asked_less_and_less, .timeout = 90)
+Test(weir_probes, silence_is_asked_less_and_less)
 {
 	uint64_t began, last, gap[32] = {0};
 	unsigned int n = 0;
 	struct weir_header h;
 
-	start();
 	begin(1);
 	cr_assert(hear(&h, 20000));
 	began = last = now_ns();
@@ -525,18 +512,16 @@ Test(weir_timers, silence_is_asked_less_and_less, .timeout = 90)
 	cr_expect(n >= 6 && n <= 16, "%u repetitions in 1.3 s", n);
 	cr_expect_gt(gap[n - 1], MS(120), "%llu ns", (unsigned long long)gap[n - 1]);
 	cr_expect_eq(stats().rto_ns, WEIR_RTO_LEAST, "what is answered ends the back-off");
-	stop();
 }
 
 #define SILENCE MS(120)
 
 /* A straggler has come after a silence, and then the last result is lost. */
-Test(weir_timers, after_a_silence_the_last_block_is_asked_for_soon, .timeout = 90)
+Test(weir_probes, after_a_silence_the_last_block_is_asked_for_soon)
 {
 	bool soon = false; /* a busy machine may hold it up now and then */
 	struct weir_header h;
 
-	start();
 	for (uint32_t first = 0; !soon && first < 10 * WINDOW; first += WINDOW) {
 		const uint32_t last = first + WINDOW - 1;
 		uint64_t gap = 0, then = now_ns();
@@ -565,7 +550,6 @@ Test(weir_timers, after_a_silence_the_last_block_is_asked_for_soon, .timeout = 9
 			;
 	}
 	cr_expect(soon, "after less than half of the silence");
-	stop();
 }
 
 /* Have the timer know that answers take their time: then only gaps can explain a quick repetition. */
@@ -629,16 +613,14 @@ a_hole(uint32_t first)
 	return alone;
 }
 
-Test(weir_timers, gap_before_three_results_is_probed_at_once, .timeout = 90)
+Test(weir_probes, gap_before_three_results_is_probed_at_once)
 {
 	bool judged = false;
 
-	start();
 	for (uint32_t first = 0; !judged && first < 20 * (WINDOW + HOLE_BLOCKS);
 		first += WINDOW + HOLE_BLOCKS) {
 		answers_take_a_while(first);
 		judged = a_hole(first + WINDOW);
 	}
 	cr_expect(judged, "every time a timeout came between");
-	stop();
 }

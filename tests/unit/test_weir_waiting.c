@@ -34,44 +34,30 @@ sum_late(struct host *h)
 
 	if (h->id == 1)
 		sleep_ms(WAIT_MS);
-	return weir_allreduce(h->weir, &one, &one, 1, WEIR_DTYPE_INT32, WEIR_OP_SUM);
-}
-
-static void *
-play(void *argument)
-{
-	struct host *h = argument;
-
-	h->config.warn = note;
-	h->config.warn_context = h;
-	h->opened = weir_open(&h->config, &h->weir);
-	h->code = h->opened == 0 ? h->body(h) : h->opened;
-	weir_close(h->weir);
-	return NULL;
+	return h->code = weir_allreduce(h->weir, &one, &one, 1, WEIR_DTYPE_INT32, WEIR_OP_SUM);
 }
 
 static void
-play_all(unsigned int n)
+run_noted(unsigned int n)
 {
 	memset(said, 0, sizeof(said));
-	for (unsigned int h = 0; h < n; h++)
-		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, play, &hosts[h]), 0);
-	for (unsigned int h = 0; h < n; h++)
-		pthread_join(hosts[h].thread, NULL);
+	for (unsigned int h = 0; h < n; h++) {
+		hosts[h].config.warn = note;
+		hosts[h].config.warn_context = &hosts[h];
+	}
+	run_hosts(0, n);
 	fake_switch_stop(fake, NULL);
 }
 
 Test(weir_waiting, a_join_says_who_is_missing_and_which_switch_is_silent, .timeout = 90)
 {
-	struct fake_switch_config c = switch_config(3);
-
-	start_switch(&c);
+	serve(3);
 	for (unsigned int h = 0; h < 2; h++) {
 		hosts[h].body = join_alone;
 		hosts[h].config.join_timeout_ms = WAIT_MS;
 	}
 	hosts[1].config.switch_address = "127.0.0.99"; /* nobody is there */
-	play_all(2);
+	run_noted(2);
 	cr_expect_eq(hosts[0].opened, -ETIMEDOUT, "%d", hosts[0].opened);
 	cr_expect_eq(said[0].count, 1u, "%u", said[0].count);
 	cr_expect(strstr(said[0].text, "missing: sources 1-2 (1 of 3 are in)") != NULL, "%s",
@@ -82,11 +68,9 @@ Test(weir_waiting, a_join_says_who_is_missing_and_which_switch_is_silent, .timeo
 
 Test(weir_waiting, an_operation_says_who_is_missing, .timeout = 90)
 {
-	struct fake_switch_config c = switch_config(2);
-
-	start_switch(&c);
+	serve(2);
 	hosts[0].body = hosts[1].body = sum_late;
-	play_all(2);
+	run_noted(2);
 	cr_expect_eq(hosts[0].code, 0, "%d", hosts[0].code);
 	cr_expect_eq(said[0].count, 1u, "%u", said[0].count);
 	cr_expect(strstr(said[0].text, "missing: source 1 (1 of 2 are in)") != NULL, "%s",
