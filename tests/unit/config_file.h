@@ -56,16 +56,20 @@ text_with(unsigned int line, const char *other)
 	return text_with_two(line, other, 0, NULL);
 }
 
-/* The caller destroys it. */
+/* Valid until the call after the next one. */
 static inline struct ctrl_config *
 must_take(const char *text)
 {
+	static struct ctrl_config *last[2];
 	char error[CTRL_ERROR_BYTES];
 	struct ctrl_config *config;
 	int rc = ctrl_config_parse(text, strlen(text), "x.json", &config, error, sizeof(error));
 
 	cr_assert_eq(rc, 0, "%s", error);
 	cr_assert_not_null(config);
+	ctrl_config_destroy(last[1]);
+	last[1] = last[0];
+	last[0] = config;
 	return config;
 }
 

@@ -25,6 +25,15 @@
 #define PACKET_IPV4     20
 #define PACKET_UDP      8
 
+static uint64_t seed;
+
+/* Of a suite. */
+static inline void
+packet_begin(void)
+{
+	seed = random_seed();
+}
+
 /* RFC 1071, byte pair by byte pair, on top of `sum`: big-endian words, folded, not inverted. */
 static inline uint16_t
 packet_sum(uint32_t sum, const uint8_t *p, size_t n)

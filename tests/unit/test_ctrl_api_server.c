@@ -221,19 +221,24 @@ turn(int fd, const char *until, unsigned int ms)
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 
+/* The client asks for this path; the answer has these words. */
+#define must_get(fd, path, words)                                                                  \
+	do {                                                                                       \
+		send_text(fd, GET(path));                                                          \
+		cr_assert_not_null(strstr(turn(fd, "}", 30000), words));                           \
+	} while (0)
+
 Test(ctrl_api_server, a_handler_waits_and_is_called_again)
 {
 	double began = ctrl_monotonic();
 	int fd = client();
 
-	send_text(fd, GET("/twice"));
-	cr_assert_not_null(strstr(turn(fd, "}", 2000), "{\"calls\":3}"));
+	must_get(fd, "/twice", "{\"calls\":3}");
 	cr_assert_geq(ctrl_monotonic() - began, 0.04);
 	turn(fd, NULL, 20);
 	cr_assert_eq(ends, 1);
 	/* The connection goes on. */
-	send_text(fd, GET("/twice"));
-	cr_assert_not_null(strstr(turn(fd, "}", 2000), "{\"calls\":4}"));
+	must_get(fd, "/twice", "{\"calls\":4}");
 	close(fd);
 }
 
@@ -244,8 +249,7 @@ Test(ctrl_api_server, others_are_served_meanwhile)
 	send_text(waits, GET("/ever"));
 	turn(fd, NULL, 50);
 	cr_assert_eq(calls, 1);
-	send_text(fd, GET("/nothing"));
-	cr_assert_not_null(strstr(turn(fd, "}", 2000), " 500 "));
+	must_get(fd, "/nothing", " 500 ");
 	close(fd);
 	close(waits);
 }
@@ -376,8 +380,7 @@ Test(ctrl_api_server, an_administrator_waits_for_steps_not_for_answers)
 	for (unsigned int i = 0; i < 10; i++) {
 		unsigned int before = steps;
 
-		send_text(admin, GET("/nothing"));
-		cr_assert_not_null(strstr(turn(admin, "}", 5000), " 500 "));
+		must_get(admin, "/nothing", " 500 ");
 		cr_assert_leq(steps - before, 30, "%u steps of others came first", steps - before);
 	}
 	for (unsigned int i = 0; i < STRANGERS; i++)
@@ -409,12 +412,10 @@ Test(ctrl_api_server, caller_in_debt_is_answered_late)
 {
 	int rich = stranger(10001), poor = stranger(10002);
 
-	send_text(poor, GET("/spend/100"));
-	cr_assert_not_null(strstr(turn(poor, "}", 30000), " 200 "));
+	must_get(poor, "/spend/100", " 200 ");
 	send_text(poor, GET("/nothing"));
 	for (unsigned int i = 0; i < 10; i++) {
-		send_text(rich, GET("/nothing"));
-		cr_assert_not_null(strstr(turn(rich, "}", 30000), " 500 "));
+		must_get(rich, "/nothing", " 500 ");
 	}
 	cr_assert_not(is_readable(poor), "answered, though in debt");
 	cr_assert_not_null(strstr(turn(poor, "}", 30000), " 500 "));
@@ -427,8 +428,7 @@ Test(ctrl_api_server, caller_in_deep_debt_gets_429)
 	int poor = stranger(10001);
 	const char *got = "";
 
-	send_text(poor, GET("/spend/2000"));
-	cr_assert_not_null(strstr(turn(poor, "}", 30000), " 200 "));
+	must_get(poor, "/spend/2000", " 200 ");
 	send_text(poor, GET("/nothing"));
 	for (unsigned int s = 0; s < 60 && strstr(got, "}") == NULL; s++) {
 		api_server_tick(server);
@@ -468,8 +468,7 @@ Test(ctrl_api_server, queued_requests_are_closed_for_other_clients)
 	}
 	for (unsigned int i = 0; i < OTHERS; i++) {
 		admin[i] = client();
-		send_text(admin[i], GET("/nothing"));
-		cr_assert_not_null(strstr(turn(admin[i], "}", 5000), " 500 "), "client %u", i);
+		must_get(admin[i], "/nothing", " 500 ");
 	}
 	for (unsigned int i = 0; i < PLACES; i++)
 		close(fd[i]);

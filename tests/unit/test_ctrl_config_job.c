@@ -29,7 +29,6 @@ Test(ctrl_config_job, job, .timeout = 90)
 	cr_assert_eq(j->fixed_generation, 9);
 	cr_assert_eq(j->block_shift, 32 - 12);
 	cr_assert_eq(ctrl_job_frame_bytes(j), 14u + 20 + 8 + 16 + 1200 + 32);
-	ctrl_config_destroy(c);
 }
 
 /* Every type and operation that there is, by its wire's number; others, and what makes no sense, not. */
@@ -55,7 +54,6 @@ Test(ctrl_config_job, types_and_operations, .timeout = 90)
 			c = must_take(text_with(16, line));
 			cr_expect_eq(c->jobs.by_id[1]->dtype, type, "%s", line);
 			cr_expect_eq(c->jobs.by_id[1]->op, op, "%s", line);
-			ctrl_config_destroy(c);
 		}
 #define X(name, code, text, ...) ", " text
 	snprintf(why, sizeof(why), "16:9: jobs[0].type: \"float\" is not one of %s",
@@ -72,10 +70,8 @@ Test(ctrl_config_job, deterministic, .timeout = 90)
 	struct ctrl_config *c = must_take(text_with(16, "\"deterministic\": true"));
 
 	cr_expect(c->jobs.by_id[1]->deterministic);
-	ctrl_config_destroy(c);
 	c = must_take(text_with(16, "\"window\": 64"));
 	cr_expect_not(c->jobs.by_id[1]->deterministic);
-	ctrl_config_destroy(c);
 	refuse(16, "\"deterministic\": 1",
 		"16:18: jobs[0].deterministic: an integer where true or false belongs");
 }
@@ -125,10 +121,8 @@ Test(ctrl_config_job, key_file, .timeout = 90)
 	for (unsigned int i = 0; i < WEIR_KEY_BYTES; i++)
 		cr_expect_eq(j->key[i], i);
 	cr_expect_eq(ctrl_job_frame_bytes(j), 14u + 20 + 8 + 16 + 1024 + 16);
-	ctrl_config_destroy(c);
 	c = must_take(text_with(16, "\"key_file\": \"\""));
 	cr_expect_not(c->jobs.by_id[1]->authenticated);
-	ctrl_config_destroy(c);
 	refuse_key(KEY, 0644,
 		" may be read or changed by other users: chmod o= it, and make another key");
 	refuse_key(KEY "0", 0600, wrong);
@@ -148,10 +142,8 @@ Test(ctrl_config_job, block_bits, .timeout = 90)
 	struct ctrl_config *c = must_take(text_with(0, NULL));
 
 	cr_assert_eq(c->jobs.by_id[1]->block_shift, 0);
-	ctrl_config_destroy(c);
 	c = must_take(text_with(16, "\"generation\": 9, \"block_bits\": 8, \"window\": 64"));
 	cr_assert_eq(c->jobs.by_id[1]->block_shift, 24);
-	ctrl_config_destroy(c);
 	refuse(16, "\"generation\": 9, \"block_bits\": 8, \"window\": 128",
 		"16:32: jobs[0].block_bits: 8 bits number 256 blocks, fewer than 4 windows of 128");
 	refuse(16, "\"block_bits\": 31",
@@ -208,7 +200,6 @@ Test(ctrl_config_job, sources_by_count_and_first, .timeout = 90)
 	cr_expect_eq(j->members[0], 7);
 	for (unsigned int s = 0; s < 3; s++)
 		cr_expect_eq(j->address[s], 0x0a4d0007 + s);
-	ctrl_config_destroy(c);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		char error[CTRL_ERROR_BYTES];
 		const char *text;

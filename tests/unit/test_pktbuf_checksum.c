@@ -6,15 +6,7 @@
 #include "pktbuf/port.h"
 #include "tests/unit/packet.h"
 
-static uint64_t seed;
-
-static void
-begin(void)
-{
-	seed = random_seed();
-}
-
-TestSuite(pktbuf_checksum, .init = begin, .timeout = 90);
+TestSuite(pktbuf_checksum, .init = packet_begin, .timeout = 90);
 
 static enum pktbuf_verdict
 verdict(const struct rte_mbuf *m, enum pktbuf_checksum mode)

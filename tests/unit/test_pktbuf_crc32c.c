@@ -8,6 +8,8 @@
 
 static const unsigned int vectors[] = {0, 128, 512}; /* as far as this CPU has them */
 
+TestSuite(pktbuf_crc32c, .init = packet_begin, .timeout = 90);
+
 #define MOST 9500 /* bytes: more than two rounds of each loop */
 
 Test(pktbuf_crc32c, examples_of_rfc_3720)
@@ -42,9 +44,8 @@ Test(pktbuf_crc32c, examples_of_rfc_3720)
 	}
 }
 
-Test(pktbuf_crc32c, any_address_length_and_split, .timeout = 90)
+Test(pktbuf_crc32c, any_address_length_and_split)
 {
-	uint64_t seed = random_seed();
 	uint8_t *all = malloc(MOST + 64 + 4);
 
 	for (unsigned int i = 0; i < MOST + 64; i++)
@@ -69,7 +70,6 @@ Test(pktbuf_crc32c, any_address_length_and_split, .timeout = 90)
 /* What ends with its CRC has the residue, and no more when up to 3 bits are flipped: RFC 3385, 4. */
 Test(pktbuf_crc32c, flipped_bits)
 {
-	uint64_t seed = random_seed();
 	uint8_t bytes[4116 + 4];
 	const size_t n = sizeof(bytes);
 
@@ -96,7 +96,6 @@ Test(pktbuf_crc32c, several_at_once)
 {
 	static const unsigned int lengths[] = {
 		16, 31, 63, 64, 65, 127, 128, 191, 192, 276, 1040, 4112, 4116};
-	uint64_t seed = random_seed();
 	uint8_t *all = malloc(8 * 4200);
 
 	for (unsigned int turn = 0; turn < 40000; turn++) {

@@ -5,15 +5,7 @@
 #include "pktbuf/cursor.h"
 #include "tests/unit/packet.h"
 
-static uint64_t seed;
-
-static void
-begin(void)
-{
-	seed = random_seed();
-}
-
-TestSuite(pktbuf_cursor, .init = begin, .timeout = 90);
+TestSuite(pktbuf_cursor, .init = packet_begin, .timeout = 90);
 
 static uint32_t
 smaller(uint32_t a, uint32_t b)

@@ -5,15 +5,7 @@
 #include "pktbuf/head.h"
 #include "tests/unit/packet.h"
 
-static uint64_t seed;
-
-static void
-begin(void)
-{
-	seed = random_seed();
-}
-
-TestSuite(pktbuf_head, .init = begin, .timeout = 90);
+TestSuite(pktbuf_head, .init = packet_begin, .timeout = 90);
 
 /* What the page of head.h says, field by field, from a flat frame. Only valid fields are set. */
 static struct pktbuf_head

@@ -7,15 +7,7 @@
 #include "pktbuf/wire/wire.h"
 #include "tests/unit/packet.h"
 
-static uint64_t seed;
-
-static void
-begin(void)
-{
-	seed = random_seed();
-}
-
-TestSuite(pktbuf_wire, .init = begin, .timeout = 90);
+TestSuite(pktbuf_wire, .init = packet_begin, .timeout = 90);
 
 static void
 same(const struct weir_header *a, const struct weir_header *b)
