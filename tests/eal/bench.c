@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include <rte_cycles.h>
+
 #include "tests/eal/bench_tree.h"
 
 #define PATIENCE_MS 1000 /* of virtual time, for a packet */
@@ -15,7 +17,8 @@ struct weir_header got;
 const uint8_t *payload;
 unsigned int payload_bytes;
 
-static const struct ppe_job *const job = &rig.job[0];
+static const struct ppe_job *job = &rig.job[0];
+static uint16_t generations[RIG_JOBS_MAX];
 
 void
 bench_start(const struct bench_setup *setup)
@@ -36,11 +39,14 @@ bench_start(const struct bench_setup *setup)
 	if (setup->change != NULL)
 		setup->change(&config);
 	rig_start(&rig, &config);
-	generation = setup->generation;
+	for (unsigned int j = config.jobs; j-- > 0;) {
+		generations[j] = rig.job[j].fixed_generation;
+		if (generations[j] == 0 && !setup->late && !bench_in_tree())
+			generations[j] = rig_join(&rig, j, false);
+	}
+	generation = generations[0];
 	if (bench_in_tree())
 		agree();
-	else if (generation == 0 && !setup->late)
-		generation = rig_join(&rig, 0, false);
 }
 
 void
@@ -105,10 +111,7 @@ offer(const struct weir_header *header)
 void
 offer_as(unsigned int source, const struct weir_header *header, unsigned int n)
 {
-	static const uint8_t zeros[RIG_FRAME_MAX];
-	uint8_t sent[RIG_FRAME_MAX];
-
-	rig_send(&rig, source % rig.ports, sent, rig_frame(sent, source, header, zeros, n));
+	rig_send(&rig, source % rig.ports, frame, write_frame_as(source, header, n));
 }
 
 void
@@ -309,4 +312,129 @@ void
 pass_ms(uint64_t ms)
 {
 	rig_pass_us(1000 * ms);
+}
+
+/* ---- hosts: jobs, time, packets that are wrong ---- */
+
+void
+use_job(unsigned int index)
+{
+	generations[job - rig.job] = generation;
+	job = &rig.job[index];
+	generation = generations[index];
+}
+
+void
+publish(const struct ppe_job *first)
+{
+	struct ppe_jobs table = rig.jobs;
+
+	table.by_id[rig.job[0].id] = first;
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
+}
+
+void
+reduce(uint32_t block)
+{
+	contribute_all(block);
+	expect_all(block, WEIR_STATUS_OK, 0);
+}
+
+bool
+received(unsigned int source)
+{
+	rig_rest(&rig);
+	return receive_within(source, 0);
+}
+
+void
+discard(void)
+{
+	rig_rest(&rig);
+	for (unsigned int port = 0; port < rig.ports; port++)
+		while (rig_receive(&rig, port, frame, 0) > 0)
+			;
+}
+
+void
+expect_joining(unsigned int source, uint32_t nonce, uint8_t joined)
+{
+	cr_assert(receive(source), "source %u gets no answer to its join", source);
+	cr_assert_eq(got.status, WEIR_STATUS_WAITING, "%s", weir_status_text(got.status));
+	cr_assert_eq(got.block_id, nonce);
+	cr_assert_eq(payload[0], joined, "%#x have joined", payload[0]);
+}
+
+void
+asks(unsigned int source, uint32_t nonce, uint8_t joined)
+{
+	join(source, nonce);
+	expect_joining(source, nonce, joined);
+}
+
+void
+expect_joined(const uint32_t *nonce)
+{
+	uint16_t former = generation;
+
+	EACH_SOURCE(s)
+	{
+		cr_assert(receive(s), "source %u gets no answer to its join", s);
+		cr_assert_eq(got.status, WEIR_STATUS_OK, "%s", weir_status_text(got.status));
+		cr_assert_eq(got.block_id, *nonce++);
+		cr_assert(
+			got.gen_id != former && (generation == former || got.gen_id == generation));
+		generation = got.gen_id;
+	}
+}
+
+unsigned int
+write_frame_as(unsigned int source, const struct weir_header *header, unsigned int n)
+{
+	static const uint8_t zeros[RIG_FRAME_MAX];
+
+	return rig_frame(frame, source, header, zeros, n);
+}
+
+unsigned int
+write_frame(const struct weir_header *header, unsigned int n)
+{
+	return write_frame_as(header->src_id, header, n);
+}
+
+void
+expect_wrong(const char *what, unsigned int port, const struct weir_header *header,
+	unsigned int bytes, enum ppe_drop reason, int answer)
+{
+	uint64_t before = drops(reason), is;
+
+	port %= rig.ports;
+	rig_send(&rig, port, frame, bytes);
+	is = drops(reason) - before;
+	cr_assert_eq(is, 1, "%s: %" PRIu64 " packets dropped, %s", what, is, ppe_drop_key(reason));
+	if (answer != NO_ANSWER) {
+		cr_assert(received(port), "%s: no answer", what);
+		cr_assert_eq(got.status, answer, "%s: %s, not %s", what,
+			weir_status_text(got.status), weir_status_text((uint8_t)answer));
+		cr_assert_eq(got.block_id, header->block_id, "%s", what);
+		cr_assert(answer != WEIR_STATUS_REFUSED || got.gen_id == WEIR_GEN_JOIN, "%s", what);
+	}
+	for (unsigned int p = 0; p < rig.ports; p++)
+		cr_assert_not(
+			received(p), "%s: port %u gets %s", what, p, weir_status_text(got.status));
+}
+
+uint64_t
+now_us(void)
+{
+	return ppe_tsc() / (rte_get_tsc_hz() / 1000000);
+}
+
+struct ppe_source_stats
+source_stats(unsigned int source)
+{
+	struct ppe_source_stats stats;
+
+	cr_assert_eq(ppe_source_stats_read(rig.ppe, job->id, (uint8_t)source, &stats), 0);
+	return stats;
 }

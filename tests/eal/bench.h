@@ -125,4 +125,58 @@ struct ppe_job_stats job_stats(uint8_t id);
 /* So much time passes. */
 void pass_ms(uint64_t ms);
 
+/* ---- hosts: jobs, time, packets that are wrong ---- */
+
+/* From now on hosts are those of this job, an index in rig.job, whose generation is `generation`. */
+void use_job(unsigned int index);
+
+/* Publish the jobs, with this one in the first one's place; NULL: without it. */
+void publish(const struct ppe_job *first);
+
+/* Contributions of all, and the whole result for each. */
+void reduce(uint32_t block);
+
+/* Take a packet of a host that has come already: no time passes. false: there is none. */
+bool received(unsigned int source);
+/* Throw away all packets that have come. */
+void discard(void);
+
+/* The next packet to the host tells that its join is one of these (bit: a source). */
+void expect_joining(unsigned int source, uint32_t nonce, uint8_t joined);
+/* It joins, and is told so. */
+void asks(unsigned int source, uint32_t nonce, uint8_t joined);
+/* The next packet to each source tells that a generation began with its join. It is `generation` now. */
+void expect_joined(const uint32_t *nonce);
+
+/* Write the packet of a header into `frame`, with n bytes of zeros. Returns its bytes. */
+unsigned int write_frame(const struct weir_header *header, unsigned int n);
+
+/*
+ * Lines of a table of wrong packets. WRONG: the header h, which is `good` with a change, from a host with n bytes of
+ * zeros. WRONG_FRAME: the bytes of `frame`, which are those of `good` with its elements and a change, to a port. Each is
+ * dropped for this reason, has this answer, and nobody else gets anything.
+ */
+#define NO_ANSWER (-1)
+#define WRONG(good, change, from, n, reason, answer)                                               \
+	do {                                                                                       \
+		struct weir_header h = (good);                                                     \
+		change;                                                                            \
+		expect_wrong(#change, from, &h, write_frame_as(from, &h, n), reason, answer);      \
+	} while (0)
+#define WRONG_FRAME(good, change, port, reason, answer)                                            \
+	do {                                                                                       \
+		const struct weir_header h = (good);                                               \
+		unsigned int n = write_frame(&h, 4u * h.grad_cnt);                                 \
+		change;                                                                            \
+		expect_wrong(#change, port, &h, n, reason, answer);                                \
+	} while (0)
+unsigned int write_frame_as(unsigned int source, const struct weir_header *header, unsigned int n);
+void expect_wrong(const char *what, unsigned int port, const struct weir_header *header,
+	unsigned int bytes, enum ppe_drop reason, int answer);
+
+/* Virtual time. */
+uint64_t now_us(void);
+/* Of a source of the hosts' job. */
+struct ppe_source_stats source_stats(unsigned int source);
+
 #endif

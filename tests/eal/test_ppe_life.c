@@ -1,39 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a block where all does not go well: late, repeated, early, disagreeing, hostile. */
-#include <criterion/criterion.h>
-
-#include <string.h>
-
 #include <rte_cycles.h>
 
 #include "ppe/ppe_priv.h"
-#include "tests/eal/life.h"
+#include "tests/eal/bench.h"
 
 Test(ppe_life, partial_result_has_the_bitmap, .timeout = 90)
 {
-	const uint8_t *payload;
-	unsigned int bytes;
-	struct weir_header h;
-	uint16_t generation;
-	int32_t got;
-
-	start(PPE_POLICY_PARTIAL, 50);
-	generation = rig_join(&rig, 0, false);
-	h = rig_contribution(1, generation, 1, 0, 8);
-	offer(&h, 32);
-	for (unsigned int s = 0; s < 2; s++) {
-		h = expect(s, WEIR_STATUS_PARTIAL, &payload, &bytes);
-		cr_expect(h.degraded && h.src_cnt == 1 && bytes == 32 + 32);
-		memcpy(&got, payload, 4);
-		cr_expect_eq(got, 1);
-		cr_expect_eq(payload[32], 2, "bitmap %02x", payload[32]);
-	}
+	start(.policy = PPE_POLICY_PARTIAL);
+	contribute(1, 0);
+	expect_all(0, WEIR_STATUS_PARTIAL, 2);
+	cr_expect_eq(got.src_cnt, 1);
 	/* The straggler comes, is told, and does not change the result. */
-	h = rig_contribution(1, generation, 0, 0, 8);
-	offer(&h, 32);
-	h = expect(0, WEIR_STATUS_PARTIAL, &payload, &bytes);
-	memcpy(&got, payload, 4);
-	cr_expect_eq(got, 1);
+	contribute(0, 0);
+	expect(0, 0, WEIR_STATUS_PARTIAL, 2);
 	expect_drop(PPE_DROP_LATE, 1);
 	stop();
 }
@@ -41,144 +21,87 @@ Test(ppe_life, partial_result_has_the_bitmap, .timeout = 90)
 /* As when the machine is suspended, once before a block is open and once while it waits. */
 Test(ppe_life, stragglers_are_found_after_the_tsc_goes_back, .timeout = 90)
 {
-	const uint8_t *payload;
-	unsigned int bytes;
-	uint16_t generation;
 	uint64_t hour;
 
-	start(PPE_POLICY_PARTIAL, 50);
+	start(.policy = PPE_POLICY_PARTIAL);
 	hour = 3600 * rte_get_tsc_hz();
-	generation = rig_join(&rig, 0, false);
 	for (uint32_t block = 0; block < 3; block++) {
-		struct weir_header h = rig_contribution(1, generation, 1, block, 8);
-
 		if (block < 2)
 			__atomic_sub_fetch(&ppe_clock_step, hour, __ATOMIC_RELAXED);
-		offer(&h, 32);
+		contribute(1, block);
 		if (block == 1)
 			__atomic_sub_fetch(&ppe_clock_step, hour, __ATOMIC_RELAXED);
-		for (unsigned int s = 0; s < 2; s++) {
-			h = expect(s, WEIR_STATUS_PARTIAL, &payload, &bytes);
-			cr_expect_eq(h.block_id, block);
-		}
+		expect_all(block, WEIR_STATUS_PARTIAL, 2);
 	}
 	stop();
 }
 
 Test(ppe_life, error_policy_fails_the_block_for_all, .timeout = 90)
 {
-	const uint8_t *payload;
-	unsigned int bytes;
-	struct weir_header h;
-	uint16_t generation;
-
-	start(PPE_POLICY_ERROR, 50);
-	generation = rig_join(&rig, 0, false);
-	h = rig_contribution(1, generation, 0, 0, 8);
-	offer(&h, 32);
-	for (unsigned int s = 0; s < 2; s++) {
-		h = expect(s, WEIR_STATUS_ERROR, &payload, &bytes);
-		cr_expect(h.degraded && h.grad_cnt == 0 && bytes == 32 && payload[0] == 1);
-	}
+	start(.policy = PPE_POLICY_ERROR);
+	contribute(0, 0);
+	expect_all(0, WEIR_STATUS_ERROR, 1);
+	cr_expect_eq(got.grad_cnt, 0);
 	stop();
 }
 
 Test(ppe_life, waiting_reply_has_the_bitmap, .timeout = 90)
 {
-	const uint8_t *payload;
-	unsigned int bytes;
-	struct weir_header h;
-	uint16_t generation;
-
-	start(PPE_POLICY_WAIT, 20);
-	generation = rig_join(&rig, 0, false);
-	h = rig_contribution(1, generation, 1, 0, 8);
-	offer(&h, 32);
-	rig_receive(&rig, 1, frame, 100); /* nothing comes by itself */
-	offer(&h, 32);
-	expect(1, WEIR_STATUS_WAITING, &payload, &bytes);
-	cr_expect(bytes == 32 && payload[0] == 2);
+	start(.timeout_ms = 20);
+	contribute(1, 0);
+	expect_silence(); /* nothing comes by itself */
+	contribute(1, 0);
+	expect(1, 0, WEIR_STATUS_WAITING, 2);
 	expect_drop(PPE_DROP_DUPLICATE, 1);
 	stop();
 }
 
 Test(ppe_life, repeats_do_not_hide_a_straggler, .timeout = 90)
 {
-	struct weir_header h, got = {0};
-	const uint8_t *payload;
-	unsigned int bytes, n = 0;
+	uint64_t began;
 
-	start(PPE_POLICY_PARTIAL, 60);
-	h = rig_contribution(1, rig_join(&rig, 0, false), 1, 0, 8);
-	for (unsigned int ms = 0; ms < 2000 && n == 0; ms++) {
-		offer(&h, 32); /* many within each visit of the aging scan */
-		n = rig_receive(&rig, 0, frame, 1);
+	start(.policy = PPE_POLICY_PARTIAL, .timeout_ms = 60);
+	began = now_us();
+	for (unsigned int ms = 0; ms < 62; ms++) {
+		contribute(1, 0); /* within each visit of the aging scan */
+		pass_ms(1);
 	}
-	cr_assert_gt(n, 0, "no partial result");
-	cr_assert(rig_parse(frame, n, &got, &payload, &bytes));
-	cr_expect_eq(got.status, WEIR_STATUS_PARTIAL);
-	stop();
+	expect(0, 0, WEIR_STATUS_PARTIAL, 2);
+	cr_expect_lt(now_us() - began, 63000);
+	stop_unread();
 }
 
 Test(ppe_life, expired_window_stale_and_held_back, .timeout = 90)
 {
-	const uint8_t *payload;
-	unsigned int bytes;
-	uint16_t generation;
-	struct weir_header h;
-
-	start(PPE_POLICY_WAIT, 1000);
-	generation = rig_join(&rig, 0, false);
-	h = rig_contribution(1, generation, 0, 4, 8); /* window 4: block 4 before block 0 */
-	offer(&h, 32);
-	expect(0, WEIR_STATUS_WINDOW, &payload, &bytes);
-	for (uint32_t b = 0; b <= 8; b += 4) { /* one residue, twice round */
-		offer_both(1, generation, b);
-		expect_both(WEIR_STATUS_OK);
-	}
-	h = rig_contribution(1, generation, 0, 4, 8); /* completed with block 8: released */
-	offer(&h, 32);
-	expect(0, WEIR_STATUS_EXPIRED, &payload, &bytes);
-	h = rig_contribution(1, generation, 0, 8, 8); /* kept */
-	offer(&h, 32);
-	expect(0, WEIR_STATUS_OK, &payload, &bytes);
-	h = rig_contribution(1, (uint16_t)(generation + 1), 0, 12, 8);
-	offer(&h, 32);
-	expect(0, WEIR_STATUS_STALE, &payload, &bytes);
-	expect_drop(PPE_DROP_STALE, 1);
-	expect_drop(PPE_DROP_EXPIRED, 1);
-	expect_drop(PPE_DROP_WINDOW, 1);
+	start();
+	WRONG(contribution(0, 4), /* window 4: before block 0 */, 0, 32, PPE_DROP_WINDOW,
+		WEIR_STATUS_WINDOW);
+	for (uint32_t block = 0; block <= 8; block += 4) /* one residue, twice round */
+		reduce(block);
+	WRONG(contribution(0, 4), /* completed with block 8: released */, 0, 32, PPE_DROP_EXPIRED,
+		WEIR_STATUS_EXPIRED);
+	contribute(0, 8); /* kept */
+	expect(0, 8, WEIR_STATUS_OK, 0);
+	WRONG(contribution(0, 12), h.gen_id++, 0, 32, PPE_DROP_STALE, WEIR_STATUS_STALE);
 	stop();
 }
 
 Test(ppe_life, a_third_buffer_is_held_back, .timeout = 90)
 {
-	struct ppe_job_stats stats;
-	const uint8_t *payload;
-	unsigned int bytes;
-	struct weir_header h;
-	uint16_t generation;
-
-	start(PPE_POLICY_PARTIAL, 500); /* both contribute sooner, also on a busy machine */
-	generation = rig_join(&rig, 0, false);
-	for (uint32_t b = 0; b <= 4; b += 4) { /* source 0 contributes to neither */
-		h = rig_contribution(1, generation, 1, b, 8);
-		offer(&h, 32);
-		expect_both(WEIR_STATUS_PARTIAL);
+	start(.policy = PPE_POLICY_PARTIAL);
+	for (uint32_t block = 0; block <= 4; block += 4) { /* source 0 contributes to neither */
+		contribute(1, block);
+		expect_all(block, WEIR_STATUS_PARTIAL, 2);
 	}
-	h = rig_contribution(1, generation, 1, 8, 8);
-	offer(&h, 32);
+	contribute(1, 8);
 	expect_drop(PPE_DROP_HELD_BACK, 1);
 	/* Its late contribution to block 4 says that it has block 0: that one is released. */
-	h = rig_contribution(1, generation, 0, 4, 8);
-	offer(&h, 32);
-	expect(0, WEIR_STATUS_PARTIAL, &payload, &bytes);
-	offer_both(1, generation, 8);
-	expect_both(WEIR_STATUS_OK);
-	stats = job_stats(1);
-	cr_expect_eq(stats.buffers_used, 1, "%u buffers", stats.buffers_used);
-	cr_expect_eq(stats.held_back, 1);
-	cr_expect_eq(stats.late, 1);
+	contribute(0, 4);
+	expect(0, 4, WEIR_STATUS_PARTIAL, 2);
+	reduce(8);
+	cr_expect_eq(job_stats(1).buffers_used, 1);
+	cr_expect_eq(job_stats(1).held_back, 1);
+	cr_expect_eq(job_stats(1).late, 1);
 	stop();
 }
 
@@ -186,51 +109,36 @@ Test(ppe_life, a_third_buffer_is_held_back, .timeout = 90)
  * therefore never sends it again. */
 Test(ppe_life, a_contribution_acknowledges_a_block_that_it_is_not_in, .timeout = 90)
 {
-	struct ppe_job_stats stats;
-	struct weir_header h;
-	uint16_t generation;
-
-	start(PPE_POLICY_PARTIAL, 500); /* both contribute sooner, also on a busy machine */
-	generation = rig_join(&rig, 0, false);
-	offer_both(1, generation, 0);
-	expect_both(WEIR_STATUS_OK);
-	h = rig_contribution(1, generation, 1, 4, 8);
-	offer(&h, 32);
-	expect_both(WEIR_STATUS_PARTIAL);
-	h = rig_contribution(
-		1, generation, 1, 8, 8); /* nobody knows yet whether source 0 has block 0 */
-	offer(&h, 32);
+	start(.policy = PPE_POLICY_PARTIAL);
+	reduce(0);
+	contribute(1, 4);
+	expect_all(4, WEIR_STATUS_PARTIAL, 2);
+	contribute(1, 8); /* nobody knows yet whether source 0 has block 0 */
 	expect_drop(PPE_DROP_HELD_BACK, 1);
-	for (unsigned int s = 0; s < 2; s++) {
-		h = rig_contribution(1, generation, s, 8, 8);
-		offer(&h, 32);
-		expect_drop(PPE_DROP_HELD_BACK, 1);
-	}
-	expect_both(WEIR_STATUS_OK);
-	stats = job_stats(1);
-	cr_expect_eq(stats.buffers_used, 1, "%u buffers", stats.buffers_used);
-	cr_expect_eq(stats.held_back, 1);
-	cr_expect_eq(stats.late, 0);
+	contribute(0, 8);
+	expect_drop(PPE_DROP_HELD_BACK, 1);
+	contribute(1, 8);
+	expect_all(8, WEIR_STATUS_OK, 0);
+	expect_drop(PPE_DROP_HELD_BACK, 1);
+	cr_expect_eq(job_stats(1).buffers_used, 1);
+	cr_expect_eq(job_stats(1).held_back, 1);
+	cr_expect_eq(job_stats(1).late, 0);
 	stop();
 }
 
 Test(ppe_life, a_disagreement_fails_the_block_for_all, .timeout = 90)
 {
-	const uint8_t *payload;
-	unsigned int bytes;
 	struct weir_header h;
-	uint16_t generation;
 
-	start(PPE_POLICY_WAIT, 1000);
-	generation = rig_join(&rig, 0, false);
-	h = rig_contribution(1, generation, 0, 0, 8);
-	offer(&h, 32);
-	expect_drop(PPE_DROP_MISMATCH, 0); /* it is in before the other comes by another port */
-	h = rig_contribution(1, generation, 1, 0, 7);
-	offer(&h, 28);
+	start();
+	contribute(0, 0);
+	rig_rest(&rig);
+	h = contribution(1, 0);
+	h.grad_cnt = 7;
+	offer(&h);
 	for (unsigned int s = 0; s < 2; s++) {
-		expect(s, WEIR_STATUS_MISMATCH, &payload, &bytes);
-		cr_expect_eq(bytes, sizeof(struct weir_mismatch));
+		expect(s, 0, WEIR_STATUS_MISMATCH, 0);
+		cr_expect_eq(payload_bytes, sizeof(struct weir_mismatch));
 		cr_expect_eq(payload[0], WEIR_FIELD_LENGTH);
 		cr_expect_eq(weir_get16(payload + 2), 8);
 		cr_expect_eq(weir_get16(payload + 6), 7);
@@ -239,101 +147,52 @@ Test(ppe_life, a_disagreement_fails_the_block_for_all, .timeout = 90)
 	stop();
 }
 
+#define IP     14
+#define UDP    (IP + 20)
+#define HEADER (UDP + 8)
+
+static unsigned int
+cut(unsigned int bytes)
+{
+	weir_put16(frame + IP + 2, (uint16_t)(bytes - IP));
+	weir_put16(frame + UDP + 4, (uint16_t)(bytes - UDP));
+	rig_fix_checksums(frame);
+	return bytes;
+}
+
 Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 90)
 {
-	const uint8_t *payload;
-	unsigned int bytes, n;
-	struct weir_header h;
-	uint16_t generation;
-	int32_t got;
-
-	start(PPE_POLICY_WAIT, 1000);
-	h = rig_contribution(1, 7, 0, 0, 8);
-	offer(&h, 32);
-	expect(0, WEIR_STATUS_STALE, &payload, &bytes);
-	expect_drop(PPE_DROP_NOT_JOINED, 1);
+	start(.late = true);
+	generation = 7;
+	WRONG(contribution(0, 0), /* nobody has joined */, 0, 32, PPE_DROP_NOT_JOINED,
+		WEIR_STATUS_STALE);
 	generation = rig_join(&rig, 0, false);
-	h = rig_contribution(1, generation, 0, 0, 8);
-	offer(&h, 32); /* the good one that must survive */
-
-	h = rig_contribution(77, generation, 1, 0, 8);
-	offer(&h, 32);
-	cr_expect_eq(expect(1, WEIR_STATUS_REFUSED, &payload, &bytes).gen_id, WEIR_GEN_JOIN);
-	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);
-	h = rig_contribution(1, generation, 3, 0, 8);
-	offer(&h, 32);
-	cr_expect_eq(expect(1, WEIR_STATUS_REFUSED, &payload, &bytes).gen_id, WEIR_GEN_JOIN);
-	expect_drop(PPE_DROP_UNKNOWN_SOURCE, 1);
-	h = rig_contribution(1, generation, 1, 0, 8);
-	offer(&h, 31);
-	offer(&h, 33);
-	h.grad_cnt = 9; /* more than the job's block */
-	offer(&h, 36);
-	expect_drop(PPE_DROP_LENGTH, 3);
-	h = rig_contribution(1, generation, 1, 0, 8);
-	h.status = WEIR_STATUS_OK + 1;
-	offer(&h, 32);
-	h.status = 0;
-	h.src_cnt = 2;
-	offer(&h, 32);
-	expect_drop(PPE_DROP_NOT_A_CONTRIBUTION, 2);
-	h = rig_contribution(1, generation, 1, 0, 8);
-	h.dtype = 15;
-	offer(&h, 32);
-	expect(1, WEIR_STATUS_UNSUPPORTED, &payload, &bytes);
-	h.dtype = WEIR_DTYPE_INT32;
-	h.op = 15;
-	offer(&h, 32);
-	expect(1, WEIR_STATUS_UNSUPPORTED, &payload, &bytes);
-	h.op = 0;
-	h.collective = 12;
-	offer(&h, 32);
-	expect(1, WEIR_STATUS_UNSUPPORTED, &payload, &bytes);
-	expect_drop(PPE_DROP_UNSUPPORTED, 3);
-
-	h = rig_contribution(1, generation, 1, 0, 8);
-	n = rig_frame(frame, 1, &h, NULL, 0);
-	frame[24] ^= 0xff; /* IPv4 checksum */
-	rig_send(&rig, 1, frame, n);
-	expect_drop(PPE_DROP_IP_CHECKSUM, 1);
-	n = rig_frame(frame, 1, &h, NULL, 0);
-	frame[42 + 11] ^= 1; /* a bit of grad_cnt, behind the checksum's back */
-	rig_send(&rig, 1, frame, n);
-	expect_drop(PPE_DROP_UDP_CHECKSUM, 1);
-	n = rig_frame(frame, 0, &h, NULL, 0);
-	weir_put32(frame + 26, rig_source_ip(0)); /* source 1 from source 0's address */
-	rig_fix_checksums(frame);
-	rig_send(&rig, 0, frame, n);
-	expect(0, WEIR_STATUS_REFUSED, &payload, &bytes);
-	expect_drop(PPE_DROP_ADDRESS, 1);
-	n = rig_frame(frame, 1, &h, NULL, 0); /* the right address at the wrong port */
-	rig_send(&rig, 0, frame, n);
-	expect_drop(PPE_DROP_SPOOFED_MEMBER, 1);
-	for (unsigned int cut = 42; cut < 42 + WEIR_EXT_BYTES; cut++) {
-		n = rig_frame(frame, 1, &h, NULL, 0);
-		weir_put16(frame + 16, (uint16_t)(cut - 14));
-		weir_put16(frame + 38, (uint16_t)(cut - 34));
-		rig_fix_checksums(frame);
-		rig_send(&rig, 1, frame, cut);
-	}
-	expect_drop(PPE_DROP_TRUNCATED, WEIR_EXT_BYTES);
-	for (unsigned int cut = 14; cut < 42; cut++) {
-		rig_frame(frame, 1, &h, NULL, 0);
-		rig_send(&rig, 1, frame, cut);
-	}
-	expect_drop(PPE_DROP_MALFORMED, 42 - 14);
-	n = rig_frame(frame, 1, &h, NULL, 0);
-	weir_put16(frame + 20, 0x2000); /* more fragments */
-	rig_fix_checksums(frame);
-	rig_send(&rig, 1, frame, n);
-	expect_drop(PPE_DROP_IP_FRAGMENT, 1);
-
-	h = rig_contribution(1, generation, 1, 0, 8);
-	offer(&h, 32);
-	for (unsigned int s = 0; s < 2; s++) {
-		expect(s, WEIR_STATUS_OK, &payload, &bytes);
-		memcpy(&got, payload, 4);
-		cr_expect_eq(got, 2);
-	}
+	contribute(0, 0); /* the good one that must survive */
+#define OF_1(change, n, reason, answer) WRONG(contribution(1, 0), change, 1, n, reason, answer)
+	OF_1(h.job_id = 77, 32, PPE_DROP_UNKNOWN_JOB, WEIR_STATUS_REFUSED);
+	OF_1(h.src_id = 3, 32, PPE_DROP_UNKNOWN_SOURCE, WEIR_STATUS_REFUSED);
+	OF_1(, 31, PPE_DROP_LENGTH, NO_ANSWER);
+	OF_1(, 33, PPE_DROP_LENGTH, NO_ANSWER);
+	OF_1(h.grad_cnt = 9, 36, PPE_DROP_LENGTH, NO_ANSWER); /* more than the job's block */
+	OF_1(h.status = WEIR_STATUS_OK + 1, 32, PPE_DROP_NOT_A_CONTRIBUTION, NO_ANSWER);
+	OF_1(h.src_cnt = 2, 32, PPE_DROP_NOT_A_CONTRIBUTION, NO_ANSWER);
+	OF_1(h.dtype = 15, 32, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	OF_1(h.op = 15, 32, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	OF_1(h.collective = 12, 32, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	WRONG(contribution(1, 0), /* from source 0's address */, 0, 0, PPE_DROP_ADDRESS,
+		WEIR_STATUS_REFUSED);
+#define BYTES_OF_1(change, port, reason)                                                           \
+	WRONG_FRAME(contribution(1, 0), change, port, reason, NO_ANSWER)
+	BYTES_OF_1(, 0, PPE_DROP_SPOOFED_MEMBER); /* the right address at the wrong port */
+	BYTES_OF_1(frame[IP + 10] ^= 0xff, 1, PPE_DROP_IP_CHECKSUM);
+	BYTES_OF_1(frame[HEADER + 11] ^= 1, 1, PPE_DROP_UDP_CHECKSUM); /* a bit of grad_cnt */
+	BYTES_OF_1((weir_put16(frame + IP + 6, 0x2000), rig_fix_checksums(frame)), 1,
+		PPE_DROP_IP_FRAGMENT);
+	for (unsigned int bytes = HEADER; bytes < HEADER + WEIR_EXT_BYTES; bytes++)
+		BYTES_OF_1(n = cut(bytes), 1, PPE_DROP_TRUNCATED);
+	for (unsigned int bytes = IP; bytes < HEADER; bytes++)
+		BYTES_OF_1(n = bytes, 1, PPE_DROP_MALFORMED);
+	contribute(1, 0);
+	expect_all(0, WEIR_STATUS_OK, 0);
 	stop();
 }
