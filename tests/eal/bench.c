@@ -7,7 +7,7 @@
 
 #include "tests/eal/bench_tree.h"
 
-#define PATIENCE_MS 1000 /* of virtual time, for a packet */
+#define PATIENCE_MS (1000 * RIG_SLOW) /* of virtual time, for a packet */
 #define SILENCE_MS  30
 
 struct rig rig;
@@ -18,6 +18,7 @@ const uint8_t *payload;
 unsigned int payload_bytes;
 
 static const struct ppe_job *job = &rig.job[0];
+static unsigned int job_index;
 static uint16_t generations[RIG_JOBS_MAX];
 
 void
@@ -319,7 +320,8 @@ pass_ms(uint64_t ms)
 void
 use_job(unsigned int index)
 {
-	generations[job - rig.job] = generation;
+	generations[job_index] = generation;
+	job_index = index;
 	job = &rig.job[index];
 	generation = generations[index];
 }
@@ -331,6 +333,8 @@ publish(const struct ppe_job *first)
 
 	table.by_id[rig.job[0].id] = first;
 	cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
+	if (first != NULL && job_index == 0)
+		job = first;
 }
 
 void
@@ -381,9 +385,11 @@ expect_joined(const uint32_t *nonce)
 	{
 		cr_assert(receive(s), "source %u gets no answer to its join", s);
 		cr_assert_eq(got.status, WEIR_STATUS_OK, "%s", weir_status_text(got.status));
-		cr_assert_eq(got.block_id, *nonce++);
-		cr_assert(
-			got.gen_id != former && (generation == former || got.gen_id == generation));
+		cr_assert_eq(got.block_id, *nonce, "source %u", s);
+		nonce++;
+		cr_assert_neq(got.gen_id, former, "source %u joins no new generation", s);
+		cr_assert(generation == former || got.gen_id == generation,
+			"source %u: generation %u, not %u", s, got.gen_id, generation);
 		generation = got.gen_id;
 	}
 }

@@ -130,7 +130,7 @@ void pass_ms(uint64_t ms);
 /* From now on hosts are those of this job, an index in rig.job, whose generation is `generation`. */
 void use_job(unsigned int index);
 
-/* Publish the jobs, with this one in the first one's place; NULL: without it. */
+/* Publish the jobs, with this one in the first one's place, whose hosts are its from now on; NULL: without it. */
 void publish(const struct ppe_job *first);
 
 /* Contributions of all, and the whole result for each. */
