@@ -69,9 +69,17 @@ stop(void)
 
 /* ---- what hosts send ---- */
 
+/* As an answer names it. */
+static uint32_t
+block_bits(uint32_t block)
+{
+	return block << job->block_shift >> job->block_shift;
+}
+
 uint32_t
 bench_value(unsigned int source, uint32_t block, unsigned int element)
 {
+	block = block_bits(block);
 	return (source + 1) * 100000 + block * 1000 + element;
 }
 
@@ -101,12 +109,7 @@ contribution(unsigned int source, uint32_t block)
 void
 offer(const struct weir_header *header)
 {
-	uint32_t values[RIG_FRAME_MAX / 4];
-
-	for (unsigned int e = 0; e < header->grad_cnt; e++)
-		values[e] = job->children ? bench_sum(ranks_of(header->src_id), header->block_id, e)
-					  : bench_value(header->src_id, header->block_id, e);
-	rig_offer(&rig, header->src_id % rig.ports, header, values, 4u * header->grad_cnt);
+	offer_bytes(header, 4u * header->grad_cnt);
 }
 
 void
@@ -237,7 +240,7 @@ expect(unsigned int source, uint32_t block, enum weir_status status, uint64_t so
 	unsigned int elements;
 
 	cr_assert(receive(source), "source %u gets nothing of block %u", source, block);
-	cr_assert_eq(got.block_id, block, "block %u, not %u", got.block_id, block);
+	cr_assert_eq(got.block_id, block_bits(block), "block %u, not %u", got.block_id, block);
 	cr_assert_eq(got.status, status, "block %u: %s, not %s", block,
 		weir_status_text(got.status), weir_status_text(status));
 	cr_assert_eq(got.degraded, degraded);
@@ -397,9 +400,11 @@ expect_joined(const uint32_t *nonce)
 unsigned int
 write_frame_as(unsigned int source, const struct weir_header *header, unsigned int n)
 {
-	static const uint8_t zeros[RIG_FRAME_MAX];
+	uint32_t values[RIG_FRAME_MAX / 4];
 
-	return rig_frame(frame, source, header, zeros, n);
+	for (unsigned int e = 0; e < (n + 3) / 4; e++)
+		values[e] = bench_value(header->src_id, header->block_id, e);
+	return rig_frame(frame, source, header, values, n);
 }
 
 unsigned int

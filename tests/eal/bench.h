@@ -86,7 +86,7 @@ uint32_t bench_value(unsigned int source, uint32_t block, unsigned int element);
 /* The header of a source's contribution to a block: all elements, of the present generation. */
 struct weir_header contribution(unsigned int source, uint32_t block);
 
-/* Send the packet from the header's source, with the payload that belongs to it, or with n bytes of zeros. */
+/* Send the packet from the header's source, with its elements, or with n bytes of them. */
 void offer(const struct weir_header *header);
 void offer_bytes(const struct weir_header *header, unsigned int n);
 /* The same, from another host's addresses and port. */
@@ -148,12 +148,12 @@ void asks(unsigned int source, uint32_t nonce, uint8_t joined);
 /* The next packet to each source tells that a generation began with its join. It is `generation` now. */
 void expect_joined(const uint32_t *nonce);
 
-/* Write the packet of a header into `frame`, with n bytes of zeros. Returns its bytes. */
+/* Write the packet that offer_bytes() sends into `frame`. Returns its bytes. */
 unsigned int write_frame(const struct weir_header *header, unsigned int n);
 
 /*
- * Lines of a table of wrong packets. WRONG: the header h, which is `good` with a change, from a host with n bytes of
- * zeros. WRONG_FRAME: the bytes of `frame`, which are those of `good` with its elements and a change, to a port. Each is
+ * Lines of a table of wrong packets. WRONG: the header h, which is `good` with a change, from a host with n bytes
+ * of elements. WRONG_FRAME: the bytes of `frame`, which are those of `good` with its elements and a change, to a port. Each is
  * dropped for this reason, has this answer, and nobody else gets anything.
  */
 #define NO_ANSWER (-1)
