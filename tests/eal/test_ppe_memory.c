@@ -6,8 +6,6 @@
  */
 #include <criterion/criterion.h>
 
-#include <string.h>
-
 #include <rte_dev.h>
 #include <rte_lcore.h>
 #include <rte_malloc.h>
@@ -41,25 +39,6 @@ heap_used(void)
 		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) == 0)
 			bytes += stats.heap_allocsz_bytes;
 	return bytes;
-}
-
-static void
-fill_job(struct ppe_job *job, uint8_t id, const struct shape *shape)
-{
-	*job = (struct ppe_job){.id = id,
-		.dtype = WEIR_DTYPE_INT32,
-		.op = WEIR_OP_SUM,
-		.policy = PPE_POLICY_WAIT,
-		.window = (uint16_t)shape->window,
-		.elements = (uint16_t)shape->elements,
-		.nb_sources = (uint16_t)shape->sources,
-		.deterministic = shape->deterministic,
-		.timeout_ms = 1000};
-	snprintf(job->name, sizeof(job->name), "job%u", id);
-	for (unsigned int s = 0; s < shape->sources; s++) {
-		job->members[s / 64] |= UINT64_C(1) << (s % 64);
-		job->address[s] = 0x0a4d0001 + s;
-	}
 }
 
 static struct use
@@ -100,7 +79,9 @@ measure(const struct shape *shape)
 	struct ppe *ppe;
 
 	for (unsigned int j = 0; j < shape->jobs; j++) {
-		fill_job(&job[j], (uint8_t)(j + 1), shape);
+		job[j] = rig_job((uint8_t)(j + 1), (uint16_t)shape->sources,
+			(uint16_t)shape->window, (uint16_t)shape->elements);
+		job[j].deterministic = shape->deterministic;
 		jobs.by_id[j + 1] = &job[j];
 	}
 	ppe_memory_needed(&config, 1, &jobs, &use.needed);
