@@ -19,6 +19,7 @@ unsigned int payload_bytes;
 
 static const struct ppe_job *job = &rig.job[0];
 static unsigned int job_index;
+static bool base_form;
 static uint16_t generations[RIG_JOBS_MAX];
 
 void
@@ -40,10 +41,11 @@ bench_start(const struct bench_setup *setup)
 	if (setup->change != NULL)
 		setup->change(&config);
 	rig_start(&rig, &config);
+	base_form = setup->base_form;
 	for (unsigned int j = config.jobs; j-- > 0;) {
 		generations[j] = rig.job[j].fixed_generation;
 		if (generations[j] == 0 && !setup->late && !bench_in_tree())
-			generations[j] = rig_join(&rig, j, false);
+			generations[j] = rig_join(&rig, j, base_form);
 	}
 	generation = generations[0];
 	if (bench_in_tree())
@@ -99,6 +101,7 @@ contribution(unsigned int source, uint32_t block)
 {
 	struct weir_header h = rig_contribution(job->id, generation, source, block, job->elements);
 
+	h.extended = !base_form;
 	if (job->children) {
 		h.flags = WEIR_FLAG_UP;
 		h.src_cnt = (uint8_t)job->ranks[source];
@@ -403,7 +406,8 @@ write_frame_as(unsigned int source, const struct weir_header *header, unsigned i
 	uint32_t values[RIG_FRAME_MAX / 4];
 
 	for (unsigned int e = 0; e < (n + 3) / 4; e++)
-		values[e] = bench_value(header->src_id, header->block_id, e);
+		values[e] = job->children ? bench_sum(ranks_of(header->src_id), header->block_id, e)
+					  : bench_value(header->src_id, header->block_id, e);
 	return rig_frame(frame, source, header, values, n);
 }
 

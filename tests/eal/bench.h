@@ -47,6 +47,7 @@ struct bench_setup {
 	uint8_t parents; /* [0] */
 	bool deterministic, narrow; /* [false] */
 	uint8_t first_rank, tree_ranks; /* [0, what is below] */
+	bool base_form; /* of contributions and results */
 };
 
 extern struct rig rig;

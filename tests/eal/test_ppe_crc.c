@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs with integrity: what has a wrong CRC is as if it was lost, and what the switch sends has a right one. */
-#include <string.h>
-
-#include <criterion/criterion.h>
-
+#include "tests/eal/bench.h"
 #include "tests/eal/blocks.h"
-#include "tests/eal/one_rig.h"
 #include "tests/model/tags.h"
 
 #define SOURCES  3
@@ -18,7 +14,7 @@
 enum damage { NONE, HEADER, PAYLOAD, CRC, NO_CRC, CUT_OFF, DAMAGES };
 
 static const uint8_t ids[SOURCES] = {0, 1, 2};
-static uint8_t frame[RIG_FRAME_MAX], data[BLOCK_BYTES_MAX];
+static uint8_t data[BLOCK_BYTES_MAX];
 static struct block_plan plan = {.job = 1, .n = SOURCES, .ids = ids, .dtype = WEIR_DTYPE_INT32};
 
 static uint32_t
@@ -28,7 +24,7 @@ crc_at(const uint8_t *p)
 }
 
 static void
-offer(struct weir_header h, unsigned int bytes, enum damage damage)
+offer_damaged(struct weir_header h, unsigned int bytes, enum damage damage)
 {
 	unsigned int header = weir_header_bytes(h.extended), n;
 	uint8_t sent[WEIR_EXT_BYTES];
@@ -51,66 +47,54 @@ offer(struct weir_header h, unsigned int bytes, enum damage damage)
 static void
 contribute_damaged(unsigned int s, enum damage damage)
 {
-	offer(block_header(&plan, s), block_contribution(&plan, s, data), damage);
+	offer_damaged(block_header(&plan, s), block_contribution(&plan, s, data), damage);
 }
 
 static void
-contribute(unsigned int s)
-{
-	contribute_damaged(s, NONE);
-}
-
-static void
-note(unsigned int s, enum weir_collective collective, enum damage damage)
+note_damaged(unsigned int s, enum weir_collective collective, enum damage damage)
 {
 	struct weir_header h = block_header(&plan, s);
 
 	h.collective = (uint8_t)collective;
 	h.dtype = 0;
 	h.grad_cnt = 0;
-	offer(h, 0, damage);
+	offer_damaged(h, 0, damage);
 }
 
-/* The next packet to a source has this status, and a right CRC behind `bytes`, which it returns. */
-static const uint8_t *
-receive(unsigned int s, struct weir_header *h, enum weir_status status, unsigned int bytes)
+/* The next packet to a source has this status, and a right CRC behind so many bytes. */
+static void
+expect_crc(unsigned int s, enum weir_status status, unsigned int bytes)
 {
-	unsigned int n = rig_receive(&rig, s, frame, 5000), there;
 	uint8_t covered[WEIR_EXT_BYTES];
-	const uint8_t *payload;
 	struct weir_header c;
 
-	cr_assert_gt(n, 0, "source %u gets nothing of block %u", s, plan.block);
-	cr_assert(rig_parse(frame, n, h, &payload, &there) && rig_checksums_hold(frame));
-	cr_assert_eq(h->status, status, "%s", weir_status_text(h->status));
-	cr_assert_eq(there, bytes + 4, "%u bytes, not %u and a CRC", there, bytes);
-	c = *h;
-	if (!h->extended) {
+	cr_assert(receive(s), "source %u gets nothing of block %u", s, plan.block);
+	cr_assert_eq(got.status, status, "%s", weir_status_text(got.status));
+	cr_assert_eq(payload_bytes, bytes + 4, "%u bytes, not %u and a CRC", payload_bytes, bytes);
+	c = got;
+	if (!c.extended) {
 		c.extended = true;
 		c.flags = WEIR_FLAG_CRC;
 		c.dtype = WEIR_DTYPE_INT32;
 	}
-	cr_assert(h->collective == WEIR_COLLECTIVE_JOIN || c.flags == WEIR_FLAG_CRC);
-	if (h->collective == WEIR_COLLECTIVE_ALLREDUCE && status <= WEIR_STATUS_PARTIAL)
+	cr_assert(c.collective == WEIR_COLLECTIVE_JOIN || c.flags == WEIR_FLAG_CRC);
+	if (c.collective == WEIR_COLLECTIVE_ALLREDUCE && status <= WEIR_STATUS_PARTIAL)
 		c.src_id = 0;
-	if (h->grad_cnt == 0)
+	if (c.grad_cnt == 0)
 		c.dtype = 0;
 	weir_header_write(&c, covered);
 	cr_assert_eq(crc_at(payload + bytes),
 		tags_crc32c(tags_crc32c(0, covered, sizeof(covered)), payload, bytes),
 		"block %u, source %u: a wrong CRC", plan.block, s);
-	return payload;
 }
 
 static void
 expect_result(unsigned int s, enum weir_status status, const uint8_t *bitmap)
 {
 	unsigned int bytes = block_result(&plan, s, data);
-	struct weir_header h;
-	const uint8_t *payload =
-		receive(s, &h, status, bytes + (bitmap != NULL ? WEIR_BITMAP_BYTES : 0));
 
-	cr_assert(h.block_id == plan.block && h.grad_cnt == plan.elements);
+	expect_crc(s, status, bytes + (bitmap != NULL ? WEIR_BITMAP_BYTES : 0));
+	cr_assert(got.block_id == plan.block && got.grad_cnt == plan.elements);
 	cr_assert_arr_eq(payload, data, bytes, "block %u, source %u", plan.block, s);
 	if (bitmap != NULL)
 		cr_assert_arr_eq(payload + bytes, bitmap, WEIR_BITMAP_BYTES);
@@ -124,47 +108,31 @@ expect_results(void)
 }
 
 static void
-expect_silence(void)
+with_crcs(struct rig_config *config)
 {
-	for (unsigned int s = 0; s < SOURCES; s++)
-		cr_assert_eq(rig_receive(&rig, s, frame, 20), 0, "source %u gets something", s);
+	config->job[0].integrity = PPE_INTEGRITY_CRC32C;
 }
 
 /* A switch whose job all sources have joined with these flags. */
 static void
-start(enum ppe_policy policy, uint8_t flags)
+start_with(enum ppe_policy policy, uint8_t flags)
 {
-	struct rig_config config = {.workers = 2,
-		.threads = 8,
-		.ports = SOURCES,
-		.jobs = 1,
-		.job = {rig_job(1, SOURCES, WINDOW, ELEMENTS)}};
-	struct weir_header h;
+	start(.sources = SOURCES, .window = WINDOW, .elements = ELEMENTS, .policy = policy,
+		.timeout_ms = policy == PPE_POLICY_WAIT ? 60000 : 20, .late = true,
+		.change = with_crcs);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		struct weir_header h = note(s, NONCE + s, WEIR_COLLECTIVE_JOIN);
 
-	config.job[0].integrity = PPE_INTEGRITY_CRC32C;
-	config.job[0].policy = (uint8_t)policy;
-	config.job[0].timeout_ms = policy == PPE_POLICY_WAIT ? 60000 : 20;
-	rig_start(&rig, &config);
-	for (uint8_t s = 0; s < SOURCES; s++) {
-		h = (struct weir_header){.job_id = 1,
-			.block_id = NONCE + s,
-			.src_id = s,
-			.collective = WEIR_COLLECTIVE_JOIN,
-			.flags = flags,
-			.extended = true};
-		rig_offer(&rig, s, &h, NULL, 0);
-		if (s + 1 == SOURCES)
-			break;
-		/* Not complete yet: without a CRC. */
-		cr_assert_gt(rig_receive(&rig, s, frame, 5000), 0);
+		h.flags = flags;
+		offer(&h);
+		if (s + 1 < SOURCES) /* not complete yet: without a CRC */
+			expect_joining(s, NONCE + s, (uint8_t)((2u << s) - 1));
 	}
 	for (unsigned int s = 0; s < SOURCES; s++) {
-		const uint8_t *reply =
-			receive(s, &h, WEIR_STATUS_OK, sizeof(struct weir_join_reply));
-
-		cr_assert_eq(reply[2] & 0xf0, 0x80, "options %#x", reply[2]);
+		expect_crc(s, WEIR_STATUS_OK, sizeof(struct weir_join_reply));
+		cr_assert_eq(payload[2] & 0xf0, 0x80, "options %#x", payload[2]);
 	}
-	plan.generation = h.gen_id;
+	plan.generation = got.gen_id;
 	plan.elements = 16;
 }
 
@@ -172,16 +140,16 @@ Test(ppe_crc, allreduce, .timeout = 90)
 {
 	static const unsigned int elements[] = {1, 2, 7, 16, 63, 64, 65, 256, 1000, ELEMENTS};
 
-	start(PPE_POLICY_WAIT, 0);
+	start_with(PPE_POLICY_WAIT, 0);
 	for (; plan.block < 20; plan.block++) {
 		plan.elements = elements[plan.block % RTE_DIM(elements)];
 		plan.final = plan.block % 3 == 0;
 		plan.seed = plan.block;
 		rig.seed = plan.block < 10 ? 0 : plan.block; /* over segments */
 		for (unsigned int s = 0; s < SOURCES; s++)
-			contribute((s + plan.block) % SOURCES);
+			contribute_damaged((s + plan.block) % SOURCES, NONE);
 		expect_results();
-		contribute(plan.block % SOURCES); /* whose result was lost */
+		contribute_damaged(plan.block % SOURCES, NONE); /* whose result was lost */
 		expect_result(plan.block % SOURCES, WEIR_STATUS_OK, NULL);
 	}
 	expect_drop(PPE_DROP_CRC, 0);
@@ -191,13 +159,13 @@ Test(ppe_crc, allreduce, .timeout = 90)
 /* Each gets another result, and all have a column without the slice that is its own. */
 Test(ppe_crc, alltoall_without_own_slices, .timeout = 90)
 {
-	start(PPE_POLICY_WAIT, WEIR_FLAG_SKIPS_OWN);
+	start_with(PPE_POLICY_WAIT, WEIR_FLAG_SKIPS_OWN);
 	plan.collective = WEIR_COLLECTIVE_ALLTOALL;
 	plan.skips_own = 7;
 	for (; plan.block < 12; plan.block++) {
 		plan.elements = plan.block * 27 + 1;
 		for (unsigned int s = 0; s < SOURCES; s++)
-			contribute(s);
+			contribute_damaged(s, NONE);
 		expect_results();
 	}
 	expect_drop(PPE_DROP_CRC, 0);
@@ -208,13 +176,13 @@ Test(ppe_crc, base_form, .timeout = 90)
 {
 	struct weir_header h;
 
-	start(PPE_POLICY_WAIT, WEIR_FLAG_BASE_RESULTS);
+	start_with(PPE_POLICY_WAIT, WEIR_FLAG_BASE_RESULTS);
 	for (; plan.block < 6; plan.block++) {
 		for (unsigned int s = 0; s < SOURCES; s++) {
 			h = block_header(&plan, s);
 			h.extended = false;
-			offer(h, block_contribution(&plan, s, data), CRC);
-			offer(h, block_contribution(&plan, s, data), NONE);
+			offer_damaged(h, block_contribution(&plan, s, data), CRC);
+			offer_damaged(h, block_contribution(&plan, s, data), NONE);
 		}
 		expect_results();
 	}
@@ -227,7 +195,7 @@ Test(ppe_crc, damaged_contributions_are_dropped, .timeout = 90)
 {
 	uint64_t dropped = 0;
 
-	start(PPE_POLICY_WAIT, 0);
+	start_with(PPE_POLICY_WAIT, 0);
 	for (unsigned int i = 0; i < 2 * SOURCES * (DAMAGES - 1); i++, plan.block++) {
 		const enum damage damage = 1 + i % (DAMAGES - 1);
 		const unsigned int which = i / (DAMAGES - 1) % SOURCES;
@@ -241,11 +209,11 @@ Test(ppe_crc, damaged_contributions_are_dropped, .timeout = 90)
 			if (s == which && i % 2 != 0)
 				contribute_damaged(s, damage);
 			else if (s != which)
-				contribute(s);
+				contribute_damaged(s, NONE);
 		}
 		expect_drop(PPE_DROP_CRC, dropped);
 		cr_assert_eq(job_stats(1).blocks_complete, plan.block);
-		contribute(which);
+		contribute_damaged(which, NONE);
 		expect_results();
 	}
 	cr_expect_eq(job_stats(1).crc, dropped);
@@ -257,10 +225,10 @@ Test(ppe_crc, partial, .timeout = 90)
 {
 	static const uint8_t two[WEIR_BITMAP_BYTES] = {5};
 
-	start(PPE_POLICY_PARTIAL, 0);
+	start_with(PPE_POLICY_PARTIAL, 0);
 	plan.absent = 2;
-	contribute(0);
-	contribute(2);
+	contribute_damaged(0, NONE);
+	contribute_damaged(2, NONE);
 	contribute_damaged(1, PAYLOAD); /* is not in it */
 	for (unsigned int s = 0; s < SOURCES; s++)
 		expect_result(s, WEIR_STATUS_PARTIAL, two);
@@ -269,10 +237,10 @@ Test(ppe_crc, partial, .timeout = 90)
 	plan.block += 2 * WINDOW;
 	for (enum damage damage = HEADER; damage < DAMAGES; damage++)
 		if (damage != PAYLOAD)
-			note(1, WEIR_COLLECTIVE_ACKNOWLEDGE, damage);
+			note_damaged(1, WEIR_COLLECTIVE_ACKNOWLEDGE, damage);
 	expect_drop(PPE_DROP_CRC, 1 + DAMAGES - 2);
 	plan.block -= WINDOW;
-	note(1, WEIR_COLLECTIVE_ACKNOWLEDGE, NONE);
+	note_damaged(1, WEIR_COLLECTIVE_ACKNOWLEDGE, NONE);
 	expect_drop(PPE_DROP_ACKNOWLEDGED, 1);
 	cr_expect_eq(job_stats(1).acknowledged, 1);
 	stop();
@@ -281,22 +249,22 @@ Test(ppe_crc, partial, .timeout = 90)
 Test(ppe_crc, probes, .timeout = 90)
 {
 	static const uint8_t one[WEIR_BITMAP_BYTES] = {1};
-	struct weir_header h;
 
-	start(PPE_POLICY_WAIT, 0);
-	contribute(0);
+	start_with(PPE_POLICY_WAIT, 0);
+	contribute_damaged(0, NONE);
 	for (enum damage damage = HEADER; damage < DAMAGES; damage++)
 		if (damage != PAYLOAD)
-			note(1, WEIR_COLLECTIVE_PROBE, damage);
+			note_damaged(1, WEIR_COLLECTIVE_PROBE, damage);
 	expect_drop(PPE_DROP_CRC, DAMAGES - 2);
 	expect_silence();
 	cr_expect_eq(job_stats(1).probes, 0);
-	note(1, WEIR_COLLECTIVE_PROBE, NONE);
-	cr_assert_arr_eq(receive(1, &h, WEIR_STATUS_WAITING, sizeof(one)), one, sizeof(one));
-	cr_expect_eq(h.collective, WEIR_COLLECTIVE_PROBE);
-	cr_expect_eq(h.src_id, 1);
-	contribute(1);
-	contribute(2);
+	note_damaged(1, WEIR_COLLECTIVE_PROBE, NONE);
+	expect_crc(1, WEIR_STATUS_WAITING, sizeof(one));
+	cr_assert_arr_eq(payload, one, sizeof(one));
+	cr_expect_eq(got.collective, WEIR_COLLECTIVE_PROBE);
+	cr_expect_eq(got.src_id, 1);
+	contribute_damaged(1, NONE);
+	contribute_damaged(2, NONE);
 	expect_results();
 	stop();
 }
