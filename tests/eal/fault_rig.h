@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A switch that does faults to frames with numbers. Main thread. */
+/* Faults on the bench, to frames with numbers. Main thread. */
 #ifndef TESTS_EAL_FAULT_RIG_H
 #define TESTS_EAL_FAULT_RIG_H
 
-#include <string.h>
-
-#include <criterion/criterion.h>
-
 #include "ppe/faults/faults.h"
-#include "tests/eal/one_rig.h"
+#include "tests/eal/bench.h"
 
-static uint8_t frame[RIG_FRAME_MAX];
-static struct ppe_faults faults; /* what publish() publishes */
+static struct ppe_faults faults; /* what publish_faults() publishes */
+
+/* For bench_setup.change. */
+static inline void
+without_jobs(struct rig_config *config)
+{
+	config->jobs = 0;
+	config->frames = 8191; /* more than a worker can hold */
+}
 
 /* Another rule, of all that goes this way. */
 static inline struct ppe_fault_rule *
@@ -32,7 +35,7 @@ rule(enum ppe_fault_direction direction, enum ppe_fault_action action)
 }
 
 static inline void
-publish(void)
+publish_faults(void)
 {
 	cr_assert_eq(ppe_publish_faults(rig.ppe, &faults), 0);
 }

@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Faults on the bench: each kind alone, the same seed twice, what is held, and packet accounting. */
-#include <criterion/criterion.h>
-
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <rte_cycles.h>
-
 #include "tests/eal/fault_rig.h"
 
 #define FRAMES 200
 
 static void
-start(unsigned int workers)
+start_with(unsigned int workers)
 {
-	struct rig_config config = {.workers = workers, .threads = 8, .ports = 2};
-
-	rig_start(&rig, &config);
+	start(.workers = workers, .change = without_jobs);
 	faults = (struct ppe_faults){.seed = 1, .held = 1024};
 }
 
@@ -42,38 +32,29 @@ take_numbers(uint32_t *numbers, unsigned int most, unsigned int ms)
 static unsigned int
 play(uint32_t *numbers, unsigned int count)
 {
-	publish();
+	publish_faults();
 	send_numbers(count);
 	return take_numbers(numbers, 2 * count, 100);
-}
-
-static uint64_t
-drops(enum ppe_drop reason)
-{
-	struct ppe_stats stats;
-
-	ppe_stats_read(rig.ppe, &stats);
-	return stats.drops[reason];
 }
 
 static void
 drops_a_list(unsigned int workers, enum ppe_fault_direction direction)
 {
-	uint32_t got[40];
+	uint32_t came[40];
 	struct ppe_fault_rule *r;
 	unsigned int n;
 
-	start(workers);
+	start_with(workers);
 	r = rule(direction, PPE_FAULT_DROP);
 	r->port = direction == PPE_FAULT_IN ? 0 : 1;
 	r->choice = PPE_FAULT_LIST;
 	r->ordinals = 2;
 	r->ordinal[0] = 2;
 	r->ordinal[1] = 5;
-	n = play(got, 8);
+	n = play(came, 8);
 	cr_assert_eq(n, 6, "%u frames came", n);
 	for (unsigned int i = 0; i < 6; i++)
-		cr_expect_eq(got[i], ((const uint32_t[]){1, 3, 4, 6, 7, 8})[i]);
+		cr_expect_eq(came[i], ((const uint32_t[]){1, 3, 4, 6, 7, 8})[i]);
 	cr_expect_eq(drops(PPE_DROP_FAULT_DROP), 2);
 	cr_expect_eq(read_faults().matched[0], 8);
 	cr_expect_eq(read_faults().hit[0], 2);
@@ -85,36 +66,36 @@ CASE(ppe_faults, a_list_is_dropped_on_the_way_out, drops_a_list(2, PPE_FAULT_OUT
 
 Test(ppe_faults, every_third_is_dropped_and_none_when_cleared, .timeout = 90)
 {
-	uint32_t got[60];
+	uint32_t came[60];
 	struct ppe_fault_rule *r;
 
-	start(1);
+	start_with(1);
 	r = rule(PPE_FAULT_OUT, PPE_FAULT_DROP);
 	r->choice = PPE_FAULT_EVERY;
 	r->nth = 3;
-	cr_expect_eq(play(got, 30), 20);
+	cr_expect_eq(play(came, 30), 20);
 	for (unsigned int i = 0; i < 20; i++)
-		cr_expect_neq(got[i] % 3, 0);
+		cr_expect_neq(came[i] % 3, 0);
 	clear();
 	cr_expect_null(ppe_faults_of(rig.ppe));
 	send_numbers(30);
-	cr_expect_eq(take_numbers(got, 60, 100), 30);
+	cr_expect_eq(take_numbers(came, 60, 100), 30);
 	stop();
 }
 
 static void
 duplicates(enum ppe_fault_direction direction)
 {
-	uint32_t got[2 * FRAMES];
+	uint32_t came[2 * FRAMES];
 	unsigned int n;
 
-	start(1);
+	start_with(1);
 	rule(direction, PPE_FAULT_DUPLICATE)->port = direction == PPE_FAULT_IN ? 0 : 1;
-	n = play(got, FRAMES);
+	n = play(came, FRAMES);
 	cr_assert_eq(n + read_faults().spared_ever, 2 * FRAMES, "%u frames came", n);
 	cr_expect_gt(n, FRAMES);
 	for (unsigned int i = 1; i < n; i++)
-		cr_expect(got[i] == got[i - 1] || got[i] == got[i - 1] + 1);
+		cr_expect(came[i] == came[i - 1] || came[i] == came[i - 1] + 1);
 	stop();
 }
 
@@ -125,23 +106,23 @@ CASE(ppe_faults, frames_leave_twice, duplicates(PPE_FAULT_OUT))
 static void
 reorders(enum ppe_fault_direction direction)
 {
-	uint32_t got[2 * FRAMES], most = 0;
+	uint32_t came[2 * FRAMES], most = 0;
 	struct ppe_fault_rule *r;
 	unsigned int n;
 
-	start(1);
+	start_with(1);
 	r = rule(direction, PPE_FAULT_REORDER);
 	r->port = direction == PPE_FAULT_IN ? 0 : 1;
 	r->choice = PPE_FAULT_EVERY;
 	r->nth = 10;
 	r->distance = 4;
-	n = play(got, FRAMES);
+	n = play(came, FRAMES);
 	cr_assert_eq(n, FRAMES, "%u frames came", n);
 	for (unsigned int i = 0; i < n; i++) {
-		uint32_t late = i + 1 > got[i] ? i + 1 - got[i] : 0;
+		uint32_t late = i + 1 > came[i] ? i + 1 - came[i] : 0;
 
-		if (got[i] % 10 == 0 && got[i] != FRAMES)
-			cr_expect(late >= 1 && late <= 4, "%u came as %u", got[i], i + 1);
+		if (came[i] % 10 == 0 && came[i] != FRAMES)
+			cr_expect(late >= 1 && late <= 4, "%u came as %u", came[i], i + 1);
 		else
 			cr_expect_eq(late, 0);
 		most = RTE_MAX(most, late);
@@ -155,22 +136,22 @@ CASE(ppe_faults, frames_are_overtaken_on_the_way_out, reorders(PPE_FAULT_OUT))
 
 Test(ppe_faults, a_delay_keeps_the_order_and_takes_its_time, .timeout = 90)
 {
-	uint32_t got[2 * 50];
+	uint32_t came[2 * 50];
 	struct ppe_fault_rule *r;
 	uint64_t began;
 
-	start(2);
+	start_with(2);
 	r = rule(PPE_FAULT_OUT, PPE_FAULT_DELAY);
 	r->us = 50000;
-	publish();
-	began = ppe_tsc();
+	publish_faults();
+	began = now_us();
 	send_numbers(50);
 	cr_assert_gt(rig_receive(&rig, 1, frame, 2000), 0);
-	cr_expect_geq((ppe_tsc() - began) * 1000 / rte_get_tsc_hz(), 49);
+	cr_expect_geq(now_us() - began, 49000);
 	cr_expect_eq(weir_get32(frame + 14), 1);
-	cr_assert_eq(take_numbers(got, 100, 100), 49);
+	cr_assert_eq(take_numbers(came, 100, 100), 49);
 	for (unsigned int i = 0; i < 49; i++)
-		cr_expect_eq(got[i], i + 2);
+		cr_expect_eq(came[i], i + 2);
 	cr_expect_eq(read_faults().held, 0);
 	stop();
 }
@@ -192,9 +173,9 @@ Test(ppe_faults, one_bit_of_each_frame_is_flipped, .timeout = 90)
 {
 	unsigned int n = 0;
 
-	start(1);
+	start_with(1);
 	rule(PPE_FAULT_OUT, PPE_FAULT_CORRUPT);
-	publish();
+	publish_faults();
 	send_numbers(100);
 	while (rig_receive(&rig, 1, frame, 100) > 0) {
 		n++;
@@ -206,38 +187,38 @@ Test(ppe_faults, one_bit_of_each_frame_is_flipped, .timeout = 90)
 
 Test(ppe_faults, a_black_out_ends, .timeout = 90)
 {
-	uint32_t got[20];
+	uint32_t came[20];
 	struct ppe_fault_rule *r;
 
-	start(1);
+	start_with(1);
 	r = rule(PPE_FAULT_IN, PPE_FAULT_BLACKOUT);
 	r->to_ms = 600;
-	cr_expect_eq(play(got, 10), 0);
+	cr_expect_eq(play(came, 10), 0);
 	cr_expect_eq(drops(PPE_DROP_FAULT_BLACKOUT), 10);
-	rte_delay_us_sleep(700000);
+	pass_ms(700);
 	send_numbers(10);
-	cr_expect_eq(take_numbers(got, 20, 100), 10);
+	cr_expect_eq(take_numbers(came, 20, 100), 10);
 	cr_expect_eq(read_faults().matched[0], 20, "what comes outside is counted, too");
 	stop();
 }
 
 Test(ppe_faults, the_seed_decides, .timeout = 90)
 {
-	uint32_t got[3][2 * FRAMES];
+	uint32_t came[3][2 * FRAMES];
 	unsigned int n[3];
 
-	start(2);
+	start_with(2);
 	rule(PPE_FAULT_IN, PPE_FAULT_DROP)->probability = 0.3;
 	rule(PPE_FAULT_OUT, PPE_FAULT_DUPLICATE)->probability = 0.1;
-	n[0] = play(got[0], FRAMES);
-	n[1] = play(got[1], FRAMES);
+	n[0] = play(came[0], FRAMES);
+	n[1] = play(came[1], FRAMES);
 	faults.seed = 2;
-	n[2] = play(got[2], FRAMES);
+	n[2] = play(came[2], FRAMES);
 	cr_expect_gt(n[0], FRAMES / 2);
 	cr_expect_lt(n[0], FRAMES);
 	cr_assert_eq(n[0], n[1]);
-	cr_expect_eq(memcmp(got[0], got[1], n[0] * sizeof(uint32_t)), 0);
-	cr_expect(n[0] != n[2] || memcmp(got[0], got[2], n[0] * sizeof(uint32_t)) != 0);
+	cr_expect_eq(memcmp(came[0], came[1], n[0] * sizeof(uint32_t)), 0);
+	cr_expect(n[0] != n[2] || memcmp(came[0], came[2], n[0] * sizeof(uint32_t)) != 0);
 	stop();
 }
 
@@ -249,53 +230,53 @@ hold_ten(enum ppe_fault_direction direction, uint32_t held)
 	r->us = PPE_FAULT_DELAY_MAX_US;
 	r->port = direction == PPE_FAULT_IN ? 0 : 1;
 	faults.held = held;
-	publish();
+	publish_faults();
 	send_numbers(10);
 }
 
 Test(ppe_faults, no_more_is_held_than_allowed, .timeout = 90)
 {
-	uint32_t got[20];
+	uint32_t came[20];
 
-	start(1);
+	start_with(1);
 	hold_ten(PPE_FAULT_IN, 4);
-	cr_expect_eq(take_numbers(got, 20, 100), 6);
-	cr_expect_eq(got[0], 5);
+	cr_expect_eq(take_numbers(came, 20, 100), 6);
+	cr_expect_eq(came[0], 5);
 	cr_expect_eq(read_faults().held, 4);
 	cr_expect_eq(read_faults().spared_ever, 6);
 	clear();
-	cr_expect_eq(take_numbers(got, 20, 100), 4);
-	cr_expect_eq(got[0], 1);
+	cr_expect_eq(take_numbers(came, 20, 100), 4);
+	cr_expect_eq(came[0], 1);
 	stop();
 }
 
 Test(ppe_faults, other_faults_let_go_what_is_held, .timeout = 90)
 {
-	uint32_t got[20];
+	uint32_t came[20];
 	struct ppe_stats stats;
 
-	start(2);
+	start_with(2);
 	hold_ten(PPE_FAULT_OUT, 100);
-	cr_expect_eq(take_numbers(got, 20, 100), 0);
+	cr_expect_eq(take_numbers(came, 20, 100), 0);
 	ppe_stats_read(rig.ppe, &stats);
 	cr_expect_eq(stats.in_flight, 10);
 	faults.nb_rules = 0;
 	rule(PPE_FAULT_IN, PPE_FAULT_DROP);
-	publish();
-	cr_expect_eq(take_numbers(got, 20, 100), 10, "they are not judged again");
+	publish_faults();
+	cr_expect_eq(take_numbers(came, 20, 100), 10, "they are not judged again");
 	stop();
 }
 
 static void
 drains(enum ppe_fault_direction direction)
 {
-	uint32_t got[20];
+	uint32_t came[20];
 
-	start(2);
+	start_with(2);
 	hold_ten(direction, 100);
-	cr_expect_eq(take_numbers(got, 20, 100), 0);
+	cr_expect_eq(take_numbers(came, 20, 100), 0);
 	cr_expect_eq(ppe_stop(rig.ppe, 2000), 0);
-	cr_expect_eq(take_numbers(got, 20, 0), 10);
+	cr_expect_eq(take_numbers(came, 20, 0), 10);
 	stop();
 }
 
@@ -306,7 +287,7 @@ Test(ppe_faults, faults_change_while_frames_pass, .timeout = 90)
 {
 	uint64_t random = rig_seed();
 
-	start(2);
+	start_with(2);
 	for (unsigned int round = 0; round < 50; round++) {
 		faults.nb_rules = 0;
 		faults.seed = round;
@@ -318,17 +299,18 @@ Test(ppe_faults, faults_change_while_frames_pass, .timeout = 90)
 			r->us = 1000 * round;
 			r->distance = 5;
 		}
-		publish();
+		publish_faults();
 		send_numbers(50);
-		while (rig_receive(&rig, 1, frame, 0) > 0 || rig_receive(&rig, 0, frame, 0) > 0)
-			;
+		for (unsigned int port = 0; port < 2; port++)
+			while (rig_receive(&rig, port, frame, 0) > 0)
+				;
 	}
-	stop();
+	stop_unread();
 }
 
 Test(ppe_faults, numbers_out_of_range_are_refused, .timeout = 90)
 {
-	start(1);
+	start_with(1);
 	rule(PPE_FAULT_IN, PPE_FAULT_DROP)->port = 2;
 	cr_expect_eq(ppe_publish_faults(rig.ppe, &faults), -EINVAL);
 	faults.rule[0].port = -1;

@@ -1,36 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Faults at their limits: many rules, much that is held, many changes, jobs that leave, damage. */
-#include <criterion/criterion.h>
-
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
-#include <rte_cycles.h>
 #include <rte_malloc.h>
 
 #include "tests/eal/fault_rig.h"
 
-#define JOB      3
 #define SOURCES  2
 #define ELEMENTS 256 /* of results that are too large to be copied: both refer to one payload */
 
-static uint16_t generation;
-
 static void
-start(unsigned int workers, bool job)
+start_with(unsigned int workers, bool job)
 {
-	struct rig_config config = {.workers = workers,
-		.threads = 8,
-		.ports = SOURCES,
-		.frames = 8191,
-		.jobs = job ? 1 : 0};
-
-	if (job)
-		config.job[0] = rig_job(JOB, SOURCES, 4, ELEMENTS);
-	rig_start(&rig, &config);
-	if (job)
-		generation = rig_join(&rig, 0, true);
+	start(.workers = workers, .elements = ELEMENTS, .timeout_ms = 1000, .base_form = true,
+		.change = job ? NULL : without_jobs);
 	faults = (struct ppe_faults){.seed = 1, .held = 1024};
 }
 
@@ -44,35 +28,20 @@ take(unsigned int port, unsigned int ms)
 	return n;
 }
 
-static void
-contribute(unsigned int source, uint32_t block)
-{
-	struct weir_header header = {.job_id = JOB,
-		.src_id = (uint8_t)source,
-		.block_id = block,
-		.gen_id = generation,
-		.grad_cnt = ELEMENTS};
-	uint8_t payload[4 * ELEMENTS];
-
-	for (unsigned int i = 0; i < ELEMENTS; i++)
-		weir_put32(payload + 4 * i, 0x01010101u * (source + 1));
-	rig_send(&rig, source, frame, rig_frame(frame, source, &header, payload, sizeof(payload)));
-}
-
 /* Is the frame a whole result, and the sum of what contribute() sends? */
 static bool
 is_the_sum(unsigned int bytes)
 {
-	const uint8_t *payload;
-	struct weir_header header;
-	unsigned int length;
-
-	if (!rig_checksums_hold(frame) || !rig_parse(frame, bytes, &header, &payload, &length) ||
-		length != 4 * ELEMENTS)
+	if (!rig_checksums_hold(frame) ||
+		!rig_parse(frame, bytes, &got, &payload, &payload_bytes) ||
+		payload_bytes != 4 * ELEMENTS)
 		return false;
-	for (unsigned int i = 0; i < length; i++)
-		if (payload[i] != 3)
+	for (unsigned int e = 0; e < ELEMENTS; e++) {
+		uint32_t sum = bench_value(0, got.block_id, e) + bench_value(1, got.block_id, e);
+
+		if (memcmp(payload + 4 * e, &sum, 4) != 0)
 			return false;
+	}
 	return true;
 }
 
@@ -81,7 +50,7 @@ Test(ppe_faults_edges, the_last_of_64_rules_is_as_good_as_the_first, .timeout = 
 	struct ppe_fault_stats stats;
 	struct ppe_fault_rule *r;
 
-	start(2, false);
+	start_with(2, false);
 	while (faults.nb_rules < PPE_FAULT_RULES_MAX - 1)
 		rule(PPE_FAULT_OUT, PPE_FAULT_CORRUPT)->probability = 0;
 	r = rule(PPE_FAULT_OUT, PPE_FAULT_DROP);
@@ -89,7 +58,7 @@ Test(ppe_faults_edges, the_last_of_64_rules_is_as_good_as_the_first, .timeout = 
 	r->choice = PPE_FAULT_LIST;
 	for (r->ordinals = 0; r->ordinals < PPE_FAULT_ORDINALS_MAX; r->ordinals++)
 		r->ordinal[r->ordinals] = 2 * (PPE_FAULT_ORDINALS_MAX - r->ordinals);
-	publish();
+	publish_faults();
 	send_numbers(100);
 	for (uint32_t number = 1; number <= 100; number++) {
 		if (number % 2 == 0 && number <= 2 * PPE_FAULT_ORDINALS_MAX)
@@ -114,13 +83,14 @@ copies(enum ppe_fault_direction direction)
 	struct ppe_fault_stats stats;
 	unsigned int n;
 
-	start(1, false);
+	start_with(1, false);
 	for (unsigned int i = 0; i < 3; i++)
 		rule(direction, PPE_FAULT_DUPLICATE)->port = direction == PPE_FAULT_IN ? 0 : 1;
-	publish();
-	/* Slowly, so that there is room for all copies. */
-	for (n = 0; n < sent; n++)
-		send_numbers(1), rte_delay_us_sleep(200);
+	publish_faults();
+	for (n = 0; n < sent; n++) { /* slowly, so that there is room for all copies */
+		send_numbers(1);
+		rig_pass_us(200);
+	}
 	n = take(1, 100);
 	stats = read_faults();
 	cr_expect_eq(n + stats.spared_ever, 4 * sent, "%u frames came", n);
@@ -138,10 +108,10 @@ Test(ppe_faults_edges, all_rules_copy_a_flood, .timeout = 90)
 	struct ppe_fault_stats stats;
 	uint64_t spared = 0;
 
-	start(2, false);
+	start_with(2, false);
 	while (faults.nb_rules < PPE_FAULT_RULES_MAX)
 		rule(faults.nb_rules % 2 ? PPE_FAULT_IN : PPE_FAULT_OUT, PPE_FAULT_DUPLICATE);
-	publish();
+	publish_faults();
 	send_numbers(2000);
 	cr_expect_gt(take(1, 100), 2000);
 	stats = read_faults();
@@ -160,20 +130,20 @@ holds(enum ppe_fault_direction direction)
 	struct ppe_fault_stats stats;
 	struct ppe_fault_rule *r;
 
-	start(1, false);
+	start_with(1, false);
 	faults.held = PPE_FAULT_HELD_MAX;
 	r = rule(direction, PPE_FAULT_DELAY);
 	r->port = direction == PPE_FAULT_IN ? 0 : 1;
 	r->us = PPE_FAULT_DELAY_MAX_US / 2;
 	r->most_us = PPE_FAULT_DELAY_MAX_US;
 	r->delay = PPE_FAULT_UNIFORM;
-	publish();
+	publish_faults();
 	for (unsigned int i = 0; i < sent / 100; i++) {
 		send_numbers(100);
-		rte_delay_us_sleep(1000);
+		pass_ms(1);
 	}
 	for (unsigned int ms = 0; ms < 2000 && read_faults().held < sent; ms += 10)
-		rte_delay_us_sleep(10000);
+		pass_ms(10);
 	stats = read_faults();
 	cr_expect_eq(stats.held + stats.spared_ever, sent, "%" PRIu64 " are held", stats.held);
 	cr_expect_eq(ppe_stop(rig.ppe, 3000), 0);
@@ -191,13 +161,13 @@ Test(ppe_faults_edges, delayed_packets_leave_when_due, .timeout = 90)
 	uint32_t before = 0;
 	unsigned int n = 0, turned = 0;
 
-	start(1, false);
+	start_with(1, false);
 	r = rule(PPE_FAULT_OUT, PPE_FAULT_DELAY);
 	r->port = 1;
 	r->us = 1000;
 	r->most_us = 100000;
 	r->delay = PPE_FAULT_UNIFORM;
-	publish();
+	publish_faults();
 	send_numbers(1000);
 	for (; rig_receive(&rig, 1, frame, 500) > 0; n++) {
 		turned += weir_get32(frame + 14) < before;
@@ -214,14 +184,14 @@ Test(ppe_faults_edges, delays_add_up_to_ten_seconds, .timeout = 90)
 {
 	uint64_t began;
 
-	start(1, false);
+	start_with(1, false);
 	while (faults.nb_rules < 8)
 		rule(PPE_FAULT_OUT, PPE_FAULT_DELAY)->us = PPE_FAULT_DELAY_MAX_US;
-	publish();
+	publish_faults();
 	send_numbers(1);
-	began = ppe_tsc();
+	began = now_us();
 	cr_assert_gt(rig_receive(&rig, 1, frame, 15000), 0, "it is held for longer");
-	cr_expect_geq((ppe_tsc() - began) * 1000 / rte_get_tsc_hz(), 9900);
+	cr_expect_geq(now_us() - began, 9900000);
 	stop();
 }
 
@@ -229,7 +199,7 @@ Test(ppe_faults_edges, a_thousand_changes_under_traffic, .timeout = 120)
 {
 	uint64_t random = rig_seed();
 
-	start(2, true);
+	start_with(2, true);
 	for (unsigned int round = 0; round < 1000; round++) {
 		faults.nb_rules = 0;
 		faults.seed = round;
@@ -241,27 +211,27 @@ Test(ppe_faults_edges, a_thousand_changes_under_traffic, .timeout = 120)
 			r->probability = 0.3;
 			r->us = (uint32_t)(rig_random(&random) % 20000);
 			r->distance = 1 + (uint32_t)(rig_random(&random) % 100);
-			r->job = rig_random(&random) % 2 ? JOB : -1;
+			r->job = rig_random(&random) % 2 ? 1 : -1;
 		}
-		publish();
+		publish_faults();
 		send_numbers(2);
 		for (unsigned int source = 0; source < SOURCES; source++)
 			contribute(source, round / 8);
-		while (rig_receive(&rig, 0, frame, 0) > 0 || rig_receive(&rig, 1, frame, 0) > 0)
-			;
+		for (unsigned int port = 0; port < 2; port++)
+			while (rig_receive(&rig, port, frame, 0) > 0)
+				;
 	}
-	stop();
+	stop_unread();
 }
 
 /* Results that are held keep their job's buffers: it leaves when they have, and not before. */
 Test(ppe_faults_edges, a_job_leaves_when_nothing_of_it_is_held, .timeout = 90)
 {
-	static const struct ppe_jobs none;
 	struct ppe_port_queue queue[SOURCES] = {{.is_copied = true}};
 	unsigned int left = 1;
 	uint32_t block = 0;
 
-	start(2, true);
+	start_with(2, true);
 	/* Results refer to buffers when the ports have shown that they give packets back. */
 	for (; queue[0].is_copied || queue[1].is_copied; block++) {
 		cr_assert_lt(block, 1000);
@@ -271,23 +241,23 @@ Test(ppe_faults_edges, a_job_leaves_when_nothing_of_it_is_held, .timeout = 90)
 			cr_assert(is_the_sum(rig_receive(&rig, p, frame, 1000)));
 			ppe_port_queue_read(rig.ppe, p, &queue[p]);
 		}
-		rte_delay_us_sleep(3000);
+		pass_ms(3);
 	}
 	rule(PPE_FAULT_OUT, PPE_FAULT_DELAY)->us = PPE_FAULT_DELAY_MAX_US;
-	publish();
+	publish_faults();
 	contribute(0, block);
 	contribute(1, block);
 	for (unsigned int ms = 0; ms < 2000 && read_faults().held < SOURCES; ms++)
-		rte_delay_us_sleep(1000);
+		pass_ms(1);
 	cr_assert_eq(read_faults().held, SOURCES);
-	cr_assert_eq(ppe_publish_jobs(rig.ppe, &none), 0);
-	rte_delay_us_sleep(50000);
+	publish(NULL);
+	pass_ms(50);
 	cr_expect_eq(ppe_jobs_leaving(rig.ppe), 1);
 	cr_assert_eq(ppe_publish_faults(rig.ppe, NULL), 0);
 	cr_expect(is_the_sum(rig_receive(&rig, 0, frame, 1000)), "a result of a job that has gone");
 	cr_expect(is_the_sum(rig_receive(&rig, 1, frame, 1000)));
 	for (unsigned int ms = 0; ms < 2000 && left != 0; ms++) {
-		rte_delay_us_sleep(1000);
+		pass_ms(1);
 		left = ppe_jobs_leaving(rig.ppe);
 	}
 	cr_expect_eq(left, 0);
@@ -301,12 +271,12 @@ Test(ppe_faults_edges, a_shared_payload_stays_whole, .timeout = 90)
 	struct ppe_fault_rule *r;
 	unsigned int damaged = 0;
 
-	start(2, true);
+	start_with(2, true);
 	r = rule(PPE_FAULT_OUT, PPE_FAULT_CORRUPT);
 	r->what = PPE_FAULT_RESULT;
 	r->source = 1;
 	r->bits = PPE_FAULT_BITS_MAX;
-	publish();
+	publish_faults();
 	for (uint32_t block = 0; block < 4; block++) {
 		contribute(0, block);
 		contribute(1, block);
@@ -333,11 +303,11 @@ damaged_contributions(unsigned int bits, unsigned int *wrong)
 {
 	unsigned int results = 0, bytes;
 
-	start(2, true);
+	start_with(2, true);
 	rig.seed = rig_seed();
 	rule(PPE_FAULT_IN, PPE_FAULT_CORRUPT)->probability = 0.5;
 	faults.rule[0].bits = bits;
-	publish();
+	publish_faults();
 	for (uint32_t block = 0; block < 100; block++) {
 		unsigned int before = results;
 
@@ -347,13 +317,9 @@ damaged_contributions(unsigned int bits, unsigned int *wrong)
 			contribute(1, block);
 			while ((bytes = rig_receive(&rig, 0, frame, 2)) > 0 ||
 				(bytes = rig_receive(&rig, 1, frame, 2)) > 0) {
-				struct weir_header header;
-				const uint8_t *payload;
-				unsigned int length;
-
 				/* Else a status, or flooded on its way to nobody. */
-				if (!rig_parse(frame, bytes, &header, &payload, &length) ||
-					length != 4 * ELEMENTS ||
+				if (!rig_parse(frame, bytes, &got, &payload, &payload_bytes) ||
+					payload_bytes != 4 * ELEMENTS ||
 					memcmp(frame + 26, (const uint8_t[]){10, 77, 0, 254}, 4) !=
 						0)
 					continue;
@@ -398,16 +364,16 @@ Test(ppe_faults_edges, no_more_memory_is_taken_than_said, .timeout = 90)
 	size_t before, after;
 	uint64_t most;
 
-	start(2, false);
+	start_with(2, false);
 	before = heap_free();
 	while (faults.nb_rules < PPE_FAULT_RULES_MAX)
 		rule(PPE_FAULT_OUT, PPE_FAULT_DROP)->probability = 0;
 	most = ppe_faults_bytes(&rig.config, rig.ports, &faults);
 	cr_expect_gt(most, 2 * 512 * 1024);
 	cr_expect_lt(most, 3 * 512 * 1024);
-	publish();
+	publish_faults();
 	for (unsigned int i = 0; i < 100; i++)
-		publish();
+		publish_faults();
 	after = heap_free();
 	cr_expect_leq(before - after, most);
 	cr_assert_eq(ppe_publish_faults(rig.ppe, NULL), 0);
@@ -423,7 +389,7 @@ Test(ppe_faults_edges, without_memory_nothing_changes, .timeout = 90)
 	static void *taken[4096];
 	unsigned int n = 0;
 
-	start(2, false);
+	start_with(2, false);
 	rule(PPE_FAULT_OUT, PPE_FAULT_DROP)->port = 1;
 	for (size_t bytes = (size_t)32 << 20; bytes >= 1024; bytes /= 2)
 		while (n < RTE_DIM(taken) && (taken[n] = rte_malloc(NULL, bytes, 0)) != NULL)
@@ -434,7 +400,7 @@ Test(ppe_faults_edges, without_memory_nothing_changes, .timeout = 90)
 	cr_expect_eq(take(1, 100), 3);
 	while (n > 0)
 		rte_free(taken[--n]);
-	publish();
+	publish_faults();
 	send_numbers(3);
 	cr_expect_eq(take(1, 100), 0);
 	stop();
