@@ -6,11 +6,7 @@
 #ifndef TESTS_EAL_AUTH_RIG_H
 #define TESTS_EAL_AUTH_RIG_H
 
-#include <criterion/criterion.h>
-
-#include <string.h>
-
-#include "tests/eal/one_rig.h"
+#include "tests/eal/bench.h"
 #include "tests/model/tags.h"
 
 #define SOURCES 3
@@ -19,10 +15,11 @@
 #define HEADER  42 /* where the aggregation header begins */
 #define MAC     11 /* the last byte of the sender's */
 
-static uint8_t frame[RIG_FRAME_MAX], answer[RIG_FRAME_MAX];
+static uint8_t answer[RIG_FRAME_MAX]; /* for `frame` is often sent again */
 static uint8_t job_key[32], source_key[SOURCES][32];
 static uint64_t random_state;
-static bool job_revokes, job_plain; /* before start(), as are these; plain: only joins have tags */
+static bool job_revokes,
+	job_plain; /* before start_with(), as are these; plain: only joins have tags */
 static unsigned int rig_threads = 8;
 static uint32_t transmissions; /* of joins */
 static uint16_t join_generation; /* that joins repeat; 0: they ask for the next one */
@@ -34,51 +31,51 @@ static struct epoch {
 } now, before;
 
 static inline void
-start(unsigned int workers, uint16_t elements, enum ppe_policy policy, uint32_t timeout_ms)
+with_keys(struct rig_config *config)
 {
-	struct rig_config config = {.workers = workers,
-		.threads = rig_threads,
-		.ports = SOURCES,
-		.jobs = 2,
-		.job = {rig_job(1, SOURCES, WINDOW, elements), rig_job(2, SOURCES, WINDOW, 8)}};
+	config->jobs = 2;
+	config->job[1] = rig_job(2, SOURCES, WINDOW, 8);
+	config->job[0].proved = true;
+	config->job[0].authenticated = !job_plain;
+	config->job[0].revoke = job_revokes;
+	memcpy(config->job[0].key, job_key, sizeof(job_key));
+}
 
+static inline void
+start_with(unsigned int workers, uint16_t elements, enum ppe_policy policy, uint32_t timeout_ms)
+{
 	random_state = rig_seed();
 	for (unsigned int i = 0; i < sizeof(job_key); i++)
 		job_key[i] = (uint8_t)rig_random(&random_state);
 	for (unsigned int s = 0; s < SOURCES; s++)
 		tags_source_key(job_key, (uint8_t)s, 0, source_key[s]);
-	config.job[0].proved = true;
-	config.job[0].authenticated = !job_plain;
-	config.job[0].revoke = job_revokes;
-	config.job[0].policy = (uint8_t)policy;
-	config.job[0].timeout_ms = timeout_ms;
-	memcpy(config.job[0].key, job_key, sizeof(job_key));
-	rig_start(&rig, &config);
+	start(.workers = workers, .threads = rig_threads, .sources = SOURCES, .window = WINDOW,
+		.elements = elements, .policy = policy, .timeout_ms = timeout_ms, .late = true,
+		.change = with_keys);
 }
 
 static inline void
-expect_silence(unsigned int source)
+silent(unsigned int source)
 {
 	cr_expect_eq(rig_receive(&rig, source, answer, 30), 0, "source %u is answered", source);
 }
 
-/* Take an answer to a source; its payload is without the tag, which is at payload + *bytes. */
+/* Take an answer to a source: `payload` is without the tag, which is at payload + payload_bytes. */
 static inline struct weir_header
-take(unsigned int source, const uint8_t **payload, unsigned int *bytes)
+take(unsigned int source)
 {
-	struct weir_header h = {.status = 255};
 	unsigned int n = rig_receive(&rig, source, answer, 2000);
 
 	cr_assert_gt(n, 0, "source %u gets nothing", source);
-	cr_assert(rig_parse(answer, n, &h, payload, bytes));
+	cr_assert(rig_parse(answer, n, &got, &payload, &payload_bytes));
 	cr_assert(rig_checksums_hold(answer));
-	if (job_plain && h.collective != WEIR_COLLECTIVE_JOIN) {
-		cr_assert_eq(h.flags, 0);
-		return h;
+	if (job_plain && got.collective != WEIR_COLLECTIVE_JOIN) {
+		cr_assert_eq(got.flags, 0);
+		return got;
 	}
-	cr_assert(h.extended && h.flags == WEIR_FLAG_AUTHENTICATED && *bytes >= TAG);
-	*bytes -= TAG;
-	return h;
+	cr_assert(got.extended && got.flags == WEIR_FLAG_AUTHENTICATED && payload_bytes >= TAG);
+	payload_bytes -= TAG;
+	return got;
 }
 
 /* Is the answer's tag that of a reply to what bore these bytes? */
@@ -118,13 +115,13 @@ join_frame(unsigned int source, const uint8_t challenge[16], const uint8_t nonce
 		.flags = WEIR_FLAG_AUTHENTICATED |
 			((skipping >> source & 1) ? WEIR_FLAG_SKIPS_OWN : 0),
 		.extended = true};
-	uint8_t payload[sizeof(struct weir_join_proof) + TAG] = {0};
+	uint8_t proof[sizeof(struct weir_join_proof) + TAG] = {0};
 	unsigned int n;
 
-	memcpy(payload, challenge, 16);
-	memcpy(payload + 16, nonce, 16);
-	weir_put32(payload + 32, ++transmissions);
-	n = rig_frame(frame, source, &h, payload, sizeof(payload));
+	memcpy(proof, challenge, 16);
+	memcpy(proof + 16, nonce, 16);
+	weir_put32(proof + 32, ++transmissions);
+	n = rig_frame(frame, source, &h, proof, sizeof(proof));
 	tags_join(source_key[source], weir_get32(frame + 26), weir_get16(frame + 34),
 		frame + HEADER, frame + n - TAG);
 	rig_fix_checksums(frame);
@@ -143,17 +140,15 @@ static inline void
 ask_challenge(unsigned int source, uint8_t challenge[16])
 {
 	static const uint8_t none[16];
-	const uint8_t *payload;
 	struct weir_header h;
-	unsigned int bytes;
 	uint8_t nonce[16];
 
 	draw(nonce);
 	rig_send(&rig, source, frame, join_frame(source, none, nonce));
-	h = take(source, &payload, &bytes);
+	h = take(source);
 	cr_assert_eq(h.status, WEIR_STATUS_WAITING);
-	cr_assert_eq(bytes, 48);
-	cr_assert(reply_holds(source, nonce, bytes));
+	cr_assert_eq(payload_bytes, 48);
+	cr_assert(reply_holds(source, nonce, payload_bytes));
 	memcpy(challenge, payload + 32, 16);
 }
 
@@ -161,16 +156,14 @@ ask_challenge(unsigned int source, uint8_t challenge[16])
 static inline void
 take_accepted(unsigned int s, const uint8_t nonce[16])
 {
-	const uint8_t *payload;
-	unsigned int bytes;
-	struct weir_header h = take(s, &payload, &bytes);
+	struct weir_header h = take(s);
 
 	cr_assert_eq(h.status, WEIR_STATUS_OK);
-	cr_assert_eq(bytes, job_plain ? 32 : 64);
+	cr_assert_eq(payload_bytes, job_plain ? 32 : 64);
 	cr_assert_eq(payload[7],
 		(job_plain ? 0 : WEIR_JOIN_AUTHENTICATED) |
 			((skipping >> s & 1) ? WEIR_JOIN_SKIPS_OWN : 0));
-	cr_assert(reply_holds(s, nonce, bytes));
+	cr_assert(reply_holds(s, nonce, payload_bytes));
 	now.generation = h.gen_id;
 	memcpy(now.challenge, payload + 16, 16);
 	tags_contributions_key(source_key[s], now.challenge, now.generation, now.source[s]);
@@ -186,8 +179,6 @@ static inline void
 enter(void)
 {
 	uint8_t nonce[SOURCES][16], challenge[16];
-	const uint8_t *payload;
-	unsigned int bytes;
 
 	before = now;
 	for (unsigned int s = 0; s < SOURCES; s++) {
@@ -196,8 +187,8 @@ enter(void)
 		rig_send(&rig, s, frame, join_frame(s, challenge, nonce[s]));
 		if (s + 1 == SOURCES)
 			break;
-		cr_assert_eq(take(s, &payload, &bytes).status, WEIR_STATUS_WAITING);
-		cr_assert(reply_holds(s, nonce[s], bytes));
+		cr_assert_eq(take(s).status, WEIR_STATUS_WAITING);
+		cr_assert(reply_holds(s, nonce[s], payload_bytes));
 		cr_assert_eq(payload[0], (2u << s) - 1u);
 	}
 	for (unsigned int s = 0; s < SOURCES; s++)
@@ -209,7 +200,7 @@ enter(void)
 /* --- contributions ------------------------------------------------------------------------------ */
 
 static inline struct weir_header
-header(const struct epoch *epoch, unsigned int source, uint32_t block, unsigned int count)
+header_of(const struct epoch *epoch, unsigned int source, uint32_t block, unsigned int count)
 {
 	return (struct weir_header){.job_id = 1,
 		.gen_id = epoch->generation,
@@ -232,28 +223,28 @@ value(unsigned int source, uint32_t block, unsigned int element)
 
 /* Make a contribution in `frame`, with a tag under this key and number; returns its bytes. */
 static inline unsigned int
-contribution(const struct weir_header *h, const uint8_t key[32], uint64_t number)
+write_tagged(const struct weir_header *h, const uint8_t key[32], uint64_t number)
 {
-	static uint8_t payload[4 * 1024 + TAG];
+	static uint8_t elements[4 * 1024 + TAG];
 	uint32_t bytes = h->grad_cnt * 4u;
 	uint8_t bare[16];
 
 	for (unsigned int i = 0; i < h->grad_cnt; i++) {
 		uint32_t v = value(h->src_id, h->block_id, i);
 
-		memcpy(payload + 4 * i, &v, 4);
+		memcpy(elements + 4 * i, &v, 4);
 	}
 	weir_header_write(h, bare);
-	tags_gmac(key, 0, number, bare, payload, bytes, payload + bytes);
-	return rig_frame(frame, h->src_id, h, payload, bytes + (job_plain ? 0 : TAG));
+	tags_gmac(key, 0, number, bare, elements, bytes, elements + bytes);
+	return rig_frame(frame, h->src_id, h, elements, bytes + (job_plain ? 0 : TAG));
 }
 
 static inline void
-offer(unsigned int source, uint32_t block, unsigned int count)
+contribute_tagged(unsigned int source, uint32_t block, unsigned int count)
 {
-	struct weir_header h = header(&now, source, block, count);
+	struct weir_header h = header_of(&now, source, block, count);
 
-	rig_send(&rig, source, frame, contribution(&h, now.source[source], block));
+	rig_send(&rig, source, frame, write_tagged(&h, now.source[source], block));
 }
 
 /* Every source gets the block's result, sources of `in` in it. */
@@ -261,22 +252,20 @@ static inline void
 expect_result(uint32_t block, unsigned int count, enum weir_status status, unsigned int in)
 {
 	for (unsigned int s = 0; s < SOURCES; s++) {
-		const uint8_t *payload;
-		unsigned int bytes;
-		struct weir_header h = take(s, &payload, &bytes);
+		struct weir_header h = take(s);
 
 		cr_assert_eq(h.status, status, "%s", weir_status_text(h.status));
 		cr_assert(h.block_id == block && h.src_id == s);
-		cr_assert_eq(bytes, count * 4 + (status == WEIR_STATUS_PARTIAL ? 32 : 0));
-		cr_assert(job_plain || result_holds(&h, bytes), "block %u of %u elements", block,
-			count);
+		cr_assert_eq(payload_bytes, count * 4 + (status == WEIR_STATUS_PARTIAL ? 32 : 0));
+		cr_assert(job_plain || result_holds(&h, payload_bytes), "block %u of %u elements",
+			block, count);
 		for (unsigned int i = 0; i < count; i++) {
-			uint32_t sum = 0, got;
+			uint32_t sum = 0, is;
 
 			for (unsigned int from = 0; from < SOURCES; from++)
 				sum += (in >> from & 1) != 0 ? value(from, block, i) : 0;
-			memcpy(&got, payload + 4 * i, 4);
-			cr_assert_eq(got, sum);
+			memcpy(&is, payload + 4 * i, 4);
+			cr_assert_eq(is, sum);
 		}
 	}
 }
@@ -285,7 +274,7 @@ static inline void
 whole_block(uint32_t block, unsigned int count)
 {
 	for (unsigned int s = 0; s < SOURCES; s++)
-		offer(s, block, count);
+		contribute_tagged(s, block, count);
 	expect_result(block, count, WEIR_STATUS_OK, 7);
 }
 

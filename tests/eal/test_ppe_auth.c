@@ -11,9 +11,9 @@ sums(unsigned int workers, bool segmented)
 {
 	static const unsigned int counts[] = {1, 0, 127, 128, 129, 300, 1000, 1, 0, 33, 1000, 7};
 
-	start(workers, 1000, PPE_POLICY_WAIT, 1000);
+	start_with(workers, 1000, PPE_POLICY_WAIT, 1000);
 	rig.seed = segmented ? random_state : 0;
-	for (unsigned int generation = 0; generation < 3; generation++) {
+	for (unsigned int i = 0; i < 3; i++) {
 		enter();
 		for (uint32_t b = 0; b < RTE_DIM(counts); b++)
 			whole_block(b, counts[b]);
@@ -28,45 +28,42 @@ CASE(ppe_auth, sums_four_workers, sums(4, false))
 
 Test(ppe_auth, partial_result, .timeout = 90)
 {
-	start(2, 8, PPE_POLICY_PARTIAL, 300);
+	start_with(2, 8, PPE_POLICY_PARTIAL, 300);
 	enter();
-	offer(0, 0, 8);
-	offer(2, 0, 8);
+	contribute_tagged(0, 0, 8);
+	contribute_tagged(2, 0, 8);
 	expect_result(0, 8, WEIR_STATUS_PARTIAL, 5);
 	/* A barrier's has the bitmap and nothing else. */
-	offer(1, 1, 0);
+	contribute_tagged(1, 1, 0);
 	for (unsigned int s = 0; s < SOURCES; s++) {
-		const uint8_t *payload;
-		unsigned int bytes;
-		struct weir_header h = take(s, &payload, &bytes);
+		struct weir_header h = take(s);
 
-		cr_expect(h.status == WEIR_STATUS_PARTIAL && bytes == 32 && payload[0] == 2);
-		cr_expect(result_holds(&h, bytes));
+		cr_expect(
+			h.status == WEIR_STATUS_PARTIAL && payload_bytes == 32 && payload[0] == 2);
+		cr_expect(result_holds(&h, payload_bytes));
 	}
 	stop();
 }
 
 Test(ppe_auth, error_and_mismatch, .timeout = 90)
 {
-	const uint8_t *payload;
-	unsigned int bytes;
 
-	start(2, 8, PPE_POLICY_ERROR, 50);
+	start_with(2, 8, PPE_POLICY_ERROR, 50);
 	enter();
-	offer(0, 0, 8);
+	contribute_tagged(0, 0, 8);
 	for (unsigned int s = 0; s < SOURCES; s++) {
-		struct weir_header h = take(s, &payload, &bytes);
+		struct weir_header h = take(s);
 
-		cr_expect(h.status == WEIR_STATUS_ERROR && bytes == 32 && payload[0] == 1);
-		cr_expect(result_holds(&h, bytes));
+		cr_expect(h.status == WEIR_STATUS_ERROR && payload_bytes == 32 && payload[0] == 1);
+		cr_expect(result_holds(&h, payload_bytes));
 	}
-	offer(0, 1, 8);
-	offer(1, 1, 7);
+	contribute_tagged(0, 1, 8);
+	contribute_tagged(1, 1, 7);
 	for (unsigned int s = 0; s < SOURCES; s++) {
-		struct weir_header h = take(s, &payload, &bytes);
+		struct weir_header h = take(s);
 
-		cr_expect(h.status == WEIR_STATUS_MISMATCH && bytes == 8);
-		cr_expect(result_holds(&h, bytes));
+		cr_expect(h.status == WEIR_STATUS_MISMATCH && payload_bytes == 8);
+		cr_expect(result_holds(&h, payload_bytes));
 	}
 	stop();
 }
@@ -82,7 +79,7 @@ expect_nothing(uint64_t contributions)
 
 	rig_settle(&rig, &all);
 	for (unsigned int s = 0; s < SOURCES; s++)
-		expect_silence(s);
+		silent(s);
 	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &stats), 0);
 	cr_expect_eq(stats.contributions, contributions);
 	cr_expect_eq(stats.generation, now.generation);
@@ -108,15 +105,14 @@ every_changed_bit(bool warm)
 	const uint32_t block = warm ? 2 : 0;
 	struct ppe_stats stats;
 	struct weir_header h;
-	unsigned int n, size, bytes;
-	const uint8_t *payload;
+	unsigned int n, size;
 
-	start(2, 8, PPE_POLICY_WAIT, 20);
+	start_with(2, 8, PPE_POLICY_WAIT, 20);
 	enter();
 	for (uint32_t b = 0; b < block; b++)
 		whole_block(b, 8);
-	h = header(&now, 0, block, 8);
-	n = contribution(&h, now.source[0], block);
+	h = header_of(&now, 0, block, 8);
+	n = write_tagged(&h, now.source[0], block);
 	for (unsigned int bit = 8 * (HEADER + WEIR_EXT_BYTES); bit < 8 * n; bit++)
 		send_flipped(0, n, bit);
 	expect_drop(PPE_DROP_FORGED, 8 * (n - HEADER - WEIR_EXT_BYTES));
@@ -125,8 +121,8 @@ every_changed_bit(bool warm)
 	/* Other jobs there are none, which is said without a tag; nothing else is answered. */
 	for (unsigned int bit = 0; bit < 8; bit++) {
 		cr_assert_gt(size = rig_receive(&rig, 0, answer, 2000), 0);
-		cr_assert(rig_parse(answer, size, &h, &payload, &bytes));
-		cr_expect(h.status == WEIR_STATUS_REFUSED && bytes == 0);
+		cr_assert(rig_parse(answer, size, &h, &payload, &payload_bytes));
+		cr_expect(h.status == WEIR_STATUS_REFUSED && payload_bytes == 0);
 	}
 	expect_nothing(block * SOURCES);
 	rig_settle(&rig, &stats);
@@ -146,9 +142,9 @@ Test(ppe_auth, no_tag, .timeout = 90)
 	const uint8_t elements[32 + TAG] = {1};
 	struct weir_header h;
 
-	start(2, 8, PPE_POLICY_WAIT, 20);
+	start_with(2, 8, PPE_POLICY_WAIT, 20);
 	enter();
-	h = header(&now, 0, 0, 8);
+	h = header_of(&now, 0, 0, 8);
 	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32));
 	h.flags = 0;
 	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32));
@@ -156,7 +152,7 @@ Test(ppe_auth, no_tag, .timeout = 90)
 	h.extended = false;
 	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32));
 	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32 + TAG));
-	h = header(&now, 0, 0, 0);
+	h = header_of(&now, 0, 0, 0);
 	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 0));
 	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, TAG - 1));
 	expect_drop(PPE_DROP_FORGED, 7);
@@ -169,20 +165,20 @@ Test(ppe_auth, tag_of_something_else, .timeout = 90)
 	struct weir_header h;
 	uint8_t key[32];
 
-	start(2, 8, PPE_POLICY_WAIT, 20);
+	start_with(2, 8, PPE_POLICY_WAIT, 20);
 	enter();
 	enter();
-	h = header(&now, 0, 0, 8);
+	h = header_of(&now, 0, 0, 8);
 	/* of another source, generation, block, round of block ids; of a result; under keys above */
-	rig_send(&rig, 0, frame, contribution(&h, now.source[1], 0));
-	rig_send(&rig, 0, frame, contribution(&h, before.source[0], 0));
-	rig_send(&rig, 0, frame, contribution(&h, now.source[0], 1));
-	rig_send(&rig, 0, frame, contribution(&h, now.source[0], UINT64_C(1) << 32));
-	rig_send(&rig, 0, frame, contribution(&h, now.results, 0));
-	rig_send(&rig, 0, frame, contribution(&h, source_key[0], 0));
-	rig_send(&rig, 0, frame, contribution(&h, job_key, 0));
+	rig_send(&rig, 0, frame, write_tagged(&h, now.source[1], 0));
+	rig_send(&rig, 0, frame, write_tagged(&h, before.source[0], 0));
+	rig_send(&rig, 0, frame, write_tagged(&h, now.source[0], 1));
+	rig_send(&rig, 0, frame, write_tagged(&h, now.source[0], UINT64_C(1) << 32));
+	rig_send(&rig, 0, frame, write_tagged(&h, now.results, 0));
+	rig_send(&rig, 0, frame, write_tagged(&h, source_key[0], 0));
+	rig_send(&rig, 0, frame, write_tagged(&h, job_key, 0));
 	tags_contributions_key(source_key[0], now.challenge, (uint16_t)(now.generation + 1), key);
-	rig_send(&rig, 0, frame, contribution(&h, key, 0));
+	rig_send(&rig, 0, frame, write_tagged(&h, key, 0));
 	expect_drop(PPE_DROP_FORGED, 8);
 	expect_nothing(0);
 	whole_block(0, 8);
@@ -192,15 +188,14 @@ Test(ppe_auth, tag_of_something_else, .timeout = 90)
 Test(ppe_auth, replay, .timeout = 90)
 {
 	uint8_t old[RIG_FRAME_MAX], tag[16];
-	const uint8_t *payload;
 	struct weir_header h;
-	unsigned int n, bytes;
+	unsigned int n;
 
-	start(2, 8, PPE_POLICY_WAIT, 5000);
+	start_with(2, 8, PPE_POLICY_WAIT, 5000);
 	enter();
 	/* In its own block: a duplicate; in a finished one the source gets its result again. */
-	h = header(&now, 0, 0, 8);
-	n = contribution(&h, now.source[0], 0);
+	h = header_of(&now, 0, 0, 8);
+	n = write_tagged(&h, now.source[0], 0);
 	memcpy(old, frame, n);
 	memcpy(tag, old + n - TAG, TAG);
 	rig_send(&rig, 0, old, n);
@@ -210,23 +205,23 @@ Test(ppe_auth, replay, .timeout = 90)
 	/* From another switch port than the source's. */
 	rig_send(&rig, 1, old, n);
 	expect_drop(PPE_DROP_SPOOFED_MEMBER, 1);
-	offer(1, 0, 8);
-	offer(2, 0, 8);
+	contribute_tagged(1, 0, 8);
+	contribute_tagged(2, 0, 8);
 	expect_result(0, 8, WEIR_STATUS_OK, 7);
 	rig_send(&rig, 0, old, n);
-	h = take(0, &payload, &bytes);
-	cr_expect(h.status == WEIR_STATUS_OK && result_holds(&h, bytes));
+	h = take(0);
+	cr_expect(h.status == WEIR_STATUS_OK && result_holds(&h, payload_bytes));
 	for (uint32_t b = 1; b < 3 * WINDOW; b++)
 		whole_block(b, 8);
 	rig_send(&rig, 0, old, n);
-	h = take(0, &payload, &bytes);
-	cr_expect(h.status == WEIR_STATUS_EXPIRED && bytes == 0 && reply_holds(0, tag, 0));
+	h = take(0);
+	cr_expect(h.status == WEIR_STATUS_EXPIRED && payload_bytes == 0 && reply_holds(0, tag, 0));
 	/* In the next generation it is stale, and told so; in the one after that nobody can tell. */
 	enter();
 	rig_send(&rig, 0, old, n);
-	h = take(0, &payload, &bytes);
+	h = take(0);
 	cr_expect(h.status == WEIR_STATUS_STALE && h.gen_id == now.generation);
-	cr_expect(bytes == 0 && reply_holds(0, tag, 0));
+	cr_expect(payload_bytes == 0 && reply_holds(0, tag, 0));
 	/* An untagged one of that generation is not. */
 	old[n - 1] ^= 1;
 	rig_fix_checksums(old);
@@ -243,21 +238,20 @@ Test(ppe_auth, replay, .timeout = 90)
 Test(ppe_auth, waiting_is_tied_to_its_question, .timeout = 90)
 {
 	struct weir_header h;
-	const uint8_t *payload;
-	unsigned int n, bytes;
+	unsigned int n;
 	uint8_t tag[16];
 
-	start(2, 8, PPE_POLICY_WAIT, 20);
+	start_with(2, 8, PPE_POLICY_WAIT, 20);
 	enter();
-	offer(0, 0, 8);
+	contribute_tagged(0, 0, 8);
 	rig_receive(&rig, 0, answer, 100);
-	h = header(&now, 0, 0, 8);
-	n = contribution(&h, now.source[0], 0);
+	h = header_of(&now, 0, 0, 8);
+	n = write_tagged(&h, now.source[0], 0);
 	memcpy(tag, frame + n - TAG, TAG);
 	rig_send(&rig, 0, frame, n);
-	h = take(0, &payload, &bytes);
-	cr_expect(h.status == WEIR_STATUS_WAITING && bytes == 32 && payload[0] == 1);
-	cr_expect(reply_holds(0, tag, bytes));
+	h = take(0);
+	cr_expect(h.status == WEIR_STATUS_WAITING && payload_bytes == 32 && payload[0] == 1);
+	cr_expect(reply_holds(0, tag, payload_bytes));
 	stop();
 }
 
@@ -268,7 +262,7 @@ Test(ppe_auth, joins, .timeout = 90)
 	struct weir_header h = {
 		.job_id = 1, .block_id = 5, .collective = WEIR_COLLECTIVE_JOIN, .extended = true};
 
-	start(2, 8, PPE_POLICY_WAIT, 1000);
+	start_with(2, 8, PPE_POLICY_WAIT, 1000);
 	/* Without a tag, and with one bit wrong. */
 	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, NULL, 0));
 	draw(nonce);
@@ -298,20 +292,18 @@ Test(ppe_auth, joins, .timeout = 90)
 
 /* A source repeats the join of this generation, and is answered. */
 static struct weir_header
-repeat_join(unsigned int source, uint16_t generation, const uint8_t nonce[16])
+repeat_join(unsigned int source, uint16_t of, const uint8_t nonce[16])
 {
 	static const uint8_t none[16];
-	const uint8_t *payload;
-	unsigned int bytes;
 	struct weir_header h;
 
-	join_generation = generation;
+	join_generation = of;
 	rig_send(&rig, source, frame, join_frame(source, none, nonce));
 	join_generation = 0;
-	h = take(source, &payload, &bytes);
-	cr_assert(reply_holds(source, nonce, bytes));
+	h = take(source);
+	cr_assert(reply_holds(source, nonce, payload_bytes));
 	cr_assert_eq(h.collective, WEIR_COLLECTIVE_JOIN);
-	cr_assert(h.status == WEIR_STATUS_OK || bytes == 0);
+	cr_assert(h.status == WEIR_STATUS_OK || payload_bytes == 0);
 	return h;
 }
 
@@ -320,10 +312,9 @@ Test(ppe_auth, a_join_of_a_generation_that_is_over, .timeout = 90)
 {
 	uint8_t nonce[SOURCES][16], challenge[16];
 	struct weir_header h;
-	const uint8_t *payload;
-	unsigned int n, bytes;
+	unsigned int n;
 
-	start(2, 8, PPE_POLICY_WAIT, 5000);
+	start_with(2, 8, PPE_POLICY_WAIT, 5000);
 	draw(nonce[0]);
 	h = repeat_join(0, 7, nonce[0]);
 	cr_assert_eq(h.status, WEIR_STATUS_STALE);
@@ -341,7 +332,7 @@ Test(ppe_auth, a_join_of_a_generation_that_is_over, .timeout = 90)
 		draw(nonce[s]);
 		rig_send(&rig, s, frame, join_frame(s, challenge, nonce[s]));
 		if (s + 1 < SOURCES)
-			cr_assert_eq(take(s, &payload, &bytes).status, WEIR_STATUS_WAITING);
+			cr_assert_eq(take(s).status, WEIR_STATUS_WAITING);
 	}
 	for (unsigned int s = 0; s < SOURCES; s++)
 		take_accepted(s, nonce[s]);
@@ -357,16 +348,13 @@ Test(ppe_auth, a_join_of_a_generation_that_is_over, .timeout = 90)
 
 Test(ppe_auth, another_job_needs_none, .timeout = 90)
 {
-	uint16_t generation;
 	const int32_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-	const uint8_t *payload;
-	unsigned int bytes;
 	struct weir_header h;
 
-	start(2, 8, PPE_POLICY_WAIT, 1000);
+	start_with(2, 8, PPE_POLICY_WAIT, 1000);
 	generation = rig_join(&rig, 1, false);
 	for (unsigned int s = 0; s < SOURCES; s++) {
-		h = header(&(struct epoch){.generation = generation}, s, 0, 8);
+		h = header_of(&(struct epoch){.generation = generation}, s, 0, 8);
 		h.job_id = 2;
 		h.flags = 0;
 		rig_send(&rig, s, frame, rig_frame(frame, s, &h, ones, 32));
@@ -374,60 +362,47 @@ Test(ppe_auth, another_job_needs_none, .timeout = 90)
 	for (unsigned int s = 0; s < SOURCES; s++) {
 		unsigned int n = rig_receive(&rig, s, answer, 2000);
 
-		cr_assert(rig_parse(answer, n, &h, &payload, &bytes));
-		cr_expect(h.status == WEIR_STATUS_OK && bytes == 32 && h.flags == 0);
+		cr_assert(rig_parse(answer, n, &h, &payload, &payload_bytes));
+		cr_expect(h.status == WEIR_STATUS_OK && payload_bytes == 32 && h.flags == 0);
 	}
 	stop();
 }
 
 /* A generation is revoked only by one that knows the key and is there now; its sources are told under tags. */
 
-static uint64_t
-count_of_revokes(void)
-{
-	struct ppe_job_stats stats;
-	struct ppe_stats all;
-
-	rig_settle(&rig, &all);
-	ppe_job_stats_read(rig.ppe, 1, &stats);
-	return stats.revokes;
-}
-
 Test(ppe_auth, only_a_fresh_join_ends_a_generation, .timeout = 90)
 {
 	uint8_t challenge[16], nonce[16], nonces[SOURCES][16];
 	struct weir_header h;
-	const uint8_t *payload;
-	unsigned int bytes;
 
 	job_revokes = true;
-	start(2, 8, PPE_POLICY_WAIT, 1000);
+	start_with(2, 8, PPE_POLICY_WAIT, 1000);
 	enter();
 	whole_block(0, 8);
 	/* One that quotes no challenge, or an old one, may be of any time. */
 	ask_challenge(2, challenge);
 	draw(nonce);
 	rig_send(&rig, 2, frame, join_frame(2, now.challenge, nonce));
-	cr_assert_eq(take(2, &payload, &bytes).status, WEIR_STATUS_WAITING);
-	cr_expect_eq(count_of_revokes(), 0);
+	cr_assert_eq(take(2).status, WEIR_STATUS_WAITING);
+	cr_expect_eq(job_stats(1).revokes, 0);
 	whole_block(1, 8);
 	draw(nonces[2]);
 	rig_send(&rig, 2, frame, join_frame(2, challenge, nonces[2]));
-	cr_assert_eq(take(2, &payload, &bytes).status, WEIR_STATUS_WAITING);
-	cr_expect_eq(count_of_revokes(), 1);
+	cr_assert_eq(take(2).status, WEIR_STATUS_WAITING);
+	cr_expect_eq(job_stats(1).revokes, 1);
 	for (uint32_t block = 0; block < 3 * WINDOW; block++) {
-		h = header(&now, 0, block, 4);
-		rig_send(&rig, 0, frame, contribution(&h, now.source[0], block));
+		h = header_of(&now, 0, block, 4);
+		rig_send(&rig, 0, frame, write_tagged(&h, now.source[0], block));
 		memcpy(nonce, frame + HEADER + 16 + 16, 16); /* its tag */
-		h = take(0, &payload, &bytes);
+		h = take(0);
 		cr_expect_eq(h.status, WEIR_STATUS_STALE, "%s", weir_status_text(h.status));
 		cr_expect_eq(h.gen_id, WEIR_GEN_JOIN);
-		cr_expect(reply_holds(0, nonce, bytes), "block %u", block);
+		cr_expect(reply_holds(0, nonce, payload_bytes), "block %u", block);
 	}
 	/* Without the key nobody is told anything, as before. */
-	h = header(&now, 0, 1, 4);
-	rig_send(&rig, 0, frame, contribution(&h, now.source[1], 1));
-	expect_silence(0);
+	h = header_of(&now, 0, 1, 4);
+	rig_send(&rig, 0, frame, write_tagged(&h, now.source[1], 1));
+	silent(0);
 	/* The others come, and all begin the next one. */
 	before = now;
 	for (unsigned int s = 0; s < 2; s++) {
@@ -435,11 +410,11 @@ Test(ppe_auth, only_a_fresh_join_ends_a_generation, .timeout = 90)
 		draw(nonces[s]);
 		rig_send(&rig, s, frame, join_frame(s, challenge, nonces[s]));
 		if (s == 0)
-			cr_assert_eq(take(0, &payload, &bytes).status, WEIR_STATUS_WAITING);
+			cr_assert_eq(take(0).status, WEIR_STATUS_WAITING);
 	}
 	for (unsigned int s = 0; s < SOURCES; s++)
 		take_accepted(s, nonces[s]);
 	cr_expect_neq(now.generation, before.generation);
-	cr_expect_eq(count_of_revokes(), 1);
+	cr_expect_eq(job_stats(1).revokes, 1);
 	stop();
 }

@@ -35,7 +35,7 @@ generations(unsigned int workers)
 {
 	uint8_t seen[GENERATIONS][16];
 
-	start(workers, 8, PPE_POLICY_WAIT, 1000);
+	start_with(workers, 8, PPE_POLICY_WAIT, 1000);
 	cr_expect_eq(atomic_load(&keys), 1, "the challenges are made with what is drawn once");
 	atomic_store(&no_random, true);
 	for (unsigned int g = 0; g < GENERATIONS; g++) {

@@ -10,7 +10,7 @@
 #define ELEMENTS 1000
 
 static const uint8_t ids[SOURCES] = {0, 1, 2};
-static uint8_t payload[BLOCK_BYTES_MAX];
+static uint8_t data[BLOCK_BYTES_MAX];
 
 static struct block_plan
 plan_of(enum weir_collective collective, enum weir_dtype dtype, unsigned int elements,
@@ -38,36 +38,35 @@ static void
 offer_tagged(const struct block_plan *p, unsigned int rank)
 {
 	struct weir_header h = block_header(p, rank);
-	unsigned int bytes = block_contribution(p, rank, payload);
+	unsigned int bytes = block_contribution(p, rank, data);
 	uint8_t bare[16];
 
 	h.flags = WEIR_FLAG_AUTHENTICATED;
 	weir_header_write(&h, bare);
-	tags_gmac(now.source[rank], 0, p->block, bare, payload, bytes, payload + bytes);
-	rig_send(&rig, rank, frame, rig_frame(frame, rank, &h, payload, bytes + TAG));
+	tags_gmac(now.source[rank], 0, p->block, bare, data, bytes, data + bytes);
+	rig_send(&rig, rank, frame, rig_frame(frame, rank, &h, data, bytes + TAG));
 }
 
 static void
 expect_tagged(const struct block_plan *p, unsigned int rank, enum weir_status status)
 {
-	unsigned int bytes, right = block_result(p, rank, payload);
+	unsigned int right = block_result(p, rank, data);
 	const char *what = weir_collective_text(p->collective);
 	uint8_t tag[16], bare[16];
-	const uint8_t *got;
-	struct weir_header h = take(rank, &got, &bytes);
+	struct weir_header h = take(rank);
 
 	cr_assert(h.status == status && h.block_id == p->block && h.grad_cnt == p->elements,
 		"%s: %s of block %u", what, weir_status_text(h.status), h.block_id);
-	cr_assert(bytes == right + (status == WEIR_STATUS_PARTIAL ? 32 : 0) &&
-			memcmp(got, payload, right) == 0,
+	cr_assert(payload_bytes == right + (status == WEIR_STATUS_PARTIAL ? 32 : 0) &&
+			memcmp(payload, data, right) == 0,
 		"%s of %u elements: rank %u gets %u bytes, not %u, or others", what, p->elements,
-		rank, bytes, right);
+		rank, payload_bytes, right);
 	memcpy(bare, answer + HEADER, 16);
 	bare[6] = 0;
 	tags_gmac_slice(now.results, block_to_all(p, rank) ? 0 : rank + 1, h.status, h.block_id,
-		bare, got, bytes, tag);
-	cr_assert_eq(memcmp(tag, got + bytes, 16), 0, "%s of %u elements: rank %u's tag", what,
-		p->elements, rank);
+		bare, payload, payload_bytes, tag);
+	cr_assert_eq(memcmp(tag, payload + payload_bytes, 16), 0,
+		"%s of %u elements: rank %u's tag", what, p->elements, rank);
 }
 
 static void
@@ -80,7 +79,7 @@ all_of_them(unsigned int workers, bool segmented)
 		{WEIR_DTYPE_INT32, 333}, {WEIR_DTYPE_UINT8, 331}, {WEIR_DTYPE_FP64, 166}};
 	uint32_t block = 0;
 
-	start(workers, ELEMENTS, PPE_POLICY_WAIT, 60000);
+	start_with(workers, ELEMENTS, PPE_POLICY_WAIT, 60000);
 	enter();
 	rig.seed = segmented ? random_state : 0;
 	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
@@ -126,7 +125,7 @@ partial_parts(uint64_t skip)
 		WEIR_COLLECTIVE_ALLGATHER};
 
 	skipping = skip;
-	start(2, ELEMENTS, PPE_POLICY_PARTIAL, 300);
+	start_with(2, ELEMENTS, PPE_POLICY_PARTIAL, 300);
 	enter();
 	for (uint32_t block = 0; block < RTE_DIM(collectives); block++) {
 		struct block_plan p =

@@ -5,27 +5,14 @@
  */
 #include "tests/eal/auth_rig.h"
 
-#include <rte_cycles.h>
-
 static uint8_t kept[RIG_FRAME_MAX], nonce[SOURCES][16], challenge[16];
-static const uint8_t *payload;
-static unsigned int bytes;
-
-static uint64_t
-dropped(enum ppe_drop reason)
-{
-	struct ppe_stats stats;
-
-	rig_settle(&rig, &stats);
-	return stats.drops[reason];
-}
 
 static void
 begin(bool plain, bool revokes)
 {
 	job_plain = plain;
 	job_revokes = revokes;
-	start(2, 8, PPE_POLICY_WAIT, 1000);
+	start_with(2, 8, PPE_POLICY_WAIT, 1000);
 }
 
 /* Send a source's join, its nonce drawn before, as if from this MAC address and UDP port; keep the frame. */
@@ -50,10 +37,10 @@ send_join(unsigned int source, unsigned int port, uint8_t mac, uint8_t udp)
 static void
 expect_waiting(unsigned int port, unsigned int source, int joined)
 {
-	struct weir_header h = take(port, &payload, &bytes);
+	struct weir_header h = take(port);
 
 	cr_assert_eq(h.status, WEIR_STATUS_WAITING, "%s", weir_status_text(h.status));
-	cr_assert(reply_holds(source, nonce[source], bytes));
+	cr_assert(reply_holds(source, nonce[source], payload_bytes));
 	cr_assert(joined < 0 || payload[0] == joined, "sources %x have joined", payload[0]);
 	memcpy(challenge, payload + 32, 16);
 }
@@ -83,13 +70,13 @@ static void
 expect_displaced(unsigned int port, unsigned int source, const uint8_t of[16],
 	const uint8_t from[6], uint8_t udp)
 {
-	struct weir_header h = take(port, &payload, &bytes);
+	struct weir_header h = take(port);
 
 	cr_assert_eq(h.status, WEIR_STATUS_DISPLACED, "%s", weir_status_text(h.status));
 	cr_assert(h.src_id == source && h.gen_id == WEIR_GEN_JOIN);
 	cr_assert_eq(h.block_id, weir_get32(of));
-	cr_assert_eq(bytes, sizeof(struct weir_displaced));
-	cr_assert(reply_holds(source, of, bytes));
+	cr_assert_eq(payload_bytes, sizeof(struct weir_displaced));
+	cr_assert(reply_holds(source, of, payload_bytes));
 	cr_assert_eq(weir_get32(payload), rig_source_ip(source));
 	cr_assert_eq(payload[5], udp);
 	cr_assert_arr_eq(payload + 6, from, 6);
@@ -106,8 +93,8 @@ copies_move_nobody(bool plain)
 	n = collected(0, 0, 1);
 	kept[MAC] ^= 0x40;
 	rig_send(&rig, 1, kept, n);
-	cr_expect_eq(dropped(PPE_DROP_STALE), 1);
-	expect_silence(1);
+	cr_expect_eq(drops(PPE_DROP_STALE), 1);
+	silent(1);
 	collected(1, 0, 3);
 	join_anew(2, 0);
 	for (unsigned int s = 0; s < SOURCES; s++)
@@ -118,14 +105,14 @@ copies_move_nobody(bool plain)
 	take_accepted(0, nonce[0]);
 	kept[MAC] ^= 0x40;
 	rig_send(&rig, 1, kept, n);
-	cr_expect_eq(dropped(PPE_DROP_STALE), 2);
+	cr_expect_eq(drops(PPE_DROP_STALE), 2);
 	whole_block(1, 8);
 	send_join(0, 1, 0x77, 0);
-	cr_expect_eq(take(1, &payload, &bytes).status, WEIR_STATUS_OK);
+	cr_expect_eq(take(1).status, WEIR_STATUS_OK);
 	cr_expect_eq(answer[5], 0x77);
-	offer(0, 2, 8);
-	cr_expect_eq(dropped(PPE_DROP_SPOOFED_MEMBER), 1);
-	stop();
+	contribute_tagged(0, 2, 8);
+	cr_expect_eq(drops(PPE_DROP_SPOOFED_MEMBER), 1);
+	stop_unread();
 }
 
 CASE(ppe_joins, a_copy_moves_nobody, copies_move_nobody(true))
@@ -143,7 +130,7 @@ old_joins_begin_nothing(bool plain, bool forgotten)
 	memcpy(old, kept, n);
 	memcpy(replayed, nonce[0], 16);
 	if (forgotten)
-		rte_delay_us_sleep(3500000);
+		pass_ms(3500);
 	else
 		collected(0, 0, 1);
 	rig_send(&rig, 0, old, n);
@@ -151,7 +138,7 @@ old_joins_begin_nothing(bool plain, bool forgotten)
 	expect_waiting(0, 0, forgotten ? 0 : 1);
 	cr_expect_neq(memcmp(challenge, old + HEADER + 16, 16), 0, "its challenge still serves");
 	collected(1, 0, forgotten ? 2 : 3);
-	stop();
+	stop_unread();
 }
 
 CASE(ppe_joins, a_forgotten_join_begins_nothing, old_joins_begin_nothing(true, true))
@@ -174,8 +161,8 @@ a_pending_one(bool plain)
 	/* As often as it asks. */
 	rig_send(&rig, 0, frame, join_frame(0, challenge, former));
 	expect_displaced(0, 0, former, own, 9);
-	cr_expect_eq(dropped(PPE_DROP_ADDRESS), 1);
-	stop();
+	cr_expect_eq(drops(PPE_DROP_ADDRESS), 1);
+	stop_unread();
 }
 
 CASE(ppe_joins, a_pending_join_is_displaced, a_pending_one(true))
@@ -208,21 +195,21 @@ one_in_a_generation(bool plain, unsigned int times)
 	for (unsigned int s = 1; s < SOURCES; s++)
 		take_accepted(s, nonce[s]);
 	for (unsigned int i = 0; i < times; i++) { /* to whichever worker */
-		h = header(&before, 0, 2 + i, 8);
-		n = contribution(&h, before.source[0], 2 + i);
+		h = header_of(&before, 0, 2 + i, 8);
+		n = write_tagged(&h, before.source[0], 2 + i);
 		rig_send(&rig, 0, frame, n);
 		expect_displaced(0, 0, former, own, 9);
 	}
-	cr_expect_eq(dropped(PPE_DROP_ADDRESS), times);
+	cr_expect_eq(drops(PPE_DROP_ADDRESS), times);
 	/* Not another host. */
 	frame[MAC] ^= 1;
 	rig_send(&rig, 0, frame, n);
 	rig_send(&rig, 1, frame, n);
-	cr_expect_eq(dropped(PPE_DROP_ADDRESS), times + 1);
-	cr_expect_eq(dropped(PPE_DROP_SPOOFED_MEMBER), 1);
-	expect_silence(0);
-	expect_silence(1);
-	stop();
+	cr_expect_eq(drops(PPE_DROP_ADDRESS), times + 1);
+	cr_expect_eq(drops(PPE_DROP_SPOOFED_MEMBER), 1);
+	silent(0);
+	silent(1);
+	stop_unread();
 }
 
 CASE(ppe_joins, a_source_is_displaced, one_in_a_generation(true, 4))
@@ -231,10 +218,9 @@ CASE(ppe_joins, a_source_is_displaced_in_an_authenticated_job, one_in_a_generati
 /* --- epochs ----------------------------------------------------------------------------------------- */
 
 static void
-publish(uint64_t epoch, bool member)
+publish_epoch(uint64_t epoch, bool member)
 {
 	static struct ppe_job job;
-	struct ppe_jobs table = rig.jobs;
 
 	job = rig.job[0];
 	job.epoch[0] = epoch;
@@ -242,8 +228,7 @@ publish(uint64_t epoch, bool member)
 		job.members[0] &= ~UINT64_C(1);
 		job.address[0] = 0;
 	}
-	table.by_id[job.id] = &job;
-	cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
+	publish(&job);
 	tags_source_key(job_key, 0, epoch, source_key[0]);
 }
 
@@ -254,25 +239,25 @@ another_member(bool plain, bool removed)
 	uint8_t former[16], own[6], old_key[32], key[32];
 
 	begin(plain, false);
-	publish(5, true);
+	publish_epoch(5, true);
 	collected(0, 0, 1);
 	memcpy(former, nonce[0], 16);
 	memcpy(old_key, source_key[0], 32);
 	if (removed) {
-		publish(5, false);
+		publish_epoch(5, false);
 		send_join(0, 0, 0, 0);
-		cr_expect_eq(dropped(PPE_DROP_UNKNOWN_SOURCE), 1);
+		cr_expect_eq(drops(PPE_DROP_UNKNOWN_SOURCE), 1);
 		if (plain) /* without a tag */
 			cr_expect_gt(rig_receive(&rig, 0, answer, 2000), 0);
 	}
-	publish(6, true);
+	publish_epoch(6, true);
 	/* Its key is over. */
 	memcpy(key, source_key[0], 32);
 	memcpy(source_key[0], old_key, 32);
 	draw(nonce[0]);
 	send_join(0, 0, 0, 0);
-	cr_expect_eq(dropped(removed ? PPE_DROP_FORGED : PPE_DROP_STALE), 1);
-	expect_silence(0);
+	cr_expect_eq(drops(removed ? PPE_DROP_FORGED : PPE_DROP_STALE), 1);
+	silent(0);
 	memcpy(source_key[0], key, 32);
 	join_anew(0, 9);
 	memcpy(source_key[0], old_key, 32);
@@ -280,7 +265,7 @@ another_member(bool plain, bool removed)
 	expect_displaced(0, 0, former, own, 9);
 	memcpy(source_key[0], key, 32);
 	expect_waiting(0, 0, 1);
-	stop();
+	stop_unread();
 }
 
 CASE(ppe_joins, a_new_member_has_a_new_key, another_member(true, false))
@@ -292,15 +277,15 @@ static void
 a_generation_goes_on(bool plain)
 {
 	begin(plain, false);
-	publish(5, true);
+	publish_epoch(5, true);
 	enter();
 	whole_block(0, 8);
-	publish(6, true);
+	publish_epoch(6, true);
 	for (uint32_t block = 1; block < 2 * WINDOW; block++)
 		whole_block(block, 8);
 	enter();
 	whole_block(0, 8);
-	stop();
+	stop_unread();
 }
 
 CASE(ppe_joins, a_generation_outlives_its_epochs, a_generation_goes_on(true))
@@ -316,18 +301,18 @@ Test(ppe_joins, strangers_do_not_learn_the_generation, .timeout = 90)
 
 	begin(true, false);
 	/* But that the switch has no generation yet. */
-	h = header(&now, 0, 0, 8);
+	h = header_of(&now, 0, 0, 8);
 	h.gen_id = 77;
-	n = contribution(&h, now.source[0], 0);
+	n = write_tagged(&h, now.source[0], 0);
 	frame[MAC] ^= 1;
 	rig_send(&rig, 1, frame, n);
-	h = take(1, &payload, &bytes);
+	h = take(1);
 	cr_expect(h.status == WEIR_STATUS_STALE && h.gen_id == WEIR_GEN_JOIN);
 	enter();
 	for (unsigned int how = 0; how < 4; how++) { /* MAC, port, UDP port; an old generation */
-		h = header(&now, 0, how, 8);
+		h = header_of(&now, 0, how, 8);
 		h.gen_id = (uint16_t)(now.generation - how / 2);
-		n = contribution(&h, now.source[0], 0);
+		n = write_tagged(&h, now.source[0], 0);
 		if (how == 0 || how == 3)
 			frame[MAC] ^= 1;
 		if (how == 2) {
@@ -336,16 +321,17 @@ Test(ppe_joins, strangers_do_not_learn_the_generation, .timeout = 90)
 		}
 		rig_send(&rig, how == 1 ? 1 : 0, frame, n);
 	}
-	cr_expect_eq(dropped(PPE_DROP_ADDRESS), 3);
-	cr_expect_eq(dropped(PPE_DROP_SPOOFED_MEMBER), 1);
-	expect_silence(0);
-	expect_silence(1);
+	cr_expect_eq(drops(PPE_DROP_ADDRESS), 3);
+	cr_expect_eq(drops(PPE_DROP_SPOOFED_MEMBER), 1);
+	silent(0);
+	silent(1);
 	/* An unknown sender is told that it is one, and no more. */
-	h = header(&now, 9, 0, 8);
+	h = header_of(&now, 9, 0, 8);
 	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, NULL, 0));
-	h = take(0, &payload, &bytes);
-	cr_expect(h.status == WEIR_STATUS_REFUSED && h.gen_id == WEIR_GEN_JOIN && bytes == 0);
-	stop();
+	h = take(0);
+	cr_expect(
+		h.status == WEIR_STATUS_REFUSED && h.gen_id == WEIR_GEN_JOIN && payload_bytes == 0);
+	stop_unread();
 }
 
 /* --- without a key ----------------------------------------------------------------------------------- */
@@ -372,13 +358,12 @@ bare_take(unsigned int port)
 	struct weir_header h = {.status = 255};
 	unsigned int n = rig_receive(&rig, port, answer, 2000);
 
-	cr_assert(rig_parse(answer, n, &h, &payload, &bytes), "port %u", port);
+	cr_assert(rig_parse(answer, n, &h, &payload, &payload_bytes), "port %u", port);
 	return h;
 }
 
 Test(ppe_joins, join_without_key_needs_the_same_endpoint, .timeout = 90)
 {
-	uint16_t generation;
 	struct weir_header h;
 
 	begin(true, false);
@@ -387,7 +372,7 @@ Test(ppe_joins, join_without_key_needs_the_same_endpoint, .timeout = 90)
 	/* Another host: at another port, or with another MAC address. */
 	bare_join(0, 1, 0, 0, 12);
 	bare_join(0, 0, 0x55, 0, 13);
-	cr_expect_eq(dropped(PPE_DROP_ADDRESS), 2);
+	cr_expect_eq(drops(PPE_DROP_ADDRESS), 2);
 	/* Its own, which has moved. */
 	bare_join(0, 1, 0x55, 0, 11);
 	cr_expect_eq(bare_take(1).status, WEIR_STATUS_WAITING);
@@ -397,7 +382,7 @@ Test(ppe_joins, join_without_key_needs_the_same_endpoint, .timeout = 90)
 	bare_join(0, 0, 0, 9, 14);
 	h = bare_take(0);
 	cr_expect(h.status == WEIR_STATUS_DISPLACED && h.block_id == 11 && h.flags == 0);
-	cr_expect(bytes == 12 && payload[5] == 9);
+	cr_expect(payload_bytes == 12 && payload[5] == 9);
 	cr_expect_eq(bare_take(0).status, WEIR_STATUS_WAITING);
 	bare_join(0, 0, 0, 0, 11);
 	h = bare_take(0);
@@ -413,11 +398,11 @@ Test(ppe_joins, join_without_key_needs_the_same_endpoint, .timeout = 90)
 	/* In the generation, too, while it is alive. */
 	bare_join(0, 1, 0, 9, 30);
 	bare_join(0, 0, 0x55, 9, 30);
-	cr_expect_eq(dropped(PPE_DROP_ADDRESS), 4);
-	cr_expect_eq(dropped(PPE_DROP_SPOOFED_MEMBER), 1);
+	cr_expect_eq(drops(PPE_DROP_ADDRESS), 4);
+	cr_expect_eq(drops(PPE_DROP_SPOOFED_MEMBER), 1);
 	cr_expect_eq(job_stats(2).generation, generation);
 	cr_expect_eq(job_stats(2).joining[0], 0);
 	bare_join(0, 0, 0, 7, 31);
 	cr_expect_eq(bare_take(0).status, WEIR_STATUS_WAITING);
-	stop();
+	stop_unread();
 }
