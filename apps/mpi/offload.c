@@ -736,6 +736,17 @@ offload_start(struct offload_comm *comm, const struct offload_call *call,
 }
 
 int
+offload_lose(struct offload_comm *comm, const struct offload_call *call)
+{
+	int error;
+
+	pthread_mutex_lock(&engine);
+	error = comm_lose(comm, call->collective, NO_MEMORY);
+	pthread_mutex_unlock(&engine);
+	return error;
+}
+
+int
 offload_op_error(const struct offload_op *op, MPI_Comm *comm)
 {
 	*comm = op->comm->released ? MPI_COMM_WORLD : op->comm->comm;

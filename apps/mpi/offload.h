@@ -199,6 +199,12 @@ struct offload_op;
 int offload_start(struct offload_comm *comm, const struct offload_call *call,
 	void (*ended)(void *context, int error), void *context, struct offload_op **op);
 
+/*
+ * This rank cannot start a call that the others count, for lack of memory: the communicator fails, as in offload_start().
+ * Returns an MPI error code.
+ */
+int offload_lose(struct offload_comm *comm, const struct offload_call *call);
+
 /* The error of an operation that has ended, and the communicator whose error handler is called for it. */
 int offload_op_error(const struct offload_op *op, MPI_Comm *comm);
 

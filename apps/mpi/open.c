@@ -234,7 +234,8 @@ invite(struct invitation *to, bool world)
 #define NUMBER(...)
 #define FLAG(...)
 #define TEXT(field, variable)                                                                      \
-	else if (strlen(own->field) == sizeof(own->field) - 1) WHY_NOT("%s is too long", variable);
+	else if (own->field != own->report && strlen(own->field) == sizeof(own->field) - 1)        \
+		WHY_NOT("%s is too long", variable);
 #define OFFLOAD_X(field, name, variable, type, help) type(field, variable)
 	OFFLOAD_SETTING_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
@@ -583,7 +584,8 @@ accept_invitation(struct opening *opening)
 	const uint64_t *hosts = of->flat ? NULL : opening->hosts;
 	int code;
 
-	settings_now(of);
+	if (invitation->why_not[0] == '\0')
+		settings_now(of);
 	comm->min_bytes = of->min_bytes;
 	comm->max_bytes = of->max_bytes;
 	comm->min_hosts = of->min_hosts > 0 ? of->min_hosts : MIN_HOSTS;

@@ -111,7 +111,9 @@ report_finalize(void)
 	unsigned long long calls = 0, offloaded = 0;
 
 	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	if (settings.report[0] != '\0')
+	if (strlen(settings.report) == sizeof(settings.report) - 1)
+		say(0, "WEIR_MPI_REPORT is too long: there is no report");
+	else if (settings.report[0] != '\0')
 		write_report(rank);
 	out = settings.verbose > 0 ? open_memstream(&line, &bytes) : NULL;
 	if (out == NULL)

@@ -120,7 +120,7 @@ table_fill(void)
 	ADD(OPS_LOGICAL, integers, 1, MPI_LOGICAL, MPI_LOGICAL1, MPI_LOGICAL2, MPI_LOGICAL4,
 		MPI_LOGICAL8, MPI_C_BOOL, MPI_CXX_BOOL);
 	ADD(OPS_BITWISE, naturals, 1, MPI_BYTE);
-	/* No reductions, but so frequent that they belong into the table. */
+	/* No reductions, but so frequent that they belong in the table. */
 	ADD(0, integers, 1, MPI_CHAR, MPI_CHARACTER, MPI_WCHAR, MPI_PACKED, MPI_LONG_DOUBLE);
 }
 

@@ -86,11 +86,14 @@ look_up(void)
 	size_t bytes = 0;
 	int code;
 
+	if (own.switch_address[0] != '\0')
+		return;
 	OPAL_MODEX_RECV(
 		code, &mca_coll_weir_component.collm_version, &first, (void **)&published, &bytes);
-	if (code != OPAL_SUCCESS || bytes != sizeof(*published))
+	if (code != OPAL_SUCCESS)
 		return;
-	offload_take(&own, published);
+	if (bytes == sizeof(*published))
+		offload_take(&own, published);
 	free(published);
 }
 

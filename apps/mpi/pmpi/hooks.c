@@ -33,9 +33,9 @@ _Static_assert(OFFLOAD_MPI == WEIR_MPI_NEXT, "the core's answer is the hook's");
 #define FROM_INIT (-1)
 #define ROUND_NS  1000000 /* between two rounds of the thread */
 #define EXPORTED  __attribute__((visibility("default")))
-#define FAILED                                                                                     \
-	(MPI_UNDEFINED -                                                                           \
-		1) /* the tag in the status of a failed operation, whose source is the error */
+#define BUCKETS   256 /* of the table of requests */
+/* The tag in the status of a failed operation, whose source is the error. */
+#define FAILED (MPI_UNDEFINED - 1)
 
 /* Open MPI alone has these. */
 extern void opal_progress(void) __attribute__((weak));
@@ -53,14 +53,17 @@ static struct {
 
 /* A nonblocking operation, until MPI frees its request. */
 struct request {
+	struct request *next; /* in its bucket */
 	struct offload_op *op;
 	MPI_Request handle;
+	atomic_bool has_ended;
 };
 
-/* The thread, and what it runs for. */
+/* The requests by handle, and the thread that runs while there are some. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
+	struct request *bucket[BUCKETS];
 	atomic_uint requests;
 	pthread_t thread;
 	bool started, stop;
@@ -113,12 +116,35 @@ comm_state(MPI_Comm comm)
 
 /* ---- requests ---- */
 
+static struct request **
+bucket_of(MPI_Request handle)
+{
+	uintptr_t key = (uintptr_t)handle;
+
+	return &rounds.bucket[(key ^ key >> 8 ^ key >> 16) % BUCKETS];
+}
+
+/* The library's own request with this handle; NULL: another one. */
+static const struct request *
+own_request(MPI_Request handle)
+{
+	const struct request *request;
+
+	pthread_mutex_lock(&rounds.lock);
+	for (request = *bucket_of(handle); request != NULL && request->handle != handle;
+		request = request->next)
+		;
+	pthread_mutex_unlock(&rounds.lock);
+	return request;
+}
+
 static void
 ended(void *context, int error)
 {
 	struct request *request = context;
 
 	(void)error; /* query() asks for it */
+	atomic_store(&request->has_ended, true);
 	PMPI_Grequest_complete(request->handle);
 }
 
@@ -146,11 +172,17 @@ query(void *context, MPI_Status *status)
 static int
 forget(void *context)
 {
-	struct request *request = context;
+	struct request *request = context, **at;
 
+	pthread_mutex_lock(&rounds.lock);
+	for (at = bucket_of(request->handle); *at != NULL && *at != request; at = &(*at)->next)
+		;
+	if (*at != NULL)
+		*at = request->next;
+	rounds.requests--;
+	pthread_mutex_unlock(&rounds.lock);
 	offload_op_free(request->op);
 	free(request);
-	atomic_fetch_sub(&rounds.requests, 1);
 	return MPI_SUCCESS;
 }
 
@@ -197,14 +229,17 @@ go_on(void *unused)
 
 /* There is one more request. Without a thread where one is needed, false. */
 static bool
-count_in(void)
+count_in(struct request *request)
 {
+	struct request **bucket = bucket_of(request->handle);
 	bool can;
 
 	pthread_mutex_lock(&rounds.lock);
 	if (opal_progress_register == NULL && !rounds.started)
 		rounds.started = thread_start(&rounds.thread, go_on, NULL);
 	can = opal_progress_register != NULL || rounds.started;
+	request->next = *bucket;
+	*bucket = request;
 	if (atomic_fetch_add(&rounds.requests, 1) == 0 && rounds.started)
 		pthread_cond_signal(&rounds.wake);
 	pthread_mutex_unlock(&rounds.lock);
@@ -237,11 +272,11 @@ start(MPI_Comm comm, const struct offload_call *call, MPI_Request *handle)
 		PMPI_Grequest_start(query, forget, cancel, request, &request->handle) !=
 			MPI_SUCCESS) {
 		free(request);
-		return raise_error(comm, MPI_ERR_NO_MEM);
+		return raise_error(comm, offload_lose(state, call));
 	}
 	*handle = request->handle;
-	error = count_in() ? offload_start(state, call, ended, request, &request->op)
-			   : MPI_ERR_NO_MEM;
+	error = count_in(request) ? offload_start(state, call, ended, request, &request->op)
+				  : offload_lose(state, call);
 	if (error == MPI_SUCCESS)
 		return error;
 	PMPI_Grequest_complete(*handle);
@@ -262,45 +297,61 @@ OFFLOAD_FORM_LIST(HOOKS)
 
 /* ---- completion ---- */
 
-/* What a completion call waits for: all of these requests, or any of them. */
+/* What a completion call waits for. */
 struct waiting {
 	const MPI_Request *requests;
-	int n, at; /* all before `at` have ended */
-	bool any;
+	int n, at; /* the library's own requests before `at` have ended */
 };
 
+/* Have the library's own requests ended? MPI waits for the others: some, as of ROMIO, go on only while it does. */
 static bool
 have_ended(void *context)
 {
 	struct waiting *waiting = context;
-	bool none = true;
 
-	for (int i = waiting->at; i < waiting->n; i++) {
-		int done = 1;
+	for (; waiting->at < waiting->n; waiting->at++) {
+		const struct request *own = own_request(waiting->requests[waiting->at]);
 
-		if (waiting->requests[i] == MPI_REQUEST_NULL)
-			continue;
-		none = false;
-		if (PMPI_Request_get_status(waiting->requests[i], &done, MPI_STATUS_IGNORE) !=
-			MPI_SUCCESS)
-			done = 1;
-		if (waiting->any && done)
-			return true;
-		if (!waiting->any && !done)
+		if (own != NULL && !atomic_load(&own->has_ended))
 			return false;
-		waiting->at = waiting->any ? waiting->at : i + 1;
 	}
-	return none || !waiting->any;
+	return true;
 }
 
-/* The end of a call for one request. error: MPI's answer. */
+/* Has any request ended, or is none of them the library's own? */
+static bool
+has_any_ended(void *context)
+{
+	const struct waiting *waiting = context;
+	bool any = false;
+
+	for (int i = 0; i < waiting->n && !any; i++)
+		any = own_request(waiting->requests[i]) != NULL;
+	for (int i = 0, done = 1; i < waiting->n && any; i++, done = 1)
+		if (waiting->requests[i] != MPI_REQUEST_NULL &&
+			(PMPI_Request_get_status(waiting->requests[i], &done, MPI_STATUS_IGNORE) !=
+					MPI_SUCCESS ||
+				done))
+			return true;
+	return !any;
+}
+
+/* The end of a call that completes nothing: a failure is told by the one that does. error: MPI's answer. */
+static int
+end_none(int error, MPI_Status *status)
+{
+	if (failure.error != MPI_SUCCESS && status != MPI_STATUS_IGNORE)
+		status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+	return error;
+}
+
+/* The end of a call for one request. */
 static int
 end_one(int error, MPI_Status *status)
 {
 	if (failure.error == MPI_SUCCESS)
 		return error;
-	if (status != MPI_STATUS_IGNORE)
-		status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+	end_none(error, status);
 	return raise_error(failure.comm, failure.error);
 }
 
@@ -332,11 +383,11 @@ end_several(int error, int n, MPI_Status *statuses)
 	return MPI_ERR_IN_STATUS;
 }
 
-#define AWAIT(n, requests, any)   offload_wait(have_ended, &(struct waiting){requests, n, 0, any})
-#define BEFORE_Wait               AWAIT(1, request, false)
-#define BEFORE_Waitall            AWAIT(n, requests, false)
-#define BEFORE_Waitany            AWAIT(n, requests, true)
-#define BEFORE_Waitsome           AWAIT(n, requests, true)
+#define AWAIT(ended, n, requests) offload_wait(ended, &(struct waiting){requests, n, 0})
+#define BEFORE_Wait               AWAIT(have_ended, 1, request)
+#define BEFORE_Waitall            AWAIT(have_ended, n, requests)
+#define BEFORE_Waitany            AWAIT(has_any_ended, n, requests)
+#define BEFORE_Waitsome           AWAIT(has_any_ended, n, requests)
 #define BEFORE_Test               offload_progress()
 #define BEFORE_Testall            offload_progress()
 #define BEFORE_Testany            offload_progress()
@@ -351,7 +402,7 @@ end_several(int error, int n, MPI_Status *statuses)
 #define AFTER_Testall             end_several(error, *done ? n : 0, statuses)
 #define AFTER_Testany             end_one(error, status)
 #define AFTER_Testsome            end_several(error, *done, statuses)
-#define AFTER_Request_get_status  error /* a failure is told when the request is completed */
+#define AFTER_Request_get_status  end_none(error, status)
 
 #define HOOK(name, parameters, arguments)                                                          \
 	static int hook_##name parameters                                                          \

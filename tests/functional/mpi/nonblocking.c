@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/functional/mpi/check.h"
 
@@ -224,6 +225,26 @@ freed(MPI_Comm world, bool used)
 	free(received);
 }
 
+/* MPICH writes a file only while MPI itself waits for that request. */
+static void
+beside_a_file(MPI_Comm comm)
+{
+	char path[64];
+	int one = 1, sum = 0;
+	MPI_Request requests[2];
+	MPI_File file;
+
+	snprintf(path, sizeof(path), "/tmp/weir-mpi-file-%d", (int)getpid());
+	CHECK(MPI_File_open(MPI_COMM_SELF, path,
+		      MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+		      &file) == MPI_SUCCESS);
+	MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &requests[0]);
+	MPI_File_iwrite_at(file, 0, &one, 1, MPI_INT, &requests[1]);
+	MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+	CHECK(sum == ranks);
+	MPI_File_close(&file);
+}
+
 /* The handlers of other communicators end the program. */
 static void
 fail(MPI_Comm comm)
@@ -243,9 +264,10 @@ fail(MPI_Comm comm)
 		if (error != MPI_SUCCESS)
 			break;
 		do
-			CHECK(MPI_Request_get_status(requests[1], &done, MPI_STATUS_IGNORE) ==
+			CHECK(MPI_Request_get_status(requests[1], &done, &statuses[1]) ==
 				MPI_SUCCESS);
 		while (!done);
+		CHECK(statuses[1].MPI_TAG != MPI_UNDEFINED - 1); /* the mark of a failure */
 		MPI_Ibarrier(MPI_COMM_SELF, &requests[0]);
 		statuses[0].MPI_ERROR = statuses[1].MPI_ERROR = MPI_ERR_OTHER;
 		error = MPI_Waitall(2, requests, statuses);
@@ -413,6 +435,7 @@ main(int argc, char **argv)
 		complete(comm);
 		freed(comm, false);
 		freed(comm, true);
+		beside_a_file(comm);
 		if (provided == MPI_THREAD_MULTIPLE)
 			threads();
 		MPI_Barrier(MPI_COMM_WORLD);
