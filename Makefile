@@ -182,5 +182,5 @@ clean:
 keys: packages
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) $(SETUP)
 	@ninja -C $(BUILD) keys tests/model/weir-vectors
-	@$(BUILD)/tests/model/weir-vectors >docs/vectors.json
+	@$(BUILD)/tests/model/weir-vectors >$(BUILD)/vectors.json && mv $(BUILD)/vectors.json docs/vectors.json
 	@apps/python/generate.py

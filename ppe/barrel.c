@@ -538,14 +538,14 @@ int
 ppe_barrel(void *arg)
 {
 	struct ppe_worker *worker = arg;
-	const uint32_t *state = &worker->ppe->state;
-	uint32_t now;
+	uint32_t state;
 
 	ppe_idle_prepare(&worker->ppe->config);
 	ppe_worker_begin(worker);
 	/* Acquire: see what the control thread wrote before it changed the state. */
-	while ((now = __atomic_load_n(state, __ATOMIC_ACQUIRE)) != PPE_STATE_STOPPED)
-		if (ppe_worker_turn(worker, now) == 0)
+	while ((state = __atomic_load_n(&worker->ppe->state, __ATOMIC_ACQUIRE)) !=
+		PPE_STATE_STOPPED)
+		if (ppe_worker_turn(worker, state) == 0)
 			ppe_idle_turn(worker);
 	ppe_worker_end(worker);
 	return 0;

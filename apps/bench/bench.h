@@ -95,6 +95,9 @@ extern bool bench_on_huge_pages;
 /* Remove what EAL left in the file system. */
 void bench_stop_eal(void);
 
+/* Is WEIR_BENCH_SPOIL set, with which tests prove the checks of traffic and hash: one expected value is then wrong. */
+bool bench_spoils(void);
+
 /* CPU time of this thread, ns. */
 uint64_t bench_cpu_ns(void);
 

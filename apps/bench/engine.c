@@ -174,7 +174,8 @@ count_point(const struct generator_work *w)
 	}
 	if (counted > 0 && instructions > 0)
 		return instructions / counted;
-	warnx("instructions are not counted: valgrind fails, or is not installed: %s", line);
+	line[strcspn(line, "\n")] = '\0';
+	warnx("instructions are not counted: valgrind (is it installed?) said: %s", line);
 	return BENCH_NONE;
 }
 

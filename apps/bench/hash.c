@@ -509,6 +509,9 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 
 	for (unsigned int s = 0; s < 2; s++)
 		fill(&side[s], live);
+	if (bench_spoils())
+		((struct record *)(void *)hash_lookup(side[0].weir, key_of(side[0].live[0])))
+			->value++;
 	for (uint64_t r = 0; r < 2 * n; r++) {
 		unsigned int s = (r + r / 2) % 2; /* they take turns in being first */
 

@@ -63,6 +63,12 @@ json_is_stdout(void)
 	return bench_common.json != NULL && strcmp(bench_common.json, "-") == 0;
 }
 
+bool
+bench_spoils(void)
+{
+	return getenv("WEIR_BENCH_SPOIL") != NULL;
+}
+
 FILE *
 bench_out(void)
 {

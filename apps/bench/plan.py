@@ -124,30 +124,40 @@ def memory(c, plan, sources, ports, workers, packets, headers):
                        'rx_descriptors': c.descriptors, 'tx_descriptors': c.descriptors} for p in range(ports)],
             'jobs': [{'id': 0, 'name': 'job', 'type': c.type, 'window': plan.window, 'elements': c.elements,
                       'sources': {'count': sources, 'first': '10.77.0.1'}}]}
-    with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
-        json.dump(made, file)
-        file.flush()
-        run = subprocess.run([program('switch', 'weir-switch'), '-c', file.name, '--check'], capture_output=True, text=True,
-                             check=False)
+    with tempfile.TemporaryDirectory(prefix='weir-plan-') as folder:
+        if c.authenticate:
+            made['jobs'][0].update(key_file=os.path.join(folder, 'key'))
+            with open(made['jobs'][0]['key_file'], 'w', opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.write('00' * 32 + '\n')
+        path = os.path.join(folder, 'switch.json')
+        with open(path, 'w') as file:
+            json.dump(made, file)
+        try:
+            run = subprocess.run([program('switch', 'weir-switch'), '-c', path, '--check'], capture_output=True, text=True,
+                                 check=False)
+        except OSError as error:
+            sys.exit('weir-bench plan: memory: %s' % error)
     said = {name: float(mib) for name, mib in re.findall(r'^memory +(\S.*?) +([\d.]+) MiB', run.stdout, re.M)}
     if run.returncode != 0:
-        print('weir-bench plan: memory: %s' % run.stderr.strip(), file=sys.stderr)
+        sys.exit('weir-bench plan: memory: %s' % run.stderr.strip())
     return said.get('aggregation buffers'), said.get('total')
 
 
 def level_row(c, plan, report, name, switches, sources, ports, contributions, ups, cost, timeout_ms):
     """contributions, ups: per second at a switch; ups: None: it has no parent."""
-    for lcores in range(1, LCORES_MAX + 2):
+    for lcores in range(1, LCORES_MAX + 1):
         more = (1 - 1 / lcores) * c.hop + c.port_cost
         time, time_up = cost + more, (c.up_cost or c.cost) + more
         busy = (contributions * time + (ups or 0) * time_up) * 1e-9 / (c.load / 100)
-        if busy <= lcores:
+        if busy <= lcores or lcores == LCORES_MAX:
             break
-    possible = lcores <= LCORES_MAX
+    possible = busy <= lcores
     workers = lcores if possible else 1
     sends, flight = ports * workers * c.descriptors, sources * plan.window
     packets, headers = ports * c.descriptors + sends + flight + 2 * 32 * workers, sends + flight
     buffers, total = memory(c, plan, sources, ports, workers, packets, headers) if ports <= PORTS_MAX else (None, None)
+    if ports > PORTS_MAX:
+        report.note('%s: %d ports; a switch has at most %d, so its memory is unknown', name, ports, PORTS_MAX)
     report.row(name, switches, sources, round(contributions), None if ups is None else round(ups), time,
                None if ups is None else time_up, busy, lcores if possible else None, plan.window, buffers, packets, headers, total,
                timeout_ms, '' if possible else '! more lcores than a switch may have')

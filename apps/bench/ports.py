@@ -474,7 +474,7 @@ def rfc2544(chosen, report):
                         print('weir-bench rfc2544: %s: frames of %d bytes (%s): no rate from %d per second on passes without loss%s'
                               % (NAMES[device], size, what, RATE_LEAST, ', but other processes disturbed the trials'
                                  if best[-1].disturbed else ''), file=sys.stderr)
-                        right = right and best[-1].disturbed
+                        right = right and bool(best[-1].disturbed)
                 pair, rates = Pair(*best), [one.value for one in best]
                 wire = [rate and rate * (size - 4 + WIRE_EXTRA) * 8e-9 for rate in rates]
                 report.row(size, what, n, *rates, *wire, pair.ratio, chosen.sources, chosen.trial_ms, *pair.trust(chosen))
@@ -495,11 +495,11 @@ def main(bench, words):
     report.note('g: the generator was idle for less than %.0f %%: it is the limit, and beside testpmd the ratio flatters the switch',
                 100 * BUSY)
     try:
-        right = {'ports': ports, 'latency': latency, 'rfc2544': rfc2544}[bench](chosen, report) is not False
+        right = {'ports': ports, 'latency': latency, 'rfc2544': rfc2544}[bench](chosen, report)
     except RackError as error:
         print('weir-bench %s: %s' % (bench, error), file=sys.stderr)
         right = False
-    return report.close() or (0 if right else 1)
+    return report.close() or (1 if right is False else 0)
 
 
 if __name__ == '__main__':

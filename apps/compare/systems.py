@@ -236,7 +236,8 @@ def compile_others(folder, say, wanted=tuple(OTHERS)):
     flags = ['-O2', '-Wall', '-Wextra', '-I' + ROOT]
     c = ['-std=gnu11', '-D_GNU_SOURCE', *flags]
     made = {}
-    changed = max(map(os.path.getmtime, glob.glob(os.path.join(HERE, '*.[ch]*')) + verify))
+    headers = [path for place in ('apps/verify', 'apps/libweir', 'pktbuf/wire') for path in glob.glob(os.path.join(ROOT, place, '*.h'))]
+    changed = max(map(os.path.getmtime, glob.glob(os.path.join(HERE, '*.[ch]*')) + verify + headers))
 
     def run(*words):
         path = words[words.index('-o') + 1]

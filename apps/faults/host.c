@@ -21,6 +21,7 @@
  * last line then has the sums of what was contributed and delivered, after all hosts have met.
  */
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -107,7 +108,7 @@ static const struct option_row rows[] = {
 	{"nap-ms", 0, OPTION_UINT, &options.nap_ms, 0, 1e9, "MS", "before --nap-step, once"},
 	{"nap-step", 0, OPTION_UINT, &options.nap_step, 0, 1e9, NULL, "of it"},
 	{"nap-blocks", 0, OPTION_UINT, &options.nap_blocks, 0, 1e9, NULL,
-		"and as long again, some times, until the others are so far ahead"},
+		"repeat the nap, at most 6 times, until the others are this many blocks ahead"},
 	{"plant", 0, OPTION_CHOICE, &options.plant, 0, 0, "wrong|hang|leave",
 		"a failure, to test the verdict"},
 	{"plant-step", 0, OPTION_UINT, &options.plant_step, 0, 1e9, NULL, "of it"},
@@ -540,19 +541,26 @@ int
 main(int argc, char **argv)
 {
 	struct weir_config config;
+	unsigned long job;
 	bool has_url;
+	char *end;
 	int code;
 
 	options_parse("weir-faults-host", "A host of a scenario of weir-faults.", NULL,
 		(const struct option_row *[]){rows, NULL}, argc, argv);
 	if (options.flood != 0)
 		return flood();
+	if (options.switch_address == NULL)
+		errx(EXIT_FAILURE, "--switch is missing");
 	has_url = strchr(options.switch_address, ':') != NULL;
+	job = strtoul(options.job, &end, 10);
+	if (!has_url && (end == options.job || *end != '\0' || job > UINT8_MAX))
+		errx(EXIT_FAILURE, "--job %s: not a number in 0..255", options.job);
 	config = (struct weir_config){
 		.control = has_url ? options.switch_address : NULL,
 		.job_name = has_url ? options.job : NULL,
 		.switch_address = has_url ? NULL : options.switch_address,
-		.job = (uint8_t)atoi(options.job),
+		.job = (uint8_t)job,
 		.address = options.address,
 		.key = options.key.bytes != 0 ? options.key.byte : NULL,
 		.key_bytes = options.key.bytes,

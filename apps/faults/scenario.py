@@ -503,7 +503,10 @@ def family(made):
             one = patched(one, patch)
         if all(isinstance(text, (str, type(None))) for text in about):
             one = dict(one, about='; '.join(filter(None, about)))
-        found['-'.join(words for words, _ in picked)] = one
+        words = '-'.join(words for words, _ in picked)
+        if words in found:
+            raise Wrong('two scenarios have the name %s' % words, 'matrix')
+        found[words] = one
     return found
 
 

@@ -12,7 +12,7 @@
  *	                  connections of connection.c, control_json.c handles their bodies
  *	  work.c          the control thread: what may wait for the control API
  *	  timing.h        round-trip time, and how long a waiting call polls
- *	  recovery.c      what has no answer: lost or not, asked for, sent again
+ *	  recovery.c      loss recovery: which packets are lost, and are probed or sent again
  *
  *	the engine (engine.h)
  *	  weir.c          the public calls about a handle

@@ -143,7 +143,7 @@ weir_recovery_probed(struct weir_recovery *r, struct weir_flight *f, bool is_the
 	f->is_at_switch = true;
 	f->asked_at = now;
 	f->number = r->transmissions;
-	if (f->state == WEIR_FLYING) {
+	if (f->state == WEIR_FLIGHT_FLYING) {
 		TAILQ_REMOVE(&r->flying, f, link);
 		TAILQ_INSERT_TAIL(&r->flying, f, link);
 	}

@@ -42,9 +42,9 @@
 #define WEIR_GAP_FIRST 3
 
 enum weir_flight_state {
-	WEIR_IDLE, /* in no list */
-	WEIR_READY, /* in `ready`: to be sent, for the first time or again, or to be probed */
-	WEIR_FLYING, /* in `flying`: sent, no answer yet */
+	WEIR_FLIGHT_IDLE, /* in no list */
+	WEIR_FLIGHT_READY, /* in `ready`: to be sent, for the first time or again, or to be probed */
+	WEIR_FLIGHT_FLYING, /* in `flying`: sent, no answer yet */
 };
 
 struct weir_flight {
@@ -107,21 +107,21 @@ weir_recovery_is_idle(const struct weir_recovery *recovery)
 static inline void
 weir_flight_idle(struct weir_recovery *recovery, struct weir_flight *flight)
 {
-	if (flight->state == WEIR_READY)
+	if (flight->state == WEIR_FLIGHT_READY)
 		TAILQ_REMOVE(&recovery->ready, flight, link);
-	else if (flight->state == WEIR_FLYING)
+	else if (flight->state == WEIR_FLIGHT_FLYING)
 		TAILQ_REMOVE(&recovery->flying, flight, link);
-	flight->state = WEIR_IDLE;
+	flight->state = WEIR_FLIGHT_IDLE;
 }
 
 static inline void
 weir_flight_ready(struct weir_recovery *recovery, struct weir_flight *flight)
 {
-	if (flight->state == WEIR_READY)
+	if (flight->state == WEIR_FLIGHT_READY)
 		return;
-	if (flight->state == WEIR_FLYING)
+	if (flight->state == WEIR_FLIGHT_FLYING)
 		TAILQ_REMOVE(&recovery->flying, flight, link);
-	flight->state = WEIR_READY;
+	flight->state = WEIR_FLIGHT_READY;
 	TAILQ_INSERT_TAIL(&recovery->ready, flight, link);
 }
 
@@ -129,9 +129,9 @@ weir_flight_ready(struct weir_recovery *recovery, struct weir_flight *flight)
 static inline void
 weir_flight_sent(struct weir_recovery *recovery, struct weir_flight *flight, uint64_t now)
 {
-	if (flight->state == WEIR_READY)
+	if (flight->state == WEIR_FLIGHT_READY)
 		TAILQ_REMOVE(&recovery->ready, flight, link);
-	flight->state = WEIR_FLYING;
+	flight->state = WEIR_FLIGHT_FLYING;
 	flight->asked_at = now;
 	flight->number = ++recovery->transmissions;
 	TAILQ_INSERT_TAIL(&recovery->flying, flight, link);

@@ -511,7 +511,8 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 
 /* ---- collectives ---- */
 
-/* The call without what its collective does not use, which peers and switch would compare. */
+/* The call without the fields that its collective does not use: the switch and the other sources
+ * compare these. */
 static struct weir_call
 used_of(const struct weir_call *call)
 {
@@ -673,6 +674,8 @@ start(struct weir *weir, const struct weir_call *call, bool waits, struct weir_r
 	code = weir_check_process(weir);
 	if (code < 0)
 		return code;
+	if (call == NULL)
+		return weir_error_return(&weir->h, -EINVAL, "call is NULL");
 	if (weir->h.sources == 0) { /* weir_open or weir_rejoin has failed or is under way */
 		pthread_mutex_lock(&weir->lock);
 		code = check_state(weir);
@@ -723,13 +726,13 @@ begin_collective(struct weir *weir, const struct weir_call *call, struct weir_re
 		&weir->h, -EINVAL, "request is NULL: what is begun has to be waited for");
 }
 
-/* Both forms of a collective: its name, its code, operation and root, and its parameters after
- * `count`. */
 #define CALL(NAME, op, root)                                                                       \
 	&(struct weir_call)                                                                        \
 	{                                                                                          \
 		WEIR_COLLECTIVE_##NAME, send, recv, count, dtype, op, root                         \
 	}
+/* Both forms of a collective: its name, its code, operation and root, and its parameters after
+ * `count`. */
 #define COLLECTIVE(name, NAME, op, root, ...)                                                      \
 	int weir_##name(                                                                           \
 		struct weir *weir, const void *send, void *recv, size_t count, __VA_ARGS__)        \

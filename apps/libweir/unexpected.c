@@ -88,7 +88,7 @@ all_called_are_done(const struct weir *weir, uint32_t block)
 {
 	const struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.recovery.window - 1)];
 
-	return slot->flight.state == WEIR_IDLE ||
+	return slot->flight.state == WEIR_FLIGHT_IDLE ||
 		weir_block_diff(slot->block, block - weir->h.window_job) > 0;
 }
 
@@ -108,7 +108,7 @@ watch_all(struct weir *weir, uint64_t now, bool acknowledge)
 	for (uint32_t i = 0; i < weir->h.window_job; i++) {
 		struct weir_residue *r = residue_of(weir, begin + i);
 
-		if (r->flight.state != WEIR_IDLE)
+		if (r->flight.state != WEIR_FLIGHT_IDLE)
 			continue;
 		r->flight.tries = 0;
 		if (acknowledge)

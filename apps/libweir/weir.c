@@ -196,9 +196,8 @@ create(const struct weir_config *config, struct weir **out)
 	pthread_cond_init(&weir->ended, NULL);
 	TAILQ_INIT(&weir->requests);
 	TAILQ_INIT(&weir->ended_requests);
-	weir->joining.deadline = weir_now();
 	code = prepare(weir, config);
-	weir->joining.deadline += weir->h.join_timeout;
+	weir->joining.deadline = weir_now() + weir->h.join_timeout;
 	return code < 0 ? weir_generation_set(weir, code) : 0;
 }
 

@@ -419,8 +419,8 @@ struct weir_call {
 
 /*
  * Run the collective that `call` describes; weir_allreduce, weir_iallreduce and the others are such
- * calls. request NULL: as the blocking function. Otherwise as the nonblocking one. call is only
- * read during the call.
+ * calls. If request is NULL, the call waits, as the blocking function does; otherwise it returns at
+ * once, as the nonblocking function does. `call` is only read during the call.
  */
 WEIR_API int weir_collective(
 	struct weir *weir, const struct weir_call *call, struct weir_request **request);

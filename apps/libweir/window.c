@@ -226,7 +226,7 @@ weir_window_begin(struct weir *weir, struct weir_request *o)
 	weir_unexpected_begin(weir, o);
 	/* A busy slot continues with this operation's block when its own is done. */
 	for (uint64_t end = number + blocks; number < end; number++)
-		if (weir->ring.slots[number & (window - 1)].flight.state == WEIR_IDLE &&
+		if (weir->ring.slots[number & (window - 1)].flight.state == WEIR_FLIGHT_IDLE &&
 			!go_on(weir, o, number))
 			return false;
 	return true;
@@ -249,7 +249,7 @@ block_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	struct weir_recovery *r = &weir->ring.recovery;
 	uint64_t number = slot->number + r->window;
 	struct weir_request *o = slot->request, *next = owner(o, number);
-	const bool flies = slot->flight.state == WEIR_FLYING;
+	const bool flies = slot->flight.state == WEIR_FLIGHT_FLYING;
 
 	weir_flight_idle(r, &slot->flight);
 	/* The answer to an earlier transmission may arrive before a repetition is sent. */
@@ -386,7 +386,7 @@ static bool
 is_undamaged(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
 	const uint8_t *packet, size_t bytes)
 {
-	bool flies = slot->flight.state != WEIR_IDLE && slot->block == h->block_id;
+	bool flies = slot->flight.state != WEIR_FLIGHT_IDLE && slot->block == h->block_id;
 	struct weir_header whole = *h;
 
 	if (!h->extended) {
@@ -475,7 +475,7 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	}
 	if (!generation_fits(weir, &h) || (h.extended == weir->h.base_form && !of_probe))
 		return &stats->foreign;
-	if (slot->flight.state == WEIR_IDLE ||
+	if (slot->flight.state == WEIR_FLIGHT_IDLE ||
 		slot->block != h.block_id) /* a probe may cross the result */
 		return of_probe ? NULL : weir_unexpected_take(weir, &h, packet, bytes, now);
 	if (weir->h.is_tagged) {

@@ -166,16 +166,17 @@ static void
 convert(struct perf_options *o)
 {
 	struct weir_config *w = &o->weir;
+	unsigned long rank;
 	char *end;
 	bool url = where != NULL &&
 		(strstr(where, "://") != NULL || strncmp(where, "unix:", 5) == 0 ||
 			where[0] == '/');
 
 	o->step_bytes = o->step_factor != 0 ? 0 : step;
-	o->root = (unsigned int)strtoul(root, &end, 10);
-	if (strcmp(root, "all") == 0)
-		o->root = PERF_ROOT_ALL;
-	else if (end == root || *end != '\0' || o->root >= WEIR_SOURCES_MAX)
+	rank = strtoul(root, &end, 10);
+	o->root = strcmp(root, "all") == 0 ? PERF_ROOT_ALL : (unsigned int)rank;
+	if (o->root != PERF_ROOT_ALL &&
+		(root[0] < '0' || root[0] > '9' || *end != '\0' || rank >= WEIR_SOURCES_MAX))
 		refuse("-r", root);
 	if (!perf_list_types(types, &o->types))
 		refuse("-d", types);

@@ -131,14 +131,14 @@ read_key(const struct option_row *row, const char *path, struct argp_state *stat
 	fclose(file);
 	text[read] = '\0';
 	digits = strspn(text, "0123456789abcdefABCDEF");
-	for (size_t i = 0; i < OPTION_KEY_BYTES; i++)
-		(void)sscanf(text + 2 * i, "%2hhx", &key->byte[i]);
-	explicit_bzero(text, sizeof(text));
-	if (digits != 2 * OPTION_KEY_BYTES || digits + 1 < read)
+	if (digits != 2 * OPTION_KEY_BYTES || digits + strspn(text + digits, "\n") != read)
 		argp_failure(state, argp_err_exit_status, 0,
 			"--%s %s: it should hold %d hexadecimal digits and a line end, and no "
 			"more; it begins with %zu",
 			row->name, path, 2 * OPTION_KEY_BYTES, digits);
+	for (size_t i = 0; i < OPTION_KEY_BYTES; i++)
+		(void)sscanf(text + 2 * i, "%2hhx", &key->byte[i]);
+	explicit_bzero(text, sizeof(text));
 	key->bytes = OPTION_KEY_BYTES;
 	return 0;
 }

@@ -39,7 +39,7 @@ enum option_kind {
 	OPTION_FLAG, /* to: bool *, set by the option; no argument */
 	OPTION_UINT, /* to: uint64_t *; k, M and G are thousands */
 	OPTION_SIZE, /* to: uint64_t *, bytes; K, M and G are powers of 1024 */
-	OPTION_REAL, /* to: double *, as above thousands; the default may lie outside of the range */
+	OPTION_REAL, /* to: double *; K, M and G are powers of 1000; the default may lie outside of the range */
 	OPTION_TEXT, /* to: const char ** */
 	OPTION_CHOICE, /* to: const char **; one of argument's words: "auto|yes|no" */
 	OPTION_LIST, /* to: struct option_list * of OPTION_UINTs */

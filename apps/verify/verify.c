@@ -131,7 +131,8 @@ is_rounded(const struct verify *v, const uint64_t *x, unsigned int in, uint64_t 
 	const struct weir_float f = weir_dtype_float(dtype);
 	bool product = v->call.op == WEIR_OP_PROD, fp64 = dtype == WEIR_DTYPE_FP64;
 	unsigned int roundings = in - 1, early = early_roundings(v, in);
-	double sizes = product, relative, absolute, grown;
+	double relative, grown;
+	long double sizes = product, absolute; /* sums of fp64 that leave its range stay finite */
 	long double exact = product, divisor = v->call.op == WEIR_OP_AVG ? in : 1, low, high, value;
 	int least = INT_MAX / 2;
 
@@ -140,10 +141,10 @@ is_rounded(const struct verify *v, const uint64_t *x, unsigned int in, uint64_t 
 
 		if (product) {
 			exact *= (long double)term;
-			sizes *= size > 1 ? size : 1;
+			sizes *= size > 1 ? (long double)size : 1;
 		} else if (term < 0 || term > 0 || isnan(term)) {
 			exact += (long double)term;
-			sizes += size;
+			sizes += (long double)size;
 			least = lowest_exponent(term) < least ? lowest_exponent(term) : least;
 		}
 	}
@@ -152,19 +153,19 @@ is_rounded(const struct verify *v, const uint64_t *x, unsigned int in, uint64_t 
 	if (isinf(exact))
 		return end(dtype, got) == (double)exact;
 	/* All partial sums are multiples of one number, and few enough of them. */
-	if (!product && sizes <= ldexp(fp64 ? 0x1p53 : 0x1p24, least))
+	if (!product && sizes <= ldexpl(fp64 ? 0x1p53L : 0x1p24L, least))
 		roundings = 0;
 	relative = roundings * (fp64 ? 0x1p-53 : 0x1p-24) * (1 + 0x1p-10);
-	absolute = roundings * (fp64 ? 0x1p-1074 : 0x1p-149);
+	absolute = roundings * (fp64 ? 0x1p-1074L : 0x1p-149L);
 	if (early != 0) {
 		grown = pow(1 + ldexp(0.5, -(int)f.fraction_bits), early);
 		relative = (1 + relative) * grown - 1;
-		absolute += early * grown * (product ? sizes : 1) *
-			ldexp(4, -(1 << (f.exponent_bits - 1)) - (int)f.fraction_bits);
+		absolute += (long double)(early * grown) * (product ? sizes : 1) *
+			ldexpl(4, -(1 << (f.exponent_bits - 1)) - (int)f.fraction_bits);
 	}
-	absolute += relative * (product ? fabs((double)exact) : sizes);
-	low = (exact - (long double)absolute) / divisor;
-	high = (exact + (long double)absolute) / divisor;
+	absolute += (long double)relative * (product ? fabsl(exact) : sizes);
+	low = (exact - absolute) / divisor;
+	high = (exact + absolute) / divisor;
 	value = (long double)end(dtype, got);
 	if (value >= low && value <= high)
 		return true;
@@ -294,9 +295,9 @@ verify_wrong(const struct verify *v, struct weir_degraded *blocks, size_t n)
 	size_t received = verify_received(v), bytes = weir_dtype_bytes(v->call.dtype), wrong = 0;
 	const uint8_t *got = v->call.recv;
 
-	n = verify_is_whole(v) ? 0 : n;
 	if (n != 0)
 		qsort(blocks, n, sizeof(*blocks), by_first);
+	n = verify_is_whole(v) ? 0 : n;
 	for (size_t slice = 0; slice < received; slice += v->call.count) {
 		size_t at = slice, end_of = slice + v->call.count;
 

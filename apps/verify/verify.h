@@ -8,8 +8,8 @@
  *	verify.c     results, computed again from the data
  *
  * What a call sends and receives follows from its row in pktbuf/wire/collectives.h, and what elements are from
- * pktbuf/wire/types.h. The reference shares nothing with the library and the switch: neither their kernels nor how they
- * cut an operation into blocks. Every function is pure, and any thread may call it.
+ * pktbuf/wire/types.h. The reference shares these tables with the library and the switch, and nothing else: neither their
+ * kernels nor how they cut an operation into blocks. Every function is pure, and any thread may call it.
  */
 #ifndef APPS_VERIFY_VERIFY_H
 #define APPS_VERIFY_VERIFY_H
@@ -49,7 +49,7 @@ verify_gathers(enum weir_collective collective)
 	return row->contribution == CONTRIBUTION_SLICE || row->contribution == CONTRIBUTION_ROW;
 }
 
-/* Is `count` of the call that of one slice? */
+/* Does `count` of the call mean one slice? */
 static inline bool
 verify_has_slices(enum weir_collective collective)
 {
@@ -79,8 +79,8 @@ void *verify_place(struct verify *v, void *send, void *recv);
 /*
  * Write elements [first, first + count) of what a rank sends to `to`, aligned as the type.
  *
- * Integers are all values of the type, so that sums overflow and must wrap; odd for products, whose low bits would else be
- * 0; with more ones for `band` and fewer for `bor`; and 0 or not with chances that leave the logical operations both
+ * Integers are all values of the type, so that sums overflow and must wrap; odd for products, whose low bits would otherwise
+ * be 0; with more ones for `band` and fewer for `bor`; and 0 or not with chances that leave the logical operations both
  * results. Floating point is spread over [-1, 1) in steps that the type has (fp32 rounds to them); for products 1 +- 1/4
  * with either sign, so that 256 of them stay in range; and for the minimum and the maximum with some NaN, and zeros of
  * both signs.

@@ -22,8 +22,9 @@ SMALL = ['--huge', 'no', '--repeat', '1']
 PORTS = [*SMALL, '--phase-ms', '2', '--sources', '4', '--window', '8', '--idle', 'yield']
 
 
-def bench(*options, status=0):
-    run = subprocess.Popen([BENCH, *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def bench(*options, status=0, **env):
+    run = subprocess.Popen([BENCH, *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env=dict(os.environ, **env))
     try:
         out, err = run.communicate(timeout=800)
     finally:
@@ -172,6 +173,14 @@ def ports_and_latency_and_rfc2544():
     found = records('rfc2544', *PORTS, '--frames', '64,512', '--trial-ms', '2', '--resolution', '50', status=(0, 1))
     check([(r['frame_bytes'], r['what'], r['elements']) for r in found] == [
         (64, 'forward', 0), (512, 'forward', 0), (62, 'reduce', 1), (510, 'reduce', 113)], '%s', found)
+
+
+@case
+def wrong_answers_are_found():
+    end = bench('hash', *SMALL, '--records', '64', '--load', '50', '--phase-ms', '1', status=1, WEIR_BENCH_SPOIL='1')
+    check('wrong' in end.stderr, '%s', end.stderr)
+    end = bench('ports', *PORTS, '--elements', '16', '--frames', '64', status=1, WEIR_BENCH_SPOIL='1')
+    check('is not the sum' in end.stderr, '%s', end.stderr)
 
 
 @case

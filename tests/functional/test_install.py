@@ -27,7 +27,8 @@ def installed_programs_and_configurations():
             call([switch, '--check', '-c', stage.path('share/weir/configs', name + '.json')])
         for name in ('perf', 'capture', 'bench'):
             call([stage.path('bin', 'weir-' + name), '--help'])
-        call([stage.path('bin', 'weir-bench'), 'hosts', '--help'])
+        for name in ('hosts', 'pair', 'plan', 'ports', 'tree'):
+            call([stage.path('bin', 'weir-bench'), name, '--help'])
         scenarios = stage.path('share', 'weir', 'faults', 'scenarios')
         told = call([stage.path('bin', 'weir-faults'), 'list'] + glob.glob(os.path.join(scenarios, '*')))
         check(told.count('\n') >= 150, 'scenarios: %s', told)

@@ -50,6 +50,7 @@ BAD = [
     ('includes', 'parts of a room', 'ctrl/jobs/bad.c', MARK + '#include "ctrl/stats/stats.h"\n'),
     ('includes', 'parts of a room', 'ctrl/stats/bad.h', MARK + '#include "ctrl/api/json.h"\n'),
     ('tokens', 'what hosts', 'pktbuf/wire/bad.h', MARK + 'rte_be16_t a;\n'),
+    ('includes', 'parts of a room', 'apps/verify/bad.c', MARK + '#include "apps/libweir/geometry.h"\n'),
     ('includes', 'parts of a room', 'apps/libweir/socket.c', MARK + '#include "apps/libweir/engine.h"\n'),
     ('tokens', 'only apps', 'ctrl/bad.c', MARK + 'void f(void)\n{\n\texit(0);\n}\n'),
     ('tokens', 'only apps', 'rmw/bad.c', MARK + 'void f(void)\n{\n\trte_exit(1, "");\n}\n'),

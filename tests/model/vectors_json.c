@@ -84,6 +84,34 @@ reply_of(const struct weir_join_reply *r)
 }
 
 static json_t *
+displaced_of(const struct weir_displaced *d)
+{
+	char address[INET_ADDRSTRLEN], mac[18];
+
+	inet_ntop(AF_INET, d->address, address, sizeof(address));
+	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", d->mac[0], d->mac[1], d->mac[2],
+		d->mac[3], d->mac[4], d->mac[5]);
+	return json_pack("{ss si ss}", "address", address, "port", weir_get16(d->port), "mac", mac);
+}
+
+/* What the tag covers besides header and payload. */
+static json_t *
+tag_of(const struct vector *v)
+{
+	static const char *const kinds[] = {NULL, NULL, "contribution", "result", "join", "reply"};
+	json_t *o = json_pack("{ss}", "kind", kinds[v->end]);
+
+	if (v->end == VECTOR_CONTRIBUTION || v->end == VECTOR_RESULT)
+		json_object_set_new(
+			o, "number", json_integer((json_int_t)v->wraps << 32 | v->header.block_id));
+	if (v->end == VECTOR_JOIN)
+		add(o, "count", v->transmission);
+	if (v->end == VECTOR_REPLY)
+		add_text(o, "answers", v->answers != NULL ? v->answers : "the join's nonce");
+	return o;
+}
+
+static json_t *
 vector_of(const struct vector *v)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -108,6 +136,15 @@ vector_of(const struct vector *v)
 				"offered", weir_get16(v->mismatch.offered)));
 	if (weir_get16(v->reply.sources) != 0)
 		json_object_set_new(o, "join", reply_of(&v->reply));
+	if (weir_get16(v->displaced.port) != 0)
+		json_object_set_new(o, "displaced", displaced_of(&v->displaced));
+	if (v->challenge != 0)
+		add_text(o, "challenge",
+			v->challenge == 0xa0 ? "of the generation" : "of the source");
+	if (v->has_key)
+		add_text(o, "key", "of the results, wrapped");
+	if (v->end > VECTOR_CRC)
+		json_object_set_new(o, "tag", tag_of(v));
 	add_text(o, "end", ends[v->end]);
 	for (unsigned int i = 0; i < n; i++) {
 		hex[2 * i] = digits[frame[i] >> 4];

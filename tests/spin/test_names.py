@@ -101,8 +101,8 @@ def a_slots_diagram_is_the_code():
     drawn = states(edges)
     same('states', drawn, enumerated('apps/libweir/recovery.h', 'weir_flight_state'))
     # Flights of the window are not given up.
-    for state, call, more in (('WEIR_READY', 'ready', set()), ('WEIR_FLYING', 'sent', set()),
-                              ('WEIR_IDLE', 'idle', {'weir_recovery_lost'})):
+    for state, call, more in (('WEIR_FLIGHT_READY', 'ready', set()), ('WEIR_FLIGHT_FLYING', 'sent', set()),
+                              ('WEIR_FLIGHT_IDLE', 'idle', {'weir_recovery_lost'})):
         same('what leads to ' + state, to(edges, state, *drawn) | more, who(code, r'\bweir_flight_%s\(' % call))
 
 

@@ -113,6 +113,26 @@ Test(protocol_doc, vectors)
 		cr_assert_gt(seen[s], 0, "no answer with status %s", page_statuses[s].name);
 }
 
+/* The page shows the first vector. */
+Test(protocol_doc, dump)
+{
+	char *page = doc_read(PAGE), line[80];
+	uint8_t frame[VECTOR_FRAME_MAX];
+	unsigned int n = vector_frame(&vectors[0], frame);
+
+	cr_assert_not_null(page);
+	for (unsigned int at = 0; at < n; at += 16) {
+		int used = snprintf(line, sizeof(line), "\n%04x ", at);
+
+		for (unsigned int i = at; i < n && i < at + 16; i++)
+			used += snprintf(line + used, sizeof(line) - (size_t)used, "%s%02x",
+				i == at + 8 ? "  " : " ", frame[i]);
+		snprintf(line + used, sizeof(line) - (size_t)used, "\n");
+		cr_assert_not_null(strstr(page, line), "not in the page: %s", line);
+	}
+	free(page);
+}
+
 /* The UDP ports of the page are the defaults of wire.h. */
 Test(protocol_doc, ports)
 {

@@ -372,6 +372,12 @@ Test(verify, degraded_blocks, .timeout = 90)
 	cr_expect_not(verify_is_whole(&v));
 	v.elements = RANKS * RANKS - 1;
 	cr_expect(verify_is_whole(&v));
+	/* Degraded blocks are sorted also where nothing is missing: hosts compare the list. */
+	v.call.collective = WEIR_COLLECTIVE_BROADCAST;
+	blocks[0].first = 512;
+	blocks[1].first = 0;
+	verify_wrong(&v, blocks, 2);
+	cr_expect_eq(blocks[0].first, 0u);
 }
 
 /* weir.h's table of buffers. */
