@@ -43,7 +43,7 @@
 
 enum weir_flight_state {
 	WEIR_FLIGHT_IDLE, /* in no list */
-	WEIR_FLIGHT_READY, /* in `ready`: to be sent, for the first time or again, or to be probed */
+	WEIR_FLIGHT_READY, /* in `ready`: to be sent, again or for the first time, or probed */
 	WEIR_FLIGHT_FLYING, /* in `flying`: sent, no answer yet */
 };
 
