@@ -4,7 +4,7 @@
 #   prefix=/usr DESTDIR=/tmp/x   where `make install` puts things
 #   SANITIZE=address,undefined   build with sanitizers, into build-sanitize/
 #   SANITIZE=thread              test SUITE=eal: engines of 2 and 4 workers, in build-thread/
-#   SUITE="unit lint"            run only these test suites
+#   SUITE="unit lint"            run only these test suites (test, coverage)
 #   BATCH=1                      test, faults, fuzz: switches with this `workers.batch`
 #   TEST_JOBS=4                  how many tests run at a time (default: two per CPU)
 #   JOBS=2                       how many compilers run at a time
@@ -41,7 +41,7 @@ ifneq ($(BATCH),)
 export WEIR_BATCH := $(BATCH)
 endif
 
-.PHONY: help build install test test-nic faults model fuzz demo demo-tree bench stragglers compare train reference deb format keys clean packages \
+.PHONY: help build install test test-nic faults model fuzz coverage demo demo-tree bench stragglers compare train reference deb format keys clean packages \
 	wheel packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
@@ -51,6 +51,7 @@ help:
 	@echo 'make build-all   build the programs and the tests'
 	@echo 'make install     install them into /usr/local (prefix=/usr DESTDIR=/tmp/x)'
 	@echo 'make test        all tests, in about a quarter of an hour (SUITE="unit model eal functional ports hostile fault instructions fuzz lint")'
+	@echo 'make coverage    run the tests in a build that counts lines, and print how many of each part they ran (needs gcovr)'
 	@echo 'make test-nic    Weir on network cards with vfio-pci, in a guest of QEMU, in about five minutes'
 	@echo 'make soak        what takes too long for make test, in under two hours (SOAK="model faults fuzz sanitize")'
 	@echo 'make faults      all scenarios of tests/fault: losses, stragglers, dead hosts and switches, in some minutes'
@@ -66,7 +67,7 @@ help:
 	@echo 'make packages    install the Debian packages that the build needs'
 	@echo 'make keys        rewrite what documents say of configuration keys, docs/vectors.json, and what the Python package knows of weir.h'
 	@echo 'make format      format the C sources'
-	@echo 'make clean       remove build/, build-sanitize/, build-thread/, build-fuzz/, build-deb/, build-install/ and build-nic/'
+	@echo 'make clean       remove build/, build-sanitize/, build-thread/, build-fuzz/, build-coverage/, build-deb/, build-install/ and build-nic/'
 
 packages:
 	@.ci/install
@@ -89,6 +90,21 @@ build-all: packages-test
 
 test: build-all
 	@tests/run $(BUILD) $(SUITE)
+
+# Lines that are compiled into several programs count once, as covered if a test of one of them ran it. build-coverage/FOLDER.txt
+# lists the lines of each file that no test ran.
+COVERED := ppe rmw hashengine pktbuf ctrl apps/libweir apps/verify
+coverage: packages-test
+	@command -v gcovr >/dev/null || { echo 'coverage: gcovr is missing: apt-get install gcovr'; exit 1; }
+	@JOBS=$(JOBS) .ci/build build-coverage all -Db_coverage=true -Dc_args=-fprofile-update=atomic
+	@find build-coverage -name '*.gcda' -delete
+	@tests/run build-coverage $(or $(SUITE),unit model eal functional ports hostile fault fuzz) || \
+		echo 'coverage: some tests failed'
+	@gcovr --root . build-coverage --json build-coverage/coverage.json $(foreach room,$(COVERED),--filter '$(room)/')
+	@for room in $(COVERED); do \
+		gcovr --root . --add-tracefile build-coverage/coverage.json --filter "$$room/" --print-summary \
+			--output build-coverage/$$(basename $$room).txt | sed -n "s|^lines:|$$room|p"; \
+	done
 
 # Weir on network cards, in a guest: docs/testing.md.
 test-nic: packages-test
@@ -176,7 +192,7 @@ format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-thread build-fuzz build-deb build-install build-nic
+	rm -rf build build-sanitize build-thread build-fuzz build-coverage build-deb build-install build-nic
 
 # What documents say of keys and packets comes from the lists in the source.
 keys: packages
