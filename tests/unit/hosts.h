@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts for tests of libweir: several handles in one process, each driven by a thread of its own, at the
- * reference switch on the loopback interface. Threads return codes; only the main thread asserts.
- * HOST_FIELDS, defined before: more fields of a host.
+ * Hosts for tests of libweir: several handles in one process, each driven by a thread of its own,
+ * at the reference switch on the loopback interface. Threads return codes; only the main thread
+ * asserts. HOST_FIELDS, defined before: more fields of a host.
  */
 #ifndef TESTS_UNIT_HOSTS_H
 #define TESTS_UNIT_HOSTS_H
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +33,6 @@ struct host {
 	unsigned int id, hosts;
 	size_t count;
 	unsigned int rounds;
-	bool in_place;
-	uint64_t seed;
 	int opened; /* code of weir_open */
 	int code; /* of the first operation that did not return 0 */
 	size_t wrong; /* elements */
@@ -58,9 +57,9 @@ sleep_ms(unsigned int ms)
 
 /* Element i of source r in round k. */
 static inline int32_t
-element(uint64_t s, unsigned int r, unsigned int k, size_t i)
+element(unsigned int r, unsigned int k, size_t i)
 {
-	uint64_t z = s + r * UINT64_C(0x9e3779b97f4a7c15) + k * UINT64_C(0xd1342543de82ef95) + i;
+	uint64_t z = r * UINT64_C(0x9e3779b97f4a7c15) + k * UINT64_C(0xd1342543de82ef95) + i;
 
 	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -122,13 +121,11 @@ serve(unsigned int sources)
 static inline int
 reduce(struct host *h)
 {
-	int32_t *data = malloc((h->count + 1) * 4), *result = data;
+	int32_t *data = malloc((h->count + 1) * 4), *result = malloc((h->count + 1) * 4);
 
-	if (!h->in_place)
-		result = malloc((h->count + 1) * 4);
 	for (unsigned int k = 0; k < h->rounds && h->code == 0; k++) {
 		for (size_t i = 0; i < h->count; i++)
-			data[i] = element(h->seed, h->id, k, i);
+			data[i] = element(h->id, k, i);
 		result[h->count] = 0x5a5a5a5a;
 		h->code = weir_allreduce(
 			h->weir, data, result, h->count, WEIR_DTYPE_INT32, WEIR_OP_SUM);
@@ -136,13 +133,12 @@ reduce(struct host *h)
 			uint32_t sum = 0;
 
 			for (unsigned int r = 0; r < h->hosts; r++)
-				sum += (uint32_t)element(h->seed, r, k, i);
+				sum += (uint32_t)element(r, k, i);
 			h->wrong += (uint32_t)result[i] != sum;
 		}
 		h->wrong += result[h->count] != 0x5a5a5a5a;
 	}
-	if (!h->in_place)
-		free(result);
+	free(result);
 	free(data);
 	return h->code;
 }
@@ -266,21 +262,6 @@ expect_right(unsigned int n)
 		cr_expect_eq(hosts[h].code, 0, "host %u: %s", h, hosts[h].error);
 		cr_expect_eq(hosts[h].wrong, 0u, "host %u: %zu wrong", h, hosts[h].wrong);
 	}
-}
-
-/* `rounds` right AllReduces on hosts [0, n). */
-static inline void
-reduce_on_all(unsigned int n, size_t count, unsigned int rounds, bool in_place, uint64_t s)
-{
-	for (unsigned int h = 0; h < n; h++) {
-		hosts[h].body = reduce;
-		hosts[h].count = count;
-		hosts[h].rounds = rounds;
-		hosts[h].in_place = in_place;
-		hosts[h].seed = s;
-	}
-	run_hosts(0, n);
-	expect_right(n);
 }
 
 #endif

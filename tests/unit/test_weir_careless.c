@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What careless programs hand to libweir is refused before anything is sent, and the handle is as before. */
+/* What careless programs hand to libweir is refused before anything is sent, and the handle is
+ * as before. */
 #include <stddef.h>
-#include <errno.h>
 #include <limits.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -20,6 +20,8 @@ open_all(void)
 	open_handles(HOSTS, 0, 0);
 }
 
+#define OPEN .init = open_all, .fini = close_handles, .timeout = 90
+
 static void
 refused(struct weir *weir, int code, const char *text)
 {
@@ -28,8 +30,7 @@ refused(struct weir *weir, int code, const char *text)
 }
 
 /* Also by a single element, from either side. */
-Test(weir_careless, buffers_overlap_only_in_place, .init = open_all, .fini = close_handles,
-	.timeout = 90)
+Test(weir_careless, buffers_overlap_only_in_place, OPEN)
 {
 	struct weir *weir = hosts[1].weir; /* rank 1: the second slice */
 	int32_t *m = memory + COUNT, *own = m + COUNT, *apart = m + 2 * COUNT;
@@ -53,8 +54,7 @@ Test(weir_careless, buffers_overlap_only_in_place, .init = open_all, .fini = clo
 }
 
 /* A program may have another structure of counters than the library: older, or newer. */
-Test(weir_careless, counters_are_written_as_far_as_there_is_room, .init = open_all,
-	.fini = close_handles, .timeout = 90)
+Test(weir_careless, counters_are_written_as_far_as_there_is_room, OPEN)
 {
 	struct {
 		struct weir_stats known;
@@ -77,8 +77,7 @@ Test(weir_careless, counters_are_written_as_far_as_there_is_room, .init = open_a
 }
 
 /* Beside each other; and where one of them is not used at all. */
-Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_handles,
-	.timeout = 90)
+Test(weir_careless, neighbours_do_not_overlap, OPEN)
 {
 	struct weir *weir = hosts[1].weir;
 	int32_t *m = memory + COUNT;
@@ -160,7 +159,7 @@ Test(weir_careless, open_without_descriptors_fails, .timeout = 90)
 	weir_close(weir);
 }
 
-Test(weir_careless, there_is_no_request, .init = open_all, .fini = close_handles, .timeout = 90)
+Test(weir_careless, there_is_no_request, OPEN)
 {
 	refused(hosts[0].weir, weir_ibarrier(hosts[0].weir, NULL), "request is NULL");
 }
@@ -222,12 +221,8 @@ join_in_a_crowd(unsigned int away, int wanted, const char *text)
 	weir_close(weir);
 }
 
-Test(weir_careless, all_join_at_once, .timeout = 90)
+Test(weir_careless, a_control_api_that_closes_connections, .timeout = 180)
 {
 	join_in_a_crowd(3, -ENOENT, "HTTP status 404");
-}
-
-Test(weir_careless, server_that_closes_connections_is_named, .timeout = 90)
-{
 	join_in_a_crowd(UINT_MAX, -EPROTO, "closes the connection");
 }

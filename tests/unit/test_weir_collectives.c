@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All collectives of libweir in one stream, against the reference switch: calls, types, roots and counts on a seed, in
- * place and not, several under way, over loopback UDP with losses. Threads return codes; only the main
- * thread asserts.
+ * All collectives of libweir in one stream, against the reference switch: calls, types, roots and
+ * counts on a seed, in place and not, several under way, over loopback UDP with losses. Threads
+ * return codes; only the main thread asserts.
  */
 #include "apps/verify/verify.h"
 #include "tests/random.h"
 
-#define HOSTS     5 /* at most */
+#define HOSTS     8 /* at most */
 #define CALLS     120
 #define FLYING    6 /* calls under way at most */
 #define MOST      300 /* elements of a slice, or of a whole buffer */
@@ -117,54 +117,54 @@ draw_calls(void)
 	}
 }
 
-/* elements: of a block; fewer than hosts * hosts make an alltoall go as scatters. */
-static void
-of_hosts(unsigned int n, unsigned int elements, double loss)
-{
-	struct fake_switch_config c = switch_config(n);
+static const struct {
+	unsigned int hosts,
+		elements; /* of a block; fewer than hosts * hosts make an alltoall go as scatters */
+	bool full_rows; /* of alltoall */
+	uint32_t group; /* with one, sources send and get their own slices, too */
+	double loss;
+} jobs[] = {
+	{1, 16, false, 0, 0},
+	{2, 33, false, 0xefff0001, 0},
+	{3, 8, false, 0, 0},
+	{5, 64, true, 0, 0.02},
+	/* An alltoall of 4 bytes and more has no room for a row of each source in a block. */
+	{5, 10, false, 0xefff0001, 0.02},
+	{8, 70, false, 0, 0},
+	{8, 1000, true, 0xefff0001, 0},
+};
 
-	seed = random_seed();
-	hosts_count = n;
-	draw_calls();
-	c.loss = c.duplicate = c.reorder = loss;
-	c.seed = seed;
-	c.job.window = 8;
-	c.job.elements = elements;
-	c.job.timeout_ms = 1000;
-	start_switch(&c);
-	for (unsigned int h = 0; h < n; h++) {
-		hosts[h].config.address = "127.0.0.9";
-		hosts[h].config.op_timeout_ms = 20000;
-		hosts[h].late = h == n - 1;
+Test(weir_collectives, of_all_jobs, .timeout = 180)
+{
+	for (size_t j = 0; j < sizeof(jobs) / sizeof(jobs[0]); j++) {
+		struct fake_switch_config c = switch_config(jobs[j].hosts);
+
+		seed = random_seed() + j;
+		hosts_count = jobs[j].hosts;
+		draw_calls();
+		c.loss = c.duplicate = c.reorder = jobs[j].loss;
+		c.seed = seed;
+		c.job.window = 8;
+		c.job.elements = jobs[j].elements;
+		c.job.full_rows = jobs[j].full_rows;
+		c.job.group = jobs[j].group;
+		c.job.timeout_ms = 1000;
+		start_switch(&c);
+		for (unsigned int h = 0; h < hosts_count; h++) {
+			hosts[h].config.op_timeout_ms = 20000;
+			hosts[h].late = h == hosts_count - 1;
+		}
+		play(stream, 0);
+		for (unsigned int h = 0; h < hosts_count; h++) {
+			const struct weir_call *first = &calls[hosts[h].of];
+
+			cr_expect_eq(hosts[h].code, 0, "job %zu, host %u: %d: %s", j, h,
+				hosts[h].code, hosts[h].error);
+			cr_expect_eq(hosts[h].wrong, 0u,
+				"job %zu, host %u: %zu wrong; first in call %zu, %s of %zu %s", j,
+				h, hosts[h].wrong, hosts[h].of,
+				weir_collective_text(first->collective), first->count,
+				weir_dtype_text(first->dtype));
+		}
 	}
-	play(stream, 0);
-	for (unsigned int h = 0; h < n; h++) {
-		cr_expect_eq(hosts[h].code, 0, "host %u: %d: %s", h, hosts[h].code, hosts[h].error);
-		cr_expect_eq(hosts[h].wrong, 0u,
-			"host %u of %u: %zu wrong; first in call %zu, %s of %zu %s", h, n,
-			hosts[h].wrong, hosts[h].of,
-			weir_collective_text(calls[hosts[h].of].collective),
-			calls[hosts[h].of].count, weir_dtype_text(calls[hosts[h].of].dtype));
-	}
-}
-
-Test(weir_collectives, of_one_host, .timeout = 90)
-{
-	of_hosts(1, 16, 0);
-}
-
-Test(weir_collectives, of_two, .timeout = 90)
-{
-	of_hosts(2, 33, 0);
-}
-
-Test(weir_collectives, of_five_under_loss, .timeout = 90)
-{
-	of_hosts(5, 64, 0.02);
-}
-
-/* An alltoall of 4 bytes and more has no room for a row of each source in a block. */
-Test(weir_collectives, of_five_in_small_blocks_under_loss, .timeout = 90)
-{
-	of_hosts(5, 10, 0.02);
 }

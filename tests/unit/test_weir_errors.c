@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libweir's calls return and say when something is missing, late, wrong or refused. */
-#include <errno.h>
-#include <pthread.h>
+/* What libweir's calls return and say when something is missing, late, wrong or refused, and
+ * what they say while they wait for long. */
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/unit/hosts.h"
 
@@ -120,22 +117,6 @@ Test(weir_errors, concurrent_call_is_busy, .timeout = 90)
 	cr_expect_str_empty(hosts[0].error, "%s", hosts[0].error);
 }
 
-/* Host 1 comes when the others have been told that it is missing. */
-static int
-overdue(struct host *h)
-{
-	if (h->id == 1)
-		sleep_ms(600);
-	return reduce(h);
-}
-
-Test(weir_errors, straggler_is_waited_for, .timeout = 90)
-{
-	serve(3);
-	play(overdue, 5000);
-	expect_right(3);
-}
-
 static void
 without_the_straggler(uint8_t policy, size_t count)
 {
@@ -219,7 +200,8 @@ Test(weir_errors, silent_switch_is_named, .timeout = 90)
 	expect_failed(0, -ETIMEDOUT, "has not answered");
 }
 
-/* Host 1 stops the switch, rather than contribute, when the switch has told host 0 that it waits. */
+/* Host 1 stops the switch, rather than contribute, when the switch has told host 0 that it
+ * waits. */
 static int
 mute_when_waiting(struct host *h)
 {
@@ -274,7 +256,8 @@ Test(weir_errors, missing_source_is_named, .timeout = 90)
 	cr_expect_eq(hosts[0].stats.retransmissions, 0u, "the switch has the contribution");
 }
 
-/* A switch that does not know probes says nothing of the source that is missing, but it answers joins. */
+/* A switch that does not know probes says nothing of the source that is missing, but it answers
+ * joins. */
 Test(weir_errors, missing_source_is_named_without_probes, .timeout = 90)
 {
 	reduce_without_one(true, "the switch is up");
@@ -307,4 +290,78 @@ Test(weir_errors, newer_handle_displaces_the_older, .timeout = 90)
 		cr_expect_eq(hosts[h].wrong, 0u);
 		cr_expect_eq(hosts[h].code, -EEXIST, "%s", hosts[h].error);
 	}
+}
+
+/* ---- what is said while a call waits ---- */
+
+#define WAIT_MS 3300 /* longer than 3 s, and shorter than the 6 s of the next message */
+
+static struct {
+	unsigned int count;
+	char text[1024];
+} said[HOSTS_MAX];
+
+static void
+note(void *context, const char *text)
+{
+	const struct host *h = context;
+
+	said[h->id].count++;
+	snprintf(said[h->id].text, sizeof(said[h->id].text), "%s", text);
+}
+
+static int
+join_alone(struct host *h)
+{
+	(void)h;
+	return 0;
+}
+
+static int
+sum_late(struct host *h)
+{
+	if (h->id == 1)
+		sleep_ms(WAIT_MS);
+	return reduce(h);
+}
+
+/* Hosts 0 and 1; and what they said. */
+static void
+run_noted(int (*body)(struct host *host))
+{
+	for (unsigned int h = 0; h < 2; h++) {
+		hosts[h].body = body;
+		hosts[h].count = 1;
+		hosts[h].config.warn = note;
+		hosts[h].config.warn_context = &hosts[h];
+	}
+	run_hosts(0, 2);
+	fake_switch_stop(fake, NULL);
+}
+
+static void
+expect_said(unsigned int h, const char *words)
+{
+	cr_expect_eq(said[h].count, 1u, "host %u: %u", h, said[h].count);
+	cr_expect_not_null(strstr(said[h].text, words), "host %u: %s", h, said[h].text);
+}
+
+Test(weir_errors, a_join_says_who_is_missing_and_which_switch_is_silent, .timeout = 90)
+{
+	serve(3);
+	hosts[0].config.join_timeout_ms = hosts[1].config.join_timeout_ms = WAIT_MS;
+	hosts[1].config.switch_address = "127.0.0.99"; /* nobody is there */
+	run_noted(join_alone);
+	cr_expect_eq(hosts[0].opened, -ETIMEDOUT, "%d", hosts[0].opened);
+	expect_said(0, "missing: sources 1-2 (1 of 3 are in)");
+	expect_said(1, "switch at 127.0.0.99:");
+}
+
+Test(weir_errors, an_operation_says_who_is_missing, .timeout = 90)
+{
+	serve(2);
+	run_noted(sum_late);
+	expect_right(2);
+	expect_said(0, "missing: source 1 (1 of 2 are in)");
+	cr_expect_eq(said[1].count, 0u, "it did not wait, and said %s", said[1].text);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may do what with a handle of libweir, and who is told what: threads, children, a handle that joins again.
- * Against the reference switch, over loopback UDP. Threads return codes; only the main thread asserts.
+ * Who may do what with a handle of libweir, and who is told what: threads, children, a handle that
+ * joins again. Against the reference switch, over loopback UDP.
  */
-#include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +20,8 @@ start(void)
 {
 	open_handles(HOSTS, 0, 0);
 }
+
+TestSuite(weir_handles, .init = start, .fini = close_handles, .timeout = 90);
 
 /* Begin a sum. */
 static int
@@ -73,12 +74,11 @@ use_inherited(struct weir *weir, struct weir_request *theirs)
 	return 0;
 }
 
-Test(weir_handles, inherited_handle_is_refused_in_a_child, .timeout = 90)
+Test(weir_handles, inherited_handle_is_refused_in_a_child)
 {
 	pid_t child;
 	int status;
 
-	start();
 	cr_assert_eq(sum(&hosts[0]), 0);
 	child = fork();
 	cr_assert_geq(child, 0);
@@ -95,7 +95,6 @@ Test(weir_handles, inherited_handle_is_refused_in_a_child, .timeout = 90)
 		for (unsigned int i = 0; i < COUNT; i++)
 			cr_assert_eq(hosts[h].data[i], (int32_t)(HOSTS * i + 3));
 	}
-	close_handles();
 }
 
 #define SAYS_NOTHING  1
@@ -115,17 +114,15 @@ fail_otherwise(void *argument)
 	return NULL;
 }
 
-Test(weir_handles, a_text_is_the_thread_s_and_the_handle_s, .timeout = 90)
+Test(weir_handles, a_text_is_the_thread_s_and_the_handle_s)
 {
 	static const char band[] = "band is for integers, not for fp32";
 	struct weir *failed[12];
-	struct weir *weir;
+	struct weir *weir = hosts[1].weir;
 	pthread_t thread;
 	float data[1];
 	void *said;
 
-	start();
-	weir = hosts[1].weir;
 	cr_expect_str_eq(weir_last_error(weir), "");
 	cr_expect_eq(weir_allreduce(weir, data, data, 1, WEIR_DTYPE_FP32, WEIR_OP_BAND), -EINVAL);
 	cr_assert_eq(pthread_create(&thread, NULL, fail_otherwise, weir), 0);
@@ -147,7 +144,6 @@ Test(weir_handles, a_text_is_the_thread_s_and_the_handle_s, .timeout = 90)
 		cr_expect_str_eq(weir_last_error(failed[k]), k < 4 ? "" : text);
 		weir_close(failed[k]);
 	}
-	close_handles();
 }
 
 static void *
@@ -160,9 +156,8 @@ rejoin(void *argument)
 }
 
 /* Nothing is begun, and nothing is told to have ended well. */
-Test(weir_handles, calls_during_rejoin_are_busy, .timeout = 90)
+Test(weir_handles, calls_during_rejoin_are_busy)
 {
-	start();
 	cr_assert_eq(pthread_create(&hosts[0].thread, NULL, rejoin, &hosts[0]), 0);
 	for (unsigned int ms = 0; ms < 8000 && weir_sources(hosts[0].weir) != 0; ms++)
 		sleep_ms(1);
@@ -173,5 +168,4 @@ Test(weir_handles, calls_during_rejoin_are_busy, .timeout = 90)
 	pthread_join(hosts[0].thread, NULL);
 	for (unsigned int h = 0; h < HOSTS; h++)
 		cr_expect_eq(hosts[h].code, 0, "host %u: %d", h, hosts[h].code);
-	close_handles();
 }

@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libweir believes nothing: a switch that sends, before each right result, one packet of every kind
- * that must not be taken, each with wrong sums in it. All are counted, none is delivered. And one that
- * tells what is true and rare: sources with gaps between their ids, a generation that is gone.
+ * that must not be taken, each with wrong sums in it. All are counted, none is delivered. And one
+ * that tells what is true and rare: sources with gaps between their ids, a generation that is gone.
  */
-#include <arpa/inet.h>
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <pthread.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <stdatomic.h>
 
-#include "apps/libweir/weir.h"
-#include "pktbuf/wire/wire.h"
+#include "tests/unit/switch_player.h"
 
-#define JOB        9
-#define SOURCE     2
-#define SOURCES    3
-#define GENERATION 5
-#define ELEMENTS   8
-#define BLOCKS     5
+#define SOURCE  2
+#define SOURCES 3
+#define BLOCKS  5
 
 /* What a lie changes of the right result. */
 struct lie {
@@ -74,41 +64,33 @@ static const struct lie lies[] = {
 };
 #define LIES (sizeof(lies) / sizeof(lies[0]))
 
-static int sockets[2]; /* base, extended */
-static uint16_t ports[2];
-static volatile bool stop;
+static atomic_bool stop;
 
 static void
-send_to(bool extended, const struct sockaddr_in *to, const struct weir_header *h,
-	const void *payload, int bytes)
+send_back(bool extended, const struct weir_header *h, const void *payload, int bytes)
 {
 	uint8_t packet[512] = {0};
 	unsigned int header = weir_header_write(h, packet);
 
 	if (payload != NULL)
 		memcpy(packet + header, payload, ELEMENTS * 4);
-	sendto(sockets[extended], packet, (size_t)bytes, 0, (const struct sockaddr *)to,
-		sizeof(*to));
+	say_bytes(sockets[extended], packet, (size_t)bytes);
 }
 
 static void
-answer_join(const struct sockaddr_in *to, struct weir_header *h)
+answer_join(struct weir_header *h)
 {
-	struct weir_join_reply r = {.dtype_op = WEIR_DTYPE_INT32 << 4};
+	const struct weir_join_reply r = join_reply(4, SOURCES, 100);
 	uint8_t payload[ELEMENTS * 4] = {0};
 
-	weir_put16(r.window, 4);
-	weir_put16(r.elements, ELEMENTS);
-	weir_put16(r.sources, SOURCES);
-	weir_put32(r.timeout_ms, 100);
 	memcpy(payload, &r, sizeof(r));
 	h->gen_id = GENERATION;
-	send_to(true, to, h, payload, WEIR_EXT_BYTES + (int)sizeof(r));
+	send_back(true, h, payload, WEIR_EXT_BYTES + (int)sizeof(r));
 }
 
 /* The right result of a block, after every lie. */
 static void
-answer_with_lies(const struct sockaddr_in *to, struct weir_header *h)
+answer_with_lies(struct weir_header *h)
 {
 	int right = WEIR_EXT_BYTES + ELEMENTS * 4;
 	int32_t sums[ELEMENTS];
@@ -120,20 +102,20 @@ answer_with_lies(const struct sockaddr_in *to, struct weir_header *h)
 		for (int e = 0; e < ELEMENTS; e++)
 			sums[e] = -1000 - (int)i;
 		lies[i].change(&lie);
-		send_to(!lies[i].from_base_port, to, &lie, sums, right + lies[i].bytes);
+		send_back(!lies[i].from_base_port, &lie, sums, right + lies[i].bytes);
 	}
 	h->block_id += 4; /* not in flight: whatever it says, it is not for us yet */
-	send_to(true, to, h, sums, right);
+	send_back(true, h, sums, right);
 	h->block_id -= 4;
 	for (int e = 0; e < ELEMENTS; e++)
 		sums[e] = (int32_t)h->block_id * 100 + e;
-	send_to(true, to, h, sums, right);
-	send_to(true, to, h, sums, right);
+	send_back(true, h, sums, right);
+	send_back(true, h, sums, right);
 }
 
 /* Of sources 2, 7 and 200: blocks 0 and 2 are without 200, block 1 is without 7. */
 static void
-answer_without_some(const struct sockaddr_in *to, struct weir_header *h)
+answer_without_some(struct weir_header *h)
 {
 	uint8_t packet[512] = {0}, *bitmap = packet + WEIR_EXT_BYTES + ELEMENTS * 4;
 	unsigned int other = h->block_id == 1 ? 200 : 7;
@@ -144,29 +126,28 @@ answer_without_some(const struct sockaddr_in *to, struct weir_header *h)
 	weir_header_write(h, packet);
 	bitmap[SOURCE / 8] |= 1u << SOURCE % 8;
 	bitmap[other / 8] |= (uint8_t)(1u << other % 8);
-	sendto(sockets[1], packet, WEIR_EXT_BYTES + ELEMENTS * 4 + WEIR_BITMAP_BYTES, 0,
-		(const struct sockaddr *)to, sizeof(*to));
+	say_bytes(sockets[1], packet, WEIR_EXT_BYTES + ELEMENTS * 4 + WEIR_BITMAP_BYTES);
 }
 
 static void
-answer_that_none_runs(const struct sockaddr_in *to, struct weir_header *h)
+answer_that_none_runs(struct weir_header *h)
 {
 	h->gen_id = WEIR_GEN_JOIN;
 	h->status = WEIR_STATUS_STALE;
 	h->grad_cnt = 0;
-	send_to(true, to, h, NULL, WEIR_EXT_BYTES);
+	send_back(true, h, NULL, WEIR_EXT_BYTES);
 }
 
 /* As a switch that is older than its hosts. */
 static void
-answer_that_it_is_not_served(const struct sockaddr_in *to, struct weir_header *h)
+answer_that_it_is_not_served(struct weir_header *h)
 {
 	h->status = WEIR_STATUS_UNSUPPORTED;
 	h->grad_cnt = 0;
-	send_to(true, to, h, NULL, WEIR_EXT_BYTES);
+	send_back(true, h, NULL, WEIR_EXT_BYTES);
 }
 
-static void (*answer)(const struct sockaddr_in *to, struct weir_header *h);
+static void (*answer)(struct weir_header *h);
 
 static void *
 liar(void *argument)
@@ -174,56 +155,26 @@ liar(void *argument)
 	(void)argument;
 	while (!stop) {
 		struct weir_header h = {.extended = true};
-		struct sockaddr_in from;
-		socklen_t size = sizeof(from);
 		uint8_t packet[512];
 
-		if (recvfrom(sockets[1], packet, sizeof(packet), 0, (struct sockaddr *)&from,
-			    &size) < 0)
+		if (receive(packet, 20) < 0)
 			continue;
 		weir_header_read(&h, packet);
 		if (h.collective == WEIR_COLLECTIVE_JOIN) {
-			answer_join(&from, &h);
+			answer_join(&h);
 			continue;
 		}
-		answer(&from, &h);
+		answer(&h);
 	}
 	return NULL;
-}
-
-static struct weir *weir;
-static pthread_t thread;
-
-static void
-open_sockets(void)
-{
-	for (int i = 0; i < 2; i++) {
-		struct sockaddr_in own = {
-			.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-		struct timeval wait = {.tv_usec = 20000};
-		socklen_t size = sizeof(own);
-
-		sockets[i] = socket(AF_INET, SOCK_DGRAM, 0);
-		setsockopt(sockets[i], SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-		cr_assert_eq(bind(sockets[i], (struct sockaddr *)&own, sizeof(own)), 0);
-		cr_assert_eq(getsockname(sockets[i], (struct sockaddr *)&own, &size), 0);
-		ports[i] = ntohs(own.sin_port);
-	}
 }
 
 static void
 open_handle(void)
 {
-	struct weir_config config = {.switch_address = "127.0.0.1",
-		.address = "127.0.0.2",
-		.job = JOB,
-		.source = SOURCE,
-		.op_timeout_ms = 5000};
 	int code;
 
-	open_sockets();
-	config.port_base = ports[0];
-	config.port_ext = ports[1];
+	open_switch(SOURCE);
 	cr_assert_eq(pthread_create(&thread, NULL, liar, NULL), 0);
 	code = weir_open(&config, &weir);
 	cr_assert_eq(code, 0, "%s", weir_last_error(weir));
@@ -232,11 +183,9 @@ open_handle(void)
 static void
 close_handle(void)
 {
-	weir_close(weir);
 	stop = true;
 	pthread_join(thread, NULL);
-	close(sockets[0]);
-	close(sockets[1]);
+	close_switch();
 }
 
 TestSuite(weir_liar, .init = open_handle, .fini = close_handle, .timeout = 90);
@@ -292,6 +241,25 @@ Test(weir_liar, the_missing_are_named_also_where_ids_have_gaps)
 	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
 		cr_expect_eq(result.missing[i], i == 0 ? 1 << 7 : i == 25 ? 1 : 0, "%u", i);
 	ends(1, WEIR_PARTIAL, "; source(s) 200 came later");
+}
+
+/* Before the host has called: it can't be in the result already. */
+Test(weir_liar, a_result_that_has_the_host_s_own_is_malformed_before_the_call)
+{
+	struct weir_header h = {.extended = true,
+		.job_id = JOB,
+		.src_id = SOURCE,
+		.gen_id = GENERATION,
+		.grad_cnt = ELEMENTS,
+		.dtype = WEIR_DTYPE_INT32};
+	struct weir_stats stats = {0};
+
+	answer_without_some(&h);
+	for (unsigned int ms = 0; stats.malformed == 0 && ms < 20000; ms++) {
+		usleep(1000);
+		weir_stats(weir, &stats);
+	}
+	cr_expect_eq(stats.malformed, 1u);
 }
 
 Test(weir_liar, what_is_not_served_is_named)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The progress thread of libweir: one for all handles of a process, and callers that drive without it. Against the
- * reference switch, over loopback UDP. The test can hold the progress thread (epoll_wait is watched), so that what then
- * makes progress is the caller.
+ * The progress thread of libweir: one for all handles of a process, and callers that drive without
+ * it. Against the reference switch, over loopback UDP. The test can hold the progress thread
+ * (epoll_wait is watched), so that what then makes progress is the caller.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -294,13 +294,9 @@ by_waits(struct weir_request **request)
 	return done;
 }
 
-Test(weir_loop, a_caller_that_tests_drives, .timeout = 90)
+Test(weir_loop, a_caller_that_tests_or_waits_for_a_while_drives, .timeout = 180)
 {
 	drive(by_tests);
-}
-
-Test(weir_loop, a_caller_that_waits_for_a_while_drives, .timeout = 90)
-{
 	drive(by_waits);
 }
 

@@ -47,9 +47,9 @@ def start(ports, folder, rank, *options):
     return process
 
 
-def run(ports, ranks, *options, each=None, status=0):
-    """Run a rank each; (outputs, errors, reports) by rank."""
-    with tempfile.TemporaryDirectory(prefix='weir-perf-') as folder:
+def run(ranks, *options, job=(), each=None, status=0, started=None):
+    """Run a rank each at a switch for `started` of them (all); (outputs, errors, reports) by rank."""
+    with tempfile.TemporaryDirectory(prefix='weir-perf-') as folder, switch('-sources', started or ranks, *job) as ports:
         runs = [start(ports, folder, r, *options, *(each[r] if each else ())) for r in range(ranks)]
         try:
             ends = [r.communicate(timeout=300) for r in runs]
@@ -70,8 +70,7 @@ def table(output):
 
 def sizes():
     for kind in ('int32', 'fp32'):
-        with switch('-sources', 3) as ports:
-            out, _, reports = run(ports, 3, '-b', 0, '-e', '64K', '-i', '31K', '-n', 2, '-d', kind)
+        out, _, reports = run(3, '-b', 0, '-e', '64K', '-i', '31K', '-n', 2, '-d', kind)
         rows = table(out[0])
         assert [int(r[0]) for r in rows] == [0, 31744, 63488], rows
         assert all(r[8] == '0' and r[12] == '0' for r in rows), rows
@@ -83,17 +82,14 @@ def sizes():
 
 
 def losses_and_the_base_form():
-    with switch('-sources', 2, '-type', 'int32', '-loss', 0.03, '-duplicate', 0.03, '-reorder',
-                0.05) as ports:
-        _, _, reports = run(ports, 2, '-b', 4, '-e', '32K', '-f', 8, '-n', 2, '-d', 'int32',
-                            '--base-form')
+    _, _, reports = run(2, '-b', 4, '-e', '32K', '-f', 8, '-n', 2, '-d', 'int32', '--base-form',
+                        job=('-type', 'int32', '-loss', 0.03, '-duplicate', 0.03, '-reorder', 0.05))
     assert sum(r['stats']['retransmissions'] for r in reports) > 0
 
 
 def everything_under_loss():
-    with switch('-sources', 3, '-loss', 0.02, '-duplicate', 0.02, '-reorder', 0.05) as ports:
-        _, _, reports = run(ports, 3, 'all', '-d', 'all', '-o', 'max,avg', '-r', 1, '-b', 3000, '-e', 3000,
-                            '-n', 1, '-w', 0)
+    _, _, reports = run(3, 'all', '-d', 'all', '-o', 'max,avg', '-r', 1, '-b', 3000, '-e', 3000,
+                        '-n', 1, '-w', 0, job=('-loss', 0.02, '-duplicate', 0.02, '-reorder', 0.05))
     for report in reports:
         assert len(report['rows']) == len(weir_lists.DTYPES) * (2 * len(REDUCING) + len(COPYING)) + 1 and report['wrong'] == 0
     assert sum(r['stats']['retransmissions'] for r in reports) > 0
@@ -101,42 +97,37 @@ def everything_under_loss():
 
 def extremes_of_one_and_of_two():
     for sources in (1, 2):
-        with switch('-sources', sources) as ports:
-            _, _, reports = run(ports, sources, ','.join(REDUCING), '-d', ','.join(FLOATS), '-o', 'min,max', '-b', 3000,
-                                '-e', 3000, '-n', 1)
+        _, _, reports = run(sources, ','.join(REDUCING), '-d', ','.join(FLOATS), '-o', 'min,max', '-b', 3000,
+                            '-e', 3000, '-n', 1)
         for report in reports:
             assert len(report['rows']) == len(REDUCING) * len(FLOATS) * 2 and report['wrong'] == 0, report['rows']
 
 
 def a_model():
-    with switch('-sources', 2) as ports, tempfile.NamedTemporaryFile('w') as file:
+    with tempfile.NamedTemporaryFile('w') as file:
         file.write('# a model\nconv 16 3 7 7\nbias 16\none 1\n')
         file.flush()
-        out, _, reports = run(ports, 2, '--shapes', file.name, '-n', 3, '-w', 0)
+        out, _, reports = run(2, '--shapes', file.name, '-n', 3, '-w', 0)
     rows = table(out[0])
     assert [r[3] for r in rows] == ['3', '3', '3'], rows
     assert [r['size'] for r in reports[1]['rows']] == [4 * (16 * 147 + 17)] * 3
 
 
 def barriers():
-    with switch('-sources', 2) as ports:
-        out, _, _ = run(ports, 2, '-C', 'barrier', '-n', 50)
+    out, _, _ = run(2, '-C', 'barrier', '-n', 50)
     assert table(out[0])[0][0] == 'barrier'
 
 
 def wrong_sums_are_seen():
     # Ranks with different seeds expect different data of each other.
-    with switch('-sources', 2) as ports:
-        out, errors, reports = run(ports, 2, '-b', 4096, '-e', 4096, '-n', 1, '-w', 0, '-d',
-                                   'int32', each=[['--seed', 1], ['--seed', 2]], status=1)
+    out, errors, reports = run(2, '-b', 4096, '-e', 4096, '-n', 1, '-w', 0, '-d', 'int32',
+                               each=[['--seed', 1], ['--seed', 2]], status=1)
     assert 'FAILED' in out[0] and 'wrong' in errors[1]
     assert reports[0]['rows'][0]['out_of_place']['wrong'] == 2048, 'over both ranks'
 
 
 def a_spoiled_result_is_seen():
-    with switch('-sources', 2) as ports:
-        out, _, reports = run(ports, 2, '-b', 4096, '-e', 4096, '-n', 3, '-w', 0,
-                              each=[[], ['--spoil']], status=1)
+    out, _, reports = run(2, '-b', 4096, '-e', 4096, '-n', 3, '-w', 0, each=[[], ['--spoil']], status=1)
     assert 'Out of bounds values : 6 FAILED' in out[0], out[0]
     for rank, report in enumerate(reports):
         for way in ('out_of_place', 'in_place'):
@@ -145,9 +136,7 @@ def a_spoiled_result_is_seen():
 
 
 def links_and_latencies():
-    with switch('-sources', 2) as ports:
-        out, _, reports = run(ports, 2, 'allreduce', '-b', 4, '-e', 1024, '-f', 256, '-n', 20, '-c', 0,
-                              '--link-rate', '1.5G')
+    out, _, reports = run(2, 'allreduce', '-b', 4, '-e', 1024, '-f', 256, '-n', 20, '-c', 0, '--link-rate', '1.5G')
     assert 'link%' in out[0] and max(map(len, out[0].splitlines())) <= 140, out[0]
     for report, (bytes_, frame) in itertools.product(reports, ((4, 62), (1024, 1082))):
         row = report['rows'][bytes_ > 4]
@@ -158,13 +147,11 @@ def links_and_latencies():
             most = max(t['wire_sent'], t['wire_received'])
             assert abs(t['link_share'] - most * 8 / (t['time_us'] * 1500)) < 1e-3, t
             assert abs(t['data_share'] - bytes_ * 8 / (t['time_us'] * 1500)) < 1e-3, t
-    with switch('-sources', 2) as ports:
-        out, _, _ = run(ports, 2, '-b', 4, '-e', 4, '--latency', '-C', 'allreduce,barrier')
+    out, _, _ = run(2, '-b', 4, '-e', 4, '--latency', '-C', 'allreduce,barrier')
     rows = table(out[0])
     assert len(rows) == 2 and len(rows[0]) == 17 and rows[0][9] == rows[0][14] == '0', rows
     assert rows[1][0] == 'barrier' and len(rows[1]) == 7, rows
-    with switch('-sources', 2) as ports:
-        out, _, reports = run(ports, 2, '-b', 4, '-e', 4, '-n', 5, '--latency', '--link-rate', '1G')
+    out, _, reports = run(2, '-b', 4, '-e', 4, '-n', 5, '--latency', '--link-rate', '1G')
     row, heads = table(out[0])[0], [h for h in out[0].splitlines() if 'link%' in h and 'p99' in h]
     assert len(row) == 21 and len(heads) == 1 and 'Mbit/s' in out[0], out[0]
     heads = heads[0].split()
@@ -188,8 +175,7 @@ def a_straggler_is_told():
 
 
 def failures():
-    with switch('-sources', 2) as ports:
-        _, errors, reports = run(ports, 1, '--join-timeout', 300, status=1)
+    _, errors, reports = run(1, '--join-timeout', 300, status=1, started=2)
     assert errors[0].startswith('weir-perf: rank 0: job 1 did not begin'), errors
     assert 'did not begin' in reports[0]['error']
     for options in (['-b', '3q'], ['--job', '256'], ['-f', '1'], ['stray'], [],

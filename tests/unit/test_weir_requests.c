@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libweir's operations that are not waited for at once, against the reference switch, over loopback UDP: the
- * handles are of one process and have one address. Threads return codes; only the main thread asserts.
+ * libweir's operations that are not waited for at once, against the reference switch, over loopback
+ * UDP: the handles are of one process and have one address. Threads return codes; only the main
+ * thread asserts.
  */
-#include <errno.h>
 #include <poll.h>
 
 #include "apps/libweir/weir.h"
@@ -28,11 +28,20 @@ struct call {
 static uint64_t seed;
 
 static void
-start(double loss)
+start(void)
 {
 	seed = random_seed();
-	open_handles(HOSTS, loss, seed);
+	open_handles(HOSTS, 0, seed);
 }
+
+static void
+start_with_losses(void)
+{
+	seed = random_seed();
+	open_handles(HOSTS, 0.02, seed);
+}
+
+TestSuite(weir_requests, .init = start, .fini = close_handles, .timeout = 90);
 
 /* Each host calls this, and gets what is right. */
 static void
@@ -132,23 +141,11 @@ stream(void *argument)
 	return NULL;
 }
 
-static void
-streams(double loss)
+/* Each host has many under way, of which some packets are lost. */
+Test(weir_requests, are_one_stream, .init = start_with_losses)
 {
-	start(loss);
 	for (int again = 0; again < 3; again++)
 		each_host(stream);
-	close_handles();
-}
-
-Test(weir_requests, many_under_way_are_one_stream, .timeout = 90)
-{
-	streams(0);
-}
-
-Test(weir_requests, many_under_way_are_one_stream_under_loss, .timeout = 90)
-{
-	streams(0.02);
 }
 
 static void *
@@ -159,7 +156,8 @@ wait_for_one(void *argument)
 	return (void *)(intptr_t)weir_wait(&c->request);
 }
 
-/* A thread for each request: the last is waited for first, and who drives leaves before the others. */
+/* A thread for each request: the last is waited for first, and who drives leaves before the
+ * others. */
 static void *
 threads(void *argument)
 {
@@ -184,20 +182,17 @@ threads(void *argument)
 	return NULL;
 }
 
-Test(weir_requests, each_may_have_a_thread_that_waits, .timeout = 90)
+Test(weir_requests, each_may_have_a_thread_that_waits, .init = start_with_losses)
 {
-	start(0.01);
 	each_host(threads);
-	close_handles();
 }
 
-Test(weir_requests, one_thread_waits_for_those_of_several_handles, .timeout = 90)
+Test(weir_requests, one_thread_waits_for_those_of_several_handles)
 {
 	struct weir_request *requests[HOSTS];
 	unsigned int seen = 0;
 	size_t which;
 
-	start(0);
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		hosts[h].calls[0].count = 200;
 		cr_assert_eq(begin(&hosts[h], 0), 0);
@@ -215,13 +210,12 @@ Test(weir_requests, one_thread_waits_for_those_of_several_handles, .timeout = 90
 	cr_expect_eq(weir_wait_any(requests, HOSTS, &which), -ENOENT);
 	cr_expect_eq(which, (size_t)HOSTS);
 	cr_expect_eq(weir_wait_all(requests, HOSTS), 0);
-	close_handles();
 }
 
-/* Host 0 differs in the second call: the third and fourth end as that does, without a packet perhaps. */
-Test(weir_requests, a_failure_ends_all_that_are_under_way, .timeout = 90)
+/* Host 0 differs in the second call: the third and fourth end as that does, without a packet
+ * perhaps. */
+Test(weir_requests, a_failure_ends_all_that_are_under_way)
 {
-	start(0);
 	for (unsigned int h = 0; h < HOSTS; h++)
 		for (unsigned int k = 0; k < 4; k++) {
 			hosts[h].calls[k].count = k == 1 && h == 0 ? 20 : 40;
@@ -240,18 +234,15 @@ Test(weir_requests, a_failure_ends_all_that_are_under_way, .timeout = 90)
 		(void)weir_wait(&hosts[h].calls[0].request);
 		cr_expect_eq(weir_barrier(hosts[h].weir), -EPROTO);
 	}
-	close_handles();
 }
 
 /* Nobody else calls: it can only end with the handle. */
-Test(weir_requests, closing_cancels_them, .timeout = 90)
+Test(weir_requests, closing_cancels_them)
 {
-	struct weir *first;
+	struct weir *first = hosts[0].weir;
 	pthread_t thread;
 	void *code;
 
-	start(0);
-	first = hosts[0].weir;
 	hosts[0].calls[0].count = hosts[0].calls[1].count = 5;
 	cr_assert_eq(begin(&hosts[0], 0), 0);
 	cr_assert_eq(begin(&hosts[0], 1), 0); /* nobody waits for this one */
@@ -262,16 +253,14 @@ Test(weir_requests, closing_cancels_them, .timeout = 90)
 	weir_close(first);
 	pthread_join(thread, &code);
 	cr_expect_eq((int)(intptr_t)code, -ECANCELED);
-	close_handles();
 }
 
 /* Nobody else calls: the time ends first, and the request stays. */
-Test(weir_requests, a_wait_may_have_an_end, .timeout = 90)
+Test(weir_requests, a_wait_may_have_an_end)
 {
 	struct call *c = &hosts[0].calls[0];
 	bool done = true;
 
-	start(0);
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		hosts[h].calls[0].count = 2 * WINDOW * ELEMENTS;
 		if (h > 0)
@@ -293,7 +282,6 @@ Test(weir_requests, a_wait_may_have_an_end, .timeout = 90)
 		cr_expect_eq(weir_wait_for(&hosts[h].calls[0].request, 1, &done), 0);
 		cr_expect(done, "what is waited for has ended");
 	}
-	close_handles();
 }
 
 /* Readable within so many ms? */
@@ -315,12 +303,11 @@ one_call(void *argument)
 	return NULL;
 }
 
-Test(weir_requests, a_descriptor_tells_that_one_has_ended, .timeout = 90)
+Test(weir_requests, a_descriptor_tells_that_one_has_ended)
 {
 	bool done = false;
 	int fd;
 
-	start(0);
 	fd = weir_fd(hosts[0].weir);
 	cr_assert_geq(fd, 0);
 	cr_expect_eq(weir_fd(hosts[0].weir), fd);
@@ -346,7 +333,6 @@ Test(weir_requests, a_descriptor_tells_that_one_has_ended, .timeout = 90)
 	cr_expect(readable(weir_fd(hosts[1].weir), 0));
 	cr_expect_eq(weir_wait(&hosts[1].calls[0].request), 0);
 	cr_expect(!readable(weir_fd(hosts[1].weir), 0));
-	close_handles();
 	cr_expect_eq(weir_fd(NULL), -EINVAL);
 }
 
@@ -370,12 +356,10 @@ wait_for_all(void *argument)
 static void
 close_under(void *(*wait)(void *))
 {
-	struct weir *first;
+	struct weir *first = hosts[0].weir;
 	pthread_t thread;
 	void *code;
 
-	start(0);
-	first = hosts[0].weir;
 	for (unsigned int k = 0; k < CALLS; k++) {
 		hosts[0].calls[k].count = 5;
 		cr_assert_eq(begin(&hosts[0], k), 0);
@@ -388,22 +372,20 @@ close_under(void *(*wait)(void *))
 	pthread_join(thread, &code);
 	cr_expect_eq((int)(intptr_t)code, -ECANCELED);
 	cr_expect_null(several[0]);
-	close_handles();
 }
 
-Test(weir_requests, close_ends_wait_for_any, .timeout = 90)
+Test(weir_requests, close_ends_wait_for_several)
 {
 	close_under(wait_for_any);
-}
-
-Test(weir_requests, close_ends_wait_for_all, .timeout = 90)
-{
+	close_handles();
+	start();
 	close_under(wait_for_all);
 	for (unsigned int k = 0; k < CALLS; k++)
 		cr_expect_null(several[k], "request %u was not waited for", k);
 }
 
-/* Rank 0 calls functions by their names; the others have calls with garbage where a collective has nothing. */
+/* Rank 0 calls functions by their names; the others have calls with garbage where a collective
+ * has nothing. */
 static void *
 call_collectives(void *argument)
 {
@@ -433,22 +415,18 @@ call_collectives(void *argument)
 	return NULL;
 }
 
-Test(weir_requests, a_collective_is_a_value, .timeout = 90)
+Test(weir_requests, a_collective_is_a_value)
 {
-	start(0);
 	each_host(call_collectives);
-	close_handles();
 }
 
-Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 90)
+Test(weir_requests, what_makes_no_sense_is_refused_at_once)
 {
 	struct weir_request *request;
 	struct weir_call call = {0};
-	struct weir *weir;
-	float data[4 * HOSTS];
+	struct weir *weir = hosts[1].weir;
+	float data[4 * HOSTS] = {0};
 
-	start(0);
-	weir = hosts[1].weir;
 	cr_expect_eq(weir_allreduce(weir, data, data, 1, WEIR_DTYPE_FP32, WEIR_OP_BAND), -EINVAL);
 	cr_expect_str_eq(weir_last_error(weir), "band is for integers, not for fp32");
 	cr_expect_eq(weir_broadcast(weir, data, data, 1, WEIR_DTYPE_FP32, HOSTS), -EINVAL);
@@ -476,5 +454,4 @@ Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 90)
 	cr_expect_not_null(request);
 	cr_expect_eq(weir_wait(&request), 0);
 	cr_expect_eq(weir_wait(&request), 0, "what is waited for is NULL");
-	close_handles();
 }

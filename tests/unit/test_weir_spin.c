@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A waiting call polls before it sleeps, while answers come soon, and only as long as it was told.
- * Against the reference switch, over loopback UDP; ppoll and sched_yield are watched. Each host is a thread, which
- * returns codes; only the main thread asserts.
+ * Against the reference switch, over loopback UDP; ppoll and sched_yield are watched.
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 
@@ -117,8 +115,8 @@ Test(weir_spin, polls_for_as_long_as_told, .timeout = 90)
 	unsigned int all = 0;
 
 	run(1000000, false);
-	/* All answers come within a second: nobody sleeps. (An answer that the progress thread still takes
-	 * is not waited for.) */
+	/* All answers come within a second: nobody sleeps. (An answer that the progress thread
+	 * still takes is not waited for.) */
 	for (unsigned int k = 0; k < ROUNDS; k++) {
 		all += hosts[WATCHED].polled[k];
 		cr_expect_eq(hosts[WATCHED].slept[k], 0, "operation %u slept", k);

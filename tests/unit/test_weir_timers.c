@@ -1,30 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * When libweir repeats itself: the retransmission timer and what it learns from, back-off, and holes. The
- * test plays the switch, packet by packet; the operations run in a thread of their own, which returns
- * codes and asserts nothing.
- */
-#include <arpa/inet.h>
-#include <criterion/criterion.h>
-#include <poll.h>
-#include <pthread.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
-
+/* When libweir repeats itself: the retransmission timer and what it learns from, back-off, and
+ * holes. */
+#include "apps/libweir/handle.h"
 #include "apps/libweir/timing.h"
-#include "apps/libweir/weir.h"
-#include "pktbuf/wire/wire.h"
+#include "tests/unit/switch_player.h"
 
-#define MS(ns)     ((ns)*UINT64_C(1000000))
+#define MS(ns) ((ns)*UINT64_C(1000000))
+#define WINDOW 64
 
-#define JOB        9
-#define GENERATION 5
-#define WINDOW     64
-#define ELEMENTS   8
+/* --- the estimator
+ * ------------------------------------------------------------------------------ */
 
-/* --- the estimator ------------------------------------------------------------------------------ */
+/* So many round trips of one length; then the timeout follows from them. */
+static void
+take(struct weir_rtt *rtt, unsigned int n, uint64_t ns)
+{
+	for (unsigned int i = 0; i < n; i++)
+		weir_rtt_sample(rtt, ns);
+	weir_rtt_answered(rtt);
+}
 
 Test(weir_timers, rtt_follows_rfc6298)
 {
@@ -32,21 +26,18 @@ Test(weir_timers, rtt_follows_rfc6298)
 
 	weir_rtt_init(&rtt);
 	cr_expect_eq(rtt.rto, MS(20));
-	/* RFC 6298, 2.2: the first sample R gives SRTT = R, RTTVAR = R/2, and RTO = SRTT + 4 RTTVAR. */
-	weir_rtt_sample(&rtt, MS(40));
-	weir_rtt_answered(&rtt);
+	/* RFC 6298, 2.2: the first sample R gives SRTT = R, RTTVAR = R/2, and RTO = SRTT + 4
+	 * RTTVAR. */
+	take(&rtt, 1, MS(40));
 	cr_expect_eq(rtt.srtt, MS(40));
 	cr_expect_eq(rtt.rttvar, MS(20));
 	cr_expect_eq(rtt.rto, MS(120));
 	/* 2.3: RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R|, and then SRTT = 7/8 SRTT + 1/8 R. */
-	weir_rtt_sample(&rtt, MS(80));
-	weir_rtt_answered(&rtt);
+	take(&rtt, 1, MS(80));
 	cr_expect_eq(rtt.rttvar, MS(25));
 	cr_expect_eq(rtt.srtt, MS(45));
 	cr_expect_eq(rtt.rto, MS(145));
-	for (int i = 0; i < 200; i++)
-		weir_rtt_sample(&rtt, MS(120));
-	weir_rtt_answered(&rtt);
+	take(&rtt, 200, MS(120));
 	/* Deviations die out; the least of the timeout stands in their place. */
 	cr_expect(rtt.rto > MS(139) && rtt.rto < MS(145), "%llu", (unsigned long long)rtt.rto);
 }
@@ -56,18 +47,14 @@ Test(weir_timers, rto_is_bounded)
 	struct weir_rtt rtt;
 
 	weir_rtt_init(&rtt);
-	for (int i = 0; i < 100; i++)
-		weir_rtt_sample(&rtt, 1000);
-	weir_rtt_answered(&rtt);
+	take(&rtt, 100, 1000);
 	cr_expect_eq(rtt.rto, WEIR_RTO_LEAST + 1000);
 	for (int i = 0; i < 100; i++)
 		weir_rtt_back_off(&rtt);
 	cr_expect_eq(rtt.rto, WEIR_RTO_MOST);
 	weir_rtt_answered(&rtt);
 	cr_expect_eq(rtt.rto, WEIR_RTO_LEAST + 1000);
-	for (int i = 0; i < 100; i++)
-		weir_rtt_sample(&rtt, MS(60000));
-	weir_rtt_answered(&rtt);
+	take(&rtt, 100, MS(60000));
 	cr_expect_eq(rtt.rto, WEIR_RTO_BASE);
 }
 
@@ -94,21 +81,20 @@ Test(weir_timers, path_estimate_ignores_waiting_for_other_sources)
 	cr_expect_eq(weir_pto(&path), WEIR_PTO_LEAST);
 }
 
-/* A window that fills a slow link makes round trips of a steady length, of its own making: the timeout must
- * leave them room, or all of the window would be sent again, and that would make them longer still. */
+/* A window that fills a slow link makes round trips of a steady length, of its own making: the
+ * timeout must leave them room, or all of the window would be sent again, and that would make
+ * them longer still. */
 Test(weir_timers, steady_queues_are_no_losses)
 {
 	struct weir_rtt rtt;
 
 	weir_rtt_init(&rtt);
-	for (int i = 0; i < 1000; i++)
-		weir_rtt_sample(&rtt, MS(21));
-	weir_rtt_answered(&rtt);
+	take(&rtt, 1000, MS(21));
 	cr_expect_geq(rtt.rto, MS(21) + WEIR_RTO_LEAST);
 }
 
-/* Each time one source loses its packet, the other sees its timeout as a round trip; then they change
- * places. */
+/* Each time one source loses its packet, the other sees its timeout as a round trip; then they
+ * change places. */
 Test(weir_timers, alternating_losses_keep_rto_low)
 {
 	struct weir_rtt rtt[2];
@@ -126,44 +112,20 @@ Test(weir_timers, alternating_losses_keep_rto_low)
 		(unsigned long long)rtt[0].rto, (unsigned long long)rtt[1].rto);
 }
 
-/* --- a switch, played --------------------------------------------------------------------------- */
+/* --- a switch, played
+ * --------------------------------------------------------------------------- */
 
-static int sockets[2]; /* base, extended */
-static struct sockaddr_in host;
-static struct weir_config config;
-static struct weir *weir;
-static pthread_t thread;
 static unsigned int blocks; /* of the operation that runs */
 static int ended; /* its code */
 
-static uint64_t
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static void
-sleep_ms(unsigned int ms)
-{
-	nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
-}
-
 /* The next packet of the host; false: none came within `ms`. */
 static bool
-hear(struct weir_header *h, unsigned int ms)
+hear(struct weir_header *h, int ms)
 {
-	struct pollfd p = {.fd = sockets[1], .events = POLLIN};
-	socklen_t size = sizeof(host);
 	uint8_t packet[512];
 
 	*h = (struct weir_header){.extended = true};
-	if (poll(&p, 1, (int)ms) <= 0)
-		return false;
-	if (recvfrom(sockets[1], packet, sizeof(packet), 0, (struct sockaddr *)&host, &size) <
-		WEIR_EXT_BYTES)
+	if (receive(packet, ms) < WEIR_EXT_BYTES)
 		return false;
 	weir_header_read(h, packet);
 	return true;
@@ -177,7 +139,7 @@ say(const struct weir_header *h, const void *payload, size_t bytes)
 
 	if (payload != NULL)
 		memcpy(packet + header, payload, bytes);
-	sendto(sockets[1], packet, header + bytes, 0, (const struct sockaddr *)&host, sizeof(host));
+	say_bytes(sockets[1], packet, header + bytes);
 }
 
 /* The result of a block. */
@@ -207,27 +169,10 @@ open_host(void *argument)
 static void
 start(void)
 {
-	struct weir_join_reply r = {.dtype_op = WEIR_DTYPE_INT32 << 4};
+	const struct weir_join_reply r = join_reply(WINDOW, 1, 1000);
 	struct weir_header h;
 
-	config = (struct weir_config){.switch_address = "127.0.0.1",
-		.address = "127.0.0.3",
-		.job = JOB,
-		.op_timeout_ms = 5000};
-	for (int i = 0; i < 2; i++) {
-		struct sockaddr_in own = {
-			.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-		socklen_t size = sizeof(own);
-
-		sockets[i] = socket(AF_INET, SOCK_DGRAM, 0);
-		cr_assert_eq(bind(sockets[i], (struct sockaddr *)&own, sizeof(own)), 0);
-		cr_assert_eq(getsockname(sockets[i], (struct sockaddr *)&own, &size), 0);
-		*(i == 0 ? &config.port_base : &config.port_ext) = ntohs(own.sin_port);
-	}
-	weir_put16(r.window, WINDOW);
-	weir_put16(r.elements, ELEMENTS);
-	weir_put16(r.sources, 1);
-	weir_put32(r.timeout_ms, 1000);
+	open_switch(0);
 	cr_assert_eq(pthread_create(&thread, NULL, open_host, NULL), 0);
 	cr_assert(hear(&h, 20000) && h.collective == WEIR_COLLECTIVE_JOIN);
 	h.gen_id = GENERATION;
@@ -264,15 +209,7 @@ end(void)
 	cr_expect_eq(ended, 0, "%s", weir_last_error(weir));
 }
 
-static void
-stop(void)
-{
-	weir_close(weir);
-	close(sockets[0]);
-	close(sockets[1]);
-}
-
-TestSuite(weir_probes, .init = start, .fini = stop, .timeout = 90);
+TestSuite(weir_probes, .init = start, .fini = close_switch, .timeout = 90);
 
 static struct weir_stats
 stats(void)
@@ -283,7 +220,8 @@ stats(void)
 	return s;
 }
 
-/* --- what it learns from, and when it asks again ------------------------------------------------ */
+/* --- what it learns from, and when it asks again
+ * ------------------------------------------------ */
 
 /* The next contribution. Returns how many probes came before. */
 static unsigned int
@@ -430,8 +368,8 @@ answers_without_results(bool in)
 	struct weir_header h;
 
 	begin(WINDOW);
-	began = now_ns();
-	while (now_ns() - began < MS(1000)) {
+	began = weir_now();
+	while (weir_now() - began < MS(1000)) {
 		if (!hear(&h, 100))
 			continue;
 		if (h.collective != WEIR_COLLECTIVE_PROBE) {
@@ -467,7 +405,8 @@ Test(weir_probes, held_back_contribution_is_not_repeated)
 #define JUDGED 10 /* the last ones of them */
 #define SLOWLY MS(10)
 
-/* A result that is on its way for longer than the estimate: a queue has grown. A probe would make it longer. */
+/* A result that is on its way for longer than the estimate: a queue has grown. A probe would
+ * make it longer. */
 Test(weir_probes, slower_results_cause_no_probes)
 {
 	unsigned int quiet = 0;
@@ -481,7 +420,7 @@ Test(weir_probes, slower_results_cause_no_probes)
 		do
 			cr_assert(hear(&h, 20000));
 		while (h.block_id != block || h.collective == WEIR_COLLECTIVE_PROBE);
-		for (began = now_ns(); block >= QUICK && now_ns() - began < SLOWLY;)
+		for (began = weir_now(); block >= QUICK && weir_now() - began < SLOWLY;)
 			probes += hear(&h, 1) && h.collective == WEIR_COLLECTIVE_PROBE;
 		quiet += block >= QUICK + SLOW - JUDGED && probes == 0;
 		answer(block);
@@ -500,12 +439,12 @@ Test(weir_probes, silence_is_asked_less_and_less)
 
 	begin(1);
 	cr_assert(hear(&h, 20000));
-	began = last = now_ns();
+	began = last = weir_now();
 	/* Four times each: after 20, 40, 80 and 160 ms. */
-	while (n < 32 && now_ns() - began < MS(1300))
+	while (n < 32 && weir_now() - began < MS(1300))
 		if (hear(&h, 100) && h.collective != WEIR_COLLECTIVE_JOIN) {
-			gap[n++] = now_ns() - last;
-			last = now_ns();
+			gap[n++] = weir_now() - last;
+			last = weir_now();
 		}
 	answer(0);
 	end();
@@ -524,12 +463,12 @@ Test(weir_probes, after_a_silence_the_last_block_is_asked_for_soon)
 
 	for (uint32_t first = 0; !soon && first < 10 * WINDOW; first += WINDOW) {
 		const uint32_t last = first + WINDOW - 1;
-		uint64_t gap = 0, then = now_ns();
+		uint64_t gap = 0, then = weir_now();
 
 		begin(WINDOW);
 		while (gap < SILENCE)
 			if (hear(&h, 1000)) {
-				gap = now_ns() - then;
+				gap = weir_now() - then;
 				then += gap;
 				if (h.collective == WEIR_COLLECTIVE_PROBE)
 					tell(&h, true);
@@ -539,11 +478,11 @@ Test(weir_probes, after_a_silence_the_last_block_is_asked_for_soon)
 				tell(&h, true);
 		for (uint32_t block = first; block < last; block++)
 			answer(block);
-		then = now_ns();
+		then = weir_now();
 		do
 			cr_assert(hear(&h, 20000));
 		while (h.block_id != last);
-		soon = now_ns() - then < gap / 2;
+		soon = weir_now() - then < gap / 2;
 		answer(last);
 		end();
 		while (hear(&h, 20))
@@ -552,7 +491,8 @@ Test(weir_probes, after_a_silence_the_last_block_is_asked_for_soon)
 	cr_expect(soon, "after less than half of the silence");
 }
 
-/* Have the timer know that answers take their time: then only gaps can explain a quick repetition. */
+/* Have the timer know that answers take their time: then only gaps can explain a quick
+ * repetition. */
 static void
 answers_take_a_while(uint32_t first)
 {
@@ -563,7 +503,7 @@ answers_take_a_while(uint32_t first)
 	while (n < WINDOW && hear(&h, 20000))
 		n++;
 	cr_assert_eq(n, WINDOW);
-	sleep_ms(400);
+	usleep(400000);
 	for (uint32_t block = 0; block < WINDOW; block++)
 		answer(first + block);
 	end();
@@ -575,8 +515,8 @@ answers_take_a_while(uint32_t first)
 #define HOLE_BLOCKS 16
 
 /*
- * The first block's result is lost; two later ones could have overtaken it, three not. Returns false if a
- * timeout came between, on a busy machine: then nothing is judged.
+ * The first block's result is lost; two later ones could have overtaken it, three not. Returns
+ * false if a timeout came between, on a busy machine: then nothing is judged.
  */
 static bool
 a_hole(uint32_t first)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The UDP transport over the loopback interface: whatever the kernel cuts and joins on the way, datagrams come as they
- * were sent. sendmmsg is watched: a kernel or an interface may refuse to cut messages.
+ * The UDP transport over the loopback interface: whatever the kernel cuts and joins on the way,
+ * datagrams come as they were sent. sendmmsg is watched: a kernel or an interface may refuse to cut
+ * messages.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -53,9 +54,10 @@ static struct pair {
 	uint8_t bytes[DATAGRAMS][BYTES_MAX];
 	unsigned int received;
 } pair;
+static in_port_t port; /* that of `to` */
 
 static struct weir_transport *
-open_one(in_port_t *port)
+open_one(in_port_t *own)
 {
 	struct weir_transport_config config = {
 		.own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
@@ -67,19 +69,19 @@ open_one(in_port_t *port)
 
 	cr_assert_eq(udp->open(&config, &t, text, sizeof(text)), 0, "%s", text);
 	cr_assert_neq(config.own.sin_port, 0);
-	*port = config.own.sin_port;
+	*own = config.own.sin_port;
 	cr_assert_geq(udp->size(t, BYTES_MAX, DATAGRAMS, &granted), DATAGRAMS,
 		"%lu bytes are granted", (unsigned long)granted);
 	return t;
 }
 
 static void
-begin(in_port_t *port)
+begin(void)
 {
 	in_port_t own;
 
 	pair.from = open_one(&own);
-	pair.to = open_one(port);
+	pair.to = open_one(&port);
 	pair.received = 0;
 	calls = cut = 0;
 }
@@ -91,9 +93,11 @@ end(void)
 	udp->close(pair.to, false);
 }
 
+TestSuite(weir_transport, .init = begin, .fini = end);
+
 /* Datagram i has so many bytes, which tell their place. */
 static void
-make(unsigned int i, uint32_t bytes, in_port_t port)
+make(unsigned int i, uint32_t bytes, in_port_t to)
 {
 	struct weir_tx *tx = &pair.tx[i];
 	struct iovec *pieces =
@@ -102,7 +106,7 @@ make(unsigned int i, uint32_t bytes, in_port_t port)
 
 	for (uint32_t b = 0; b < bytes; b++)
 		pair.bytes[i][b] = (uint8_t)(i * 31 + b * 7 + bytes);
-	*tx = (struct weir_tx){.pieces = pieces, .bytes = bytes, .port = port};
+	*tx = (struct weir_tx){.pieces = pieces, .bytes = bytes, .port = to};
 	for (unsigned int p = 0; p < PIECES && at < bytes; p++) {
 		uint32_t left = bytes - at, piece = p == PIECES - 1 ? left : left / 2 + 1;
 
@@ -157,9 +161,7 @@ send_all(unsigned int count)
 Test(weir_transport, datagrams_come_as_they_were_sent)
 {
 	uint64_t seed = random_seed();
-	in_port_t port;
 
-	begin(&port);
 	for (unsigned int round = 0; round < 20; round++) {
 		uint32_t bytes = 1;
 
@@ -172,29 +174,23 @@ Test(weir_transport, datagrams_come_as_they_were_sent)
 		pair.received = 0;
 		send_all(DATAGRAMS);
 	}
-	end();
 }
 
 Test(weir_transport, a_window_is_one_system_call)
 {
-	in_port_t port;
-
-	begin(&port);
 	for (unsigned int i = 0; i < DATAGRAMS; i++)
 		make(i, i < DATAGRAMS - 1 ? 1456 : 100, port);
 	send_all(DATAGRAMS);
 	cr_assert_eq(calls, 1);
 	cr_assert_geq(cut, DATAGRAMS / 64);
-	end();
 }
 
 Test(weir_transport, datagrams_to_several_ports_are_not_joined)
 {
 	struct weir_rx rx[WEIR_BATCH];
 	struct weir_transport *other;
-	in_port_t port, second;
+	in_port_t second;
 
-	begin(&port);
 	other = open_one(&second);
 	for (unsigned int i = 0; i < 8; i++)
 		make(i, 500, i < 4 ? port : second);
@@ -206,17 +202,14 @@ Test(weir_transport, datagrams_to_several_ports_are_not_joined)
 	for (unsigned int i = 0; i < 4; i++)
 		cr_assert_eq(memcmp(rx[i].bytes, pair.bytes[4 + i], 500), 0);
 	udp->close(other, false);
-	end();
 }
 
 /* What handing out has left over is there without another event of the socket. */
 Test(weir_transport, a_joined_message_may_be_handed_out_in_parts)
 {
 	struct weir_rx rx[5];
-	in_port_t port;
 	unsigned int n;
 
-	begin(&port);
 	for (unsigned int i = 0; i < 40; i++)
 		make(i, 700, port);
 	cr_assert_eq(udp->send(pair.from, pair.tx, 40), 40);
@@ -228,17 +221,14 @@ Test(weir_transport, a_joined_message_may_be_handed_out_in_parts)
 		for (unsigned int i = 0; i < n; i++, pair.received++)
 			cr_assert_eq(memcmp(rx[i].bytes, pair.bytes[pair.received], 700), 0);
 	}
-	end();
 }
 
 /* EIO: no checksums by the interface, before Linux 6.11; EOPNOTSUPP and EINVAL: others. */
 Test(weir_transport, a_kernel_that_does_not_cut_gets_single_datagrams)
 {
 	const int errors[] = {EIO, EOPNOTSUPP, EINVAL};
-	in_port_t port;
 
 	for (unsigned int e = 0; e < 3; e++) {
-		begin(&port);
 		refuse_cutting = errors[e];
 		for (unsigned int i = 0; i < 100; i++)
 			make(i, 1000, port);
@@ -248,7 +238,8 @@ Test(weir_transport, a_kernel_that_does_not_cut_gets_single_datagrams)
 		pair.received = 0;
 		send_all(100);
 		cr_assert_eq(cut, 0, "it is asked again");
-		end();
+		end(); /* another one does not know it yet */
+		begin();
 	}
 }
 
@@ -257,16 +248,13 @@ Test(weir_transport, a_datagram_that_is_too_long_is_refused)
 	static uint8_t bytes[65535];
 	struct iovec piece[2] = {{bytes, 65535}, {bytes, 65535}};
 	struct weir_tx tx[2];
-	in_port_t port;
 
-	begin(&port);
 	for (unsigned int i = 0; i < 2; i++)
 		tx[i] = (struct weir_tx){
 			.pieces = &piece[i], .count = 1, .bytes = 65535, .port = port};
 	cr_assert_eq(udp->send(pair.from, tx, 2), -EMSGSIZE);
 	make(0, 10, port);
 	send_all(1);
-	end();
 }
 
 /* The buffers are as large as they have to be, or it is said that they are not. */
@@ -274,32 +262,26 @@ Test(weir_transport, a_datagram_that_is_cut_off_says_how_long_it_is)
 {
 	struct weir_rx rx[1];
 	uint64_t granted;
-	in_port_t port;
 
-	begin(&port);
 	cr_assert_geq(udp->size(pair.to, 100, 4, &granted), 4);
 	make(0, BYTES_MAX, port);
 	cr_assert_eq(udp->send(pair.from, pair.tx, 1), 1);
 	cr_assert(udp->wait(pair.to, -1, false, 0, weir_now() + LIMIT_NS) & WEIR_READY_RX);
 	cr_assert_eq(udp->receive(pair.to, false, rx, 1), 1);
 	cr_assert_eq(rx[0].length, BYTES_MAX);
-	end();
 }
 
 Test(weir_transport, wait_ends_at_its_time_and_when_it_is_woken)
 {
-	struct weir_transport *t;
+	struct weir_transport *t = pair.from;
 	int wake[2];
-	in_port_t port;
 
-	t = open_one(&port);
 	cr_assert_eq(udp->wait(t, -1, false, 0, weir_now()), 0);
 	cr_assert_eq(udp->wait(t, -1, false, weir_now() + WEIR_NS_PER_MS, weir_now()), 0);
 	cr_assert(udp->wait(t, -1, true, 0, UINT64_MAX) & WEIR_READY_TX);
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, wake), 0);
 	cr_assert_eq(write(wake[1], "", 1), 1);
 	cr_assert_eq(udp->wait(t, wake[0], false, 0, UINT64_MAX), WEIR_READY_WOKEN);
-	udp->close(t, false);
 }
 
 Test(weir_transport, other_transports_are_loaded_by_name)
