@@ -110,8 +110,7 @@
  *   - s_k^2) = k (s_k - s_{k+1})) gives s_8^2 as the chance that an insert finds both buckets full:
  *   2e-20 at 40 % in use, 7e-11 at 50 %, 6e-6 at 60 %. At 40 % and ten million inserts per second
  *   that is one in more than a hundred thousand years. The caller then gets an error (-ENOSPC),
- *   never a wrong answer. The same test computes these numbers and compares the limit with a table
- *   where it is large enough to count.
+ *   never a wrong answer. In the same test no insert into a table at capacity is refused.
  */
 #ifndef HASHENGINE_HASH_H
 #define HASHENGINE_HASH_H

@@ -2,7 +2,8 @@
 /*
  * Packets for the tests of pktbuf: right frames made by the plainest code, and chains whose
  * segments each end right before a page that can't be read, so that reading beyond one kills the
- * test in any build. One such chain at a time; others, of any length, have memory of exactly their size.
+ * test in any build. One such chain at a time; others, of any length, have memory of exactly their
+ * size.
  */
 #ifndef TESTS_UNIT_PACKET_H
 #define TESTS_UNIT_PACKET_H
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <criterion/criterion.h>
 #include <rte_mbuf.h>
 
 #include "pktbuf/wire/wire.h"

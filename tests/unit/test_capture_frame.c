@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans and frames of captures: what is refused, and every byte of what is written. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <criterion/criterion.h>
-
 #include "apps/capture/capture.h"
+#include "tests/unit/packet.h"
 
 static const struct plan nothing = {.elements = CAPTURE_UNSET, .blocks = CAPTURE_UNSET, .seed = 1};
 
@@ -59,26 +55,16 @@ refuse(const struct plan *wrong, const char *job, const char *reason)
 	cr_expect_not_null(strstr(error, reason), "\"%s\" is not in: %s", reason, error);
 }
 
-/* The ones-complement sum of big-endian words; of whole headers with their checksum: 0xffff. */
-static uint32_t
-ones(const uint8_t *p, size_t n, uint32_t sum)
-{
-	for (size_t i = 0; i < n; i++)
-		sum += i % 2 == 0 ? (uint32_t)p[i] << 8 : p[i];
-	while (sum > 0xffff)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
-}
-
 static void
 check_datagram(const uint8_t *f, size_t data)
 {
 	cr_expect_eq(weir_get16(f + 12), 0x0800);
 	cr_expect_eq(f[14], 0x45);
 	cr_expect_eq(weir_get16(f + 16), 28 + data);
-	cr_expect_eq(ones(f + 14, 20, 0), 0xffff);
+	cr_expect_eq(packet_sum(0, f + 14, 20), 0xffff);
 	cr_expect_eq(weir_get16(f + 38), 8 + data);
-	cr_expect_eq(ones(f + 26, 8, ones(f + 34, 8 + data, 17 + 8 + (uint32_t)data)), 0xffff);
+	cr_expect_eq(packet_sum(packet_sum(17 + 8 + (uint32_t)data, f + 26, 8), f + 34, 8 + data),
+		0xffff);
 }
 
 Test(capture_plan, a_configuration_tells_the_job, .timeout = 90)

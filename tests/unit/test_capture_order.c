@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Orders of arrival: everything once, and never a block before its window. */
-#include <inttypes.h>
 #include <string.h>
 
 #include <criterion/criterion.h>

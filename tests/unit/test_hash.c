@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hash engine, function by function. Random sequences against the model, with keys of one tag, full buckets and
- * no records left: test_hash_random.c; how full a table gets: test_hash_occupancy.c.
+ * The hash engine, function by function. Random sequences against the model, with keys of one tag,
+ * full buckets and no records left: test_hash_random.c; how full a table gets:
+ * test_hash_occupancy.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -160,48 +161,6 @@ Test(hash, last_freed_is_first_reused_with_its_fields, .timeout = 90)
 	cr_assert_eq(must_insert(table, 3), a);
 	cr_assert_eq(((struct user_record *)a)->value, 77);
 	cr_assert_eq(must_insert(table, 4), b);
-	done(table);
-}
-
-Test(hash, confirm_believes_only_the_record, .timeout = 90)
-{
-	struct hash_table *table = table_of(20, 0);
-	struct hash_record *a = must_insert(table, 1), *b;
-	struct hash_probe probe;
-
-	/* deleted after find */
-	hash_begin(table, 1, &probe);
-	cr_assert(hash_find(table, &probe));
-	hash_delete(table, a);
-	cr_assert_null(hash_confirm(table, &probe));
-
-	/* reused by another key after find */
-	must_insert(table, 1);
-	hash_begin(table, 1, &probe);
-	cr_assert(hash_find(table, &probe));
-	hash_delete(table, a);
-	cr_assert_eq(must_insert(table, 2), a);
-	cr_assert_null(hash_confirm(table, &probe));
-
-	/* the same key again, in another record */
-	hash_delete(table, a);
-	must_insert(table, 1);
-	hash_begin(table, 1, &probe);
-	cr_assert(hash_find(table, &probe));
-	hash_delete(table, a);
-	cr_assert_eq(must_insert(table, 2), a);
-	b = must_insert(table, 1);
-	cr_assert_neq(a, b);
-	cr_assert_eq(hash_confirm(table, &probe), b);
-
-	/* confirm in place of a missed find; and a probe that outlives its record */
-	hash_begin(table, 3, &probe);
-	cr_assert_not(hash_find(table, &probe));
-	a = must_insert(table, 3);
-	cr_assert_eq(hash_confirm(table, &probe), a);
-	hash_delete(table, a);
-	cr_assert_eq(hash_insert(table, &probe, &a), 0);
-	cr_assert_eq(hash_confirm(table, &probe), a);
 	done(table);
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deadlines of records, beside a plain array that is searched whole. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <criterion/criterion.h>
 #include <rte_errno.h>

@@ -4,8 +4,6 @@
  * threads, with inserts, deletes and aging scans between their steps. WEIR_SEED=n repeats a run.
  */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <criterion/criterion.h>
@@ -233,7 +231,7 @@ check_whole(struct world *w)
 }
 
 static void
-run(struct world *w, const char *what, uint32_t steps)
+run(struct world *w, uint32_t steps)
 {
 	for (uint32_t i = 0; i < steps; i++) {
 		if (draw(w, 64) == 0)
@@ -244,52 +242,32 @@ run(struct world *w, const char *what, uint32_t steps)
 			check_whole(w);
 	}
 	check_whole(w);
-	printf("%-12s %7u steps: %lu hits, %lu misses, %lu wrong candidates, %lu inserts, %lu "
-	       "-ENOMEM, %lu -ENOSPC, %lu deletes, %lu aged\n",
-		what, steps, w->hits, w->misses, w->wrong_candidates, w->inserts, w->no_memory,
-		w->no_space, w->deletes, w->aged);
-	fflush(stdout);
 }
 
-Test(hash_random, ordinary, .timeout = 90)
+/* Tables with room, and such as run out of records or of slots. */
+Test(hash_random, as_the_model, .timeout = 90)
 {
+	static const struct {
+		uint32_t capacity, buckets, keys, runs;
+		bool records, slots; /* it runs out of them */
+	} tables[] = {{200, 0, 300, 8, false, false}, {1, 0, 4, 1, true, false},
+		{2, 0, 8, 1, true, false}, {5, 0, 20, 1, true, false}, {16, 0, 64, 1, true, false},
+		{40, 0, 160, 1, true, false}, {1000, 2, 48, 1, false, true},
+		{1000, 3, 72, 1, false, true}, {1000, 5, 120, 1, false, true},
+		{1000, 9, 216, 1, false, true}};
 	uint64_t seed = random_seed();
 	struct world w;
 
-	for (unsigned int i = 0; i < 8; i++) {
-		world_init(&w, hash_mix(seed + i), 200, 0, 300);
-		run(&w, "ordinary", 100000);
-		cr_assert(w.hits > 1000 && w.inserts > 1000 && w.aged > 100);
-		world_free(&w);
-	}
-}
-
-Test(hash_random, runs_out_of_records, .timeout = 90)
-{
-	static const uint32_t capacity[] = {1, 2, 5, 16, 40};
-	uint64_t seed = random_seed();
-	struct world w;
-
-	for (unsigned int i = 0; i < 5; i++) {
-		world_init(&w, hash_mix(seed + i), capacity[i], 0, capacity[i] * 4);
-		run(&w, "few records", 100000);
-		cr_assert_gt(w.no_memory, 0);
-		world_free(&w);
-	}
-}
-
-Test(hash_random, runs_out_of_slots, .timeout = 90)
-{
-	static const uint32_t buckets[] = {2, 3, 5, 9};
-	uint64_t seed = random_seed();
-	struct world w;
-
-	for (unsigned int i = 0; i < 4; i++) {
-		world_init(&w, hash_mix(seed + i), 1000, buckets[i], buckets[i] * 24);
-		run(&w, "few slots", 100000);
-		cr_assert_gt(w.no_space, 0);
-		world_free(&w);
-	}
+	for (unsigned int t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
+		for (unsigned int i = 0; i < tables[t].runs; i++) {
+			world_init(&w, hash_mix(seed + i), tables[t].capacity, tables[t].buckets,
+				tables[t].keys);
+			run(&w, 100000);
+			cr_assert(t > 0 || (w.hits > 1000 && w.inserts > 1000 && w.aged > 100));
+			cr_assert(w.no_memory > 0 || !tables[t].records, "table %u", t);
+			cr_assert(w.no_space > 0 || !tables[t].slots, "table %u", t);
+			world_free(&w);
+		}
 }
 
 /* Every key of the pool has one of four tags, in two or three buckets. */
@@ -308,7 +286,7 @@ Test(hash_random, tags_collide, .timeout = 90)
 			if ((probe.tag & 0x7ffe) == 0) /* 0, 1, 0x8000, 0x8001 */
 				w.keys[n++] = key;
 		}
-		run(&w, "tags collide", 100000);
+		run(&w, 100000);
 		cr_assert_gt(w.wrong_candidates, 1000);
 		world_free(&w);
 	}

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checksums of what arrives, against a byte-wise RFC 1071, and the verdicts of devices. */
-#include <criterion/criterion.h>
-
 #include "pktbuf/checksum.h"
 #include "pktbuf/port.h"
 #include "tests/unit/packet.h"
@@ -87,21 +85,6 @@ Test(pktbuf_checksum, sums_read_nothing_beyond_the_end)
 		pktbuf_sum_select(vectors[turn % 3]);
 		cr_assert_eq(
 			sum_of(packet_guarded(all, &n, 1)->buf_addr, n), packet_sum(0, all, n));
-	}
-}
-
-Test(pktbuf_checksum, sums_of_even_parts_add_up)
-{
-	uint8_t all[1000];
-
-	for (unsigned int i = 0; i < sizeof(all); i++)
-		all[i] = (uint8_t)random_bits(&seed);
-	for (unsigned int cut = 0; cut <= sizeof(all); cut += 2) {
-		uint32_t sum = (uint32_t)pktbuf_sum_bytes(all, cut) +
-			pktbuf_sum_bytes(all + cut, sizeof(all) - 1 - cut + cut / 1000);
-
-		sum = (sum & 0xffff) + (sum >> 16);
-		cr_assert_eq(sum, pktbuf_sum_bytes(all, sizeof(all) - 1 + cut / 1000));
 	}
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CRC32C: the examples of RFC 3720, and each implementation against a bitwise one. */
-#include <criterion/criterion.h>
-
 #include "pktbuf/wire/crc32c.h"
 #include "tests/model/tags.h"
 #include "tests/unit/packet.h"
@@ -67,7 +65,8 @@ Test(pktbuf_crc32c, any_address_length_and_split)
 	free(all);
 }
 
-/* What ends with its CRC has the residue, and no more when up to 3 bits are flipped: RFC 3385, 4. */
+/* What ends with its CRC has the residue, and no more when up to 3 bits are flipped: RFC 3385,
+ * 4. */
 Test(pktbuf_crc32c, flipped_bits)
 {
 	uint8_t bytes[4116 + 4];
@@ -91,7 +90,8 @@ Test(pktbuf_crc32c, flipped_bits)
 	}
 }
 
-/* Several messages at once: right, and with up to 3 flipped bits in one of them, or the same ones in two. */
+/* Several messages at once: right, and with up to 3 flipped bits in one of them, or the same
+ * ones in two. */
 Test(pktbuf_crc32c, several_at_once)
 {
 	static const unsigned int lengths[] = {

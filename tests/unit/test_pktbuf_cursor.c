@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cursors over every way to cut a small packet, and over large ones cut at random. */
-#include <criterion/criterion.h>
-
 #include "pktbuf/cursor.h"
 #include "tests/unit/packet.h"
 

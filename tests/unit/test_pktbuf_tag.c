@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tags against OpenSSL's, over every length and segmentation. */
-#include <criterion/criterion.h>
-
 #include "pktbuf/tag.h"
 #include "tests/model/tags.h"
 #include "tests/unit/packet.h"

@@ -2,9 +2,6 @@
 /*
  * The wire's headers: bytes written down by hand, round trips in both directions, serial numbers.
  */
-#include <criterion/criterion.h>
-
-#include "pktbuf/wire/wire.h"
 #include "tests/unit/packet.h"
 
 TestSuite(pktbuf_wire, .init = packet_begin, .timeout = 90);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which variant of the kernels is selected, their names, and the copy of every instruction set: all short lengths, and
- * nothing beyond the end written or read. (Reductions: test_rmw_reductions.c.)
+ * Which variant of the kernels is selected, their names, and the copy of every instruction set: all
+ * short lengths, and nothing beyond the end written or read. (Reductions: test_rmw_reductions.c.)
  */
 #include <errno.h>
-#include <string.h>
 
 #include "pktbuf/wire/wire.h"
 #include "tests/random.h"
@@ -65,13 +64,6 @@ Test(rmw_kernels, selects_the_widest_below_the_limit, .timeout = 90)
 		rmw_reduction_of(best, WEIR_DTYPE_FP32, WEIR_OP_SUM));
 	cr_assert_null(rmw_reduction_of((enum rmw_isa)99, WEIR_DTYPE_FP32, WEIR_OP_SUM));
 	cr_assert_not(rmw_isa_supported((enum rmw_isa)99));
-}
-
-Test(rmw_kernels, widest_is_the_default, .timeout = 90)
-{
-	cr_assert_not_null(rmw_reduction(WEIR_DTYPE_FP32, WEIR_OP_SUM));
-	cr_assert_eq(rmw_reduction(WEIR_DTYPE_FP32, WEIR_OP_SUM),
-		rmw_reduction_of(RMW_ISA_AUTO, WEIR_DTYPE_FP32, WEIR_OP_SUM));
 }
 
 Test(rmw_kernels, names, .timeout = 90)

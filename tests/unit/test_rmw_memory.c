@@ -189,33 +189,6 @@ Test(rmw_memory, empty_pool, .timeout = 90)
 	pool_free(pool);
 }
 
-Test(rmw_memory, holds_keep_a_released_buffer, .timeout = 90)
-{
-	struct rmw_pool *pool = pool_of(64, 2);
-	struct rmw_quota quota = {.limit = 1};
-	struct rmw_buffer *b = take(pool, &quota);
-
-	rmw_hold(b, 3);
-	rmw_unhold(b, 3);
-	cr_assert_eq(rmw_pool_used(pool), 1, "not released");
-	rmw_hold(b, 2);
-	rmw_release(b);
-	cr_assert_eq(b->state, RMW_BUFFER_RELEASED);
-	cannot_take(pool, &quota, -EDQUOT);
-	rmw_unhold(b, 1);
-	rmw_hold(b, 1); /* a holder may give the payload to one more packet */
-	rmw_unhold(b, 1);
-	cr_assert_eq(rmw_pool_used(pool), 1);
-	rmw_unhold(b, 0);
-	cr_assert_eq(rmw_pool_used(pool), 1);
-	rmw_unhold(b, 1);
-	cr_assert(rmw_pool_used(pool) == 0 && quota.used == 0);
-	cr_assert_eq(take(pool, &quota), b);
-	cr_assert(b->holds == 0 && b->state == RMW_BUFFER_LIVE);
-	cr_assert_eq(rmw_pool_faults(pool), 0);
-	pool_free(pool);
-}
-
 Test(rmw_memory, faults_change_nothing, .timeout = 90)
 {
 	struct rmw_pool *pool = pool_of(64, 3);

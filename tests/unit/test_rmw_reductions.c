@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every reduction (type, operation) of every instruction set against the model, bit by bit: short
- * lengths at all alignments, hard numbers, nothing beyond the end written or read; the roundings and
- * the divisions by themselves; sums of sums.
+ * lengths at all alignments, hard numbers, nothing beyond the end written or read; the roundings
+ * and the divisions by themselves; sums of sums.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include <criterion/criterion.h>
-
 #include "apps/verify/verify.h"
-#include "rmw/kernels.h"
 #include "tests/random.h"
 #include "tests/unit/variants.h"
 
@@ -130,7 +124,8 @@ add(uint64_t *state, rmw_reduce_fn reduce, enum weir_dtype type, uint8_t *acc, s
 				m.contribution[i][c + s]);
 }
 
-/* One block of n elements from `count` contributions, in groups: the model takes them one by one. */
+/* One block of n elements from `count` contributions, in groups: the model takes them one by
+ * one. */
 static void
 check_block(uint64_t *state, enum rmw_isa isa, enum weir_dtype type, enum weir_op op, size_t n,
 	unsigned int count)

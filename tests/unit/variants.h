@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests of all variants of the kernels: a case of each, and memory behind which nothing may be touched. */
+/* For tests of all variants of the kernels: a case of each, and memory behind which nothing may
+ * be touched. */
 #ifndef TESTS_UNIT_VARIANTS_H
 #define TESTS_UNIT_VARIANTS_H
 
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
