@@ -4,6 +4,7 @@
 #define TESTS_UNIT_CONFIG_FILE_H
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <criterion/criterion.h>

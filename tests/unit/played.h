@@ -136,7 +136,8 @@ play_engines(void)
 {
 	memset(&played, 0, sizeof(played));
 	played.stuck = -1;
-	played.records = 9;
+	played.left = UINT32_MAX;
+	played.records = UINT16_MAX;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		played.silent[s] = -1;
 }

@@ -15,7 +15,7 @@ struct operation {
 	char path[128];
 	char method[16]; /* "GET" */
 	char access[16];
-	bool planned;
+	bool planned, served;
 };
 
 static struct operation operation[OPERATIONS_MAX];
@@ -47,15 +47,10 @@ read_line(const char *line, char path[128])
 static void
 setup(void)
 {
-	char line[1024], file[1024], path[128] = "";
-	const char *root = getenv("WEIR_SOURCE");
+	char line[1024], path[128] = "";
 	bool in_paths = false;
-	FILE *page;
-
-	cr_assert_not_null(root, "WEIR_SOURCE is not set");
-	snprintf(file, sizeof(file), "%s/docs/openapi.yaml", root);
-	page = fopen(file, "r");
-	cr_assert_not_null(page, "%s", file);
+	FILE *page = fopen(SOURCE_ROOT "/docs/openapi.yaml", "r");
+	cr_assert_not_null(page);
 	while (fgets(line, sizeof(line), page) != NULL) {
 		if (!isspace(line[0]))
 			in_paths = strcmp(line, "paths:\n") == 0;
@@ -68,47 +63,33 @@ setup(void)
 
 TestSuite(ctrl_api_doc, .init = setup, .timeout = 90);
 
-static const char *
-access_text(enum api_access access)
+static struct operation *
+operation_of(const struct api_route *route)
 {
-	static const char *const texts[] = {
+	for (unsigned int o = 0; o < operations; o++)
+		if (strcmp(operation[o].path, route->path) == 0 &&
+			strcmp(operation[o].method, api_method_text(route->method)) == 0)
+			return &operation[o];
+	return NULL;
+}
+
+Test(ctrl_api_doc, operations_are_routes_or_planned)
+{
+	static const char *const access[] = {
 		"public", "read", "read_job", "read_all", "join", "change", "open", "admin"};
 
-	return texts[access];
-}
+	for (const struct api_route *r = api_routes; r < api_routes + api_routes_count; r++) {
+		const char *method = api_method_text(r->method);
+		struct operation *o = operation_of(r);
 
-Test(ctrl_api_doc, every_route_is_an_operation)
-{
-	for (size_t i = 0; i < api_routes_count; i++) {
-		const struct api_route *route = &api_routes[i];
-		const char *method = api_method_text(route->method);
-		unsigned int o = 0;
-
-		while (o < operations &&
-			(strcmp(operation[o].path, route->path) != 0 ||
-				strcmp(operation[o].method, method) != 0))
-			o++;
-		if (o == operations) {
-			cr_expect_fail("docs/openapi.yaml lacks %s %s", method, route->path);
+		cr_expect_not_null(o, "docs/openapi.yaml lacks %s %s", method, r->path);
+		if (o == NULL)
 			continue;
-		}
-		cr_expect(!operation[o].planned, "%s %s is served: take its x-planned away", method,
-			route->path);
-		cr_expect_str_eq(operation[o].access, access_text(route->access), "%s %s", method,
-			route->path);
+		o->served = true;
+		cr_expect(!o->planned, "%s %s is served: take its x-planned away", method, r->path);
+		cr_expect_str_eq(o->access, access[r->access], "%s %s", method, r->path);
 	}
-}
-
-Test(ctrl_api_doc, every_operation_is_a_route_or_planned)
-{
-	for (unsigned int o = 0; o < operations; o++) {
-		bool served = false;
-
-		for (size_t i = 0; i < api_routes_count; i++)
-			served |= strcmp(api_routes[i].path, operation[o].path) == 0 &&
-				strcmp(api_method_text(api_routes[i].method),
-					operation[o].method) == 0;
-		cr_expect(served || operation[o].planned, "%s %s is not served",
+	for (unsigned int o = 0; o < operations; o++)
+		cr_expect(operation[o].served || operation[o].planned, "%s %s is not served",
 			operation[o].method, operation[o].path);
-	}
 }

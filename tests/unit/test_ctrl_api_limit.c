@@ -24,15 +24,23 @@ setup(void)
 
 TestSuite(ctrl_api_limit, .init = setup, .timeout = 90);
 
-/* Requests at one time until one is refused. */
+/* Requests at one time until one is refused: of a tenant, or without one of a network. */
 static unsigned int
-take_all(const struct ctrl_tenant *tenant, double now)
+take_all_of(const struct ctrl_tenant *tenant, uint64_t network, double now)
 {
 	unsigned int taken = 0;
 
-	while (taken < 10000 && api_limits_take(&limits, tenant, now) <= 0)
+	while (taken < 10000 &&
+		(tenant != NULL ? api_limits_take(&limits, tenant, now)
+				: api_limits_take_address(&limits, network, now)) <= 0)
 		taken++;
 	return taken;
+}
+
+static unsigned int
+take_all(const struct ctrl_tenant *tenant, double now)
+{
+	return take_all_of(tenant, 0, now);
 }
 
 Test(ctrl_api_limit, a_burst_and_then_the_rate)
@@ -71,27 +79,17 @@ Test(ctrl_api_limit, bursts_of_one_and_no_limit)
 	cr_assert_eq(take_all(&tenants[2], 7), 10000, "it is none of those that were set");
 }
 
-/* Requests of a network at one time until one is refused. */
-static unsigned int
-take_all_of(uint64_t network, double now)
-{
-	unsigned int taken = 0;
-
-	while (taken < 10000 && api_limits_take_address(&limits, network, now) <= 0)
-		taken++;
-	return taken;
-}
-
 Test(ctrl_api_limit, an_address_has_a_bucket)
 {
 	const double now = 1000;
 
-	cr_assert_eq(take_all_of(1, now), API_ADDRESS_CHANGES_BURST);
+	cr_assert_eq(take_all_of(NULL, 1, now), API_ADDRESS_CHANGES_BURST);
 	cr_assert_float_eq(api_limits_take_address(&limits, 1, now), 0.02, EPSILON);
-	cr_assert_eq(take_all_of(2, now), API_ADDRESS_CHANGES_BURST, "nobody pays for another");
+	cr_assert_eq(
+		take_all_of(NULL, 2, now), API_ADDRESS_CHANGES_BURST, "nobody pays for another");
 	api_limits_set(&limits, &api);
-	cr_assert_eq(take_all_of(1, now), 0, "a reload gives nothing back");
-	cr_assert_eq(take_all_of(1, now + 1), API_ADDRESS_CHANGES_PER_S);
+	cr_assert_eq(take_all_of(NULL, 1, now), 0, "a reload gives nothing back");
+	cr_assert_eq(take_all_of(NULL, 1, now + 1), API_ADDRESS_CHANGES_PER_S);
 	cr_assert_eq(take_all(&tenants[0], now), 5, "nor does a tenant");
 }
 
@@ -102,8 +100,8 @@ Test(ctrl_api_limit, where_jobs_are_open)
 
 	open.open_jobs = 1;
 	api_limits_set(&limits, &open);
-	cr_assert_eq(take_all_of(1, 1000), API_OPEN_CHANGES_BURST);
-	cr_assert_eq(take_all_of(1, 1001), API_OPEN_CHANGES_PER_S);
+	cr_assert_eq(take_all_of(NULL, 1, 1000), API_OPEN_CHANGES_BURST);
+	cr_assert_eq(take_all_of(NULL, 1, 1001), API_OPEN_CHANGES_PER_S);
 }
 
 /* Each of very many addresses takes all that it can: they share the buckets. */
@@ -112,10 +110,10 @@ Test(ctrl_api_limit, many_addresses)
 	unsigned int taken = 0;
 
 	for (uint64_t network = 1; network <= 100 * API_ADDRESSES; network++)
-		taken += take_all_of(network, 1000);
+		taken += take_all_of(NULL, network, 1000);
 	cr_assert_eq(taken, API_ADDRESSES * API_ADDRESS_CHANGES_BURST);
 	/* One that was always there keeps its own. */
-	cr_assert_eq(take_all_of(100 * API_ADDRESSES, 1001), API_ADDRESS_CHANGES_PER_S);
+	cr_assert_eq(take_all_of(NULL, 100 * API_ADDRESSES, 1001), API_ADDRESS_CHANGES_PER_S);
 }
 
 Test(ctrl_api_limit, a_reload_gives_nothing_back)

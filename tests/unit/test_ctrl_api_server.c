@@ -193,7 +193,8 @@ send_text(int fd, const char *text)
 	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 }
 
-/* The server's loop for `ms` at most, or until the client has read `until`. Returns what it read. */
+/* The server's loop for `ms` at most, or until the client has read `until`. Returns what it
+ * read. */
 static char *
 turn(int fd, const char *until, unsigned int ms)
 {
@@ -221,6 +222,16 @@ turn(int fd, const char *until, unsigned int ms)
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 
+/* A new client that asks for this; open until the case ends. */
+static int
+asks(const char *request)
+{
+	int fd = client();
+
+	send_text(fd, request);
+	return fd;
+}
+
 /* The client asks for this path; the answer has these words. */
 #define must_get(fd, path, words)                                                                  \
 	do {                                                                                       \
@@ -239,28 +250,23 @@ Test(ctrl_api_server, a_handler_waits_and_is_called_again)
 	cr_assert_eq(ends, 1);
 	/* The connection goes on. */
 	must_get(fd, "/twice", "{\"calls\":4}");
-	close(fd);
 }
 
 Test(ctrl_api_server, others_are_served_meanwhile)
 {
-	int waits = client(), fd = client();
+	int fd = client();
 
-	send_text(waits, GET("/ever"));
+	asks(GET("/ever"));
 	turn(fd, NULL, 50);
 	cr_assert_eq(calls, 1);
 	must_get(fd, "/nothing", " 500 ");
-	close(fd);
-	close(waits);
 }
 
 /* Stopping with a request that waits, and with one whose client has gone: no leak, no abort. */
 Test(ctrl_api_server, destroy_ends_waiting_requests)
 {
-	int here = client(), gone = client();
+	int here = asks(GET("/ever")), gone = asks(GET("/ever"));
 
-	send_text(here, GET("/ever"));
-	send_text(gone, GET("/ever"));
 	turn(here, NULL, 50);
 	cr_assert_eq(calls, 2);
 	close(gone);
@@ -268,15 +274,13 @@ Test(ctrl_api_server, destroy_ends_waiting_requests)
 	api_server_destroy(server);
 	server = NULL;
 	cr_assert_eq(ends, 2);
-	close(here);
 }
 
 Test(ctrl_api_server, server_sleeps_while_a_request_waits)
 {
-	int fd = client();
+	int fd = asks(GET("/ever"));
 	unsigned int turns = 0;
 
-	send_text(fd, GET("/ever"));
 	turn(fd, NULL, 50);
 	for (double end = ctrl_monotonic() + 0.3; ctrl_monotonic() < end; turns++) {
 		struct pollfd fds = {api_server_fd(server), POLLIN, 0};
@@ -286,15 +290,13 @@ Test(ctrl_api_server, server_sleeps_while_a_request_waits)
 		api_server_run(server);
 	}
 	cr_assert_lt(turns, 10, "%u turns in 0.3 s", turns);
-	close(fd);
 }
 
 Test(ctrl_api_server, a_long_answer_is_streamed)
 {
-	int fd = client();
+	int fd = asks(GET("/stream"));
 	const char *got;
 
-	send_text(fd, GET("/stream"));
 	got = turn(fd, "\n2\r\n1\n", 5000);
 	cr_assert_not_null(strstr(got, "Transfer-Encoding: chunked"));
 	got = strstr(got, "20000\n");
@@ -307,9 +309,8 @@ Test(ctrl_api_server, a_long_answer_is_streamed)
 /* Half of a stream, then the client has enough. */
 Test(ctrl_api_server, a_stream_ends_with_its_client)
 {
-	int fd = client();
+	int fd = asks(GET("/stream"));
 
-	send_text(fd, GET("/stream"));
 	turn(fd, "20000", 2000);
 	close(fd);
 	turn(client(), NULL, 50);
@@ -335,7 +336,6 @@ Test(ctrl_api_server, bodies_in_pieces)
 		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\n{\"b\":1}"
 		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\n{\"b\":2}");
 	cr_assert_not_null(strstr(turn(fd, "{\"b\":2}\n", 2000), "{\"b\":1}\n"));
-	close(fd);
 }
 
 /* -- callers that are no administrators: with tenants, other users of the socket without a token */
@@ -366,7 +366,8 @@ is_readable(int fd)
 	return poll(&fds, 1, 0) == 1;
 }
 
-/* What an administrator asks is answered within two slices, and others' answers go on afterwards. */
+/* What an administrator asks is answered within two slices, and others' answers go on
+ * afterwards. */
 Test(ctrl_api_server, an_administrator_waits_for_steps_not_for_answers)
 {
 	int fd[STRANGERS], admin = client();
@@ -385,19 +386,15 @@ Test(ctrl_api_server, an_administrator_waits_for_steps_not_for_answers)
 	}
 	for (unsigned int i = 0; i < STRANGERS; i++)
 		cr_assert_not(is_readable(fd[i]), "answered before the administrator");
-	for (unsigned int i = 0; i < STRANGERS; i++) {
+	for (unsigned int i = 0; i < STRANGERS; i++)
 		cr_assert_not_null(strstr(turn(fd[i], "]", 30000), "[]"));
-		close(fd[i]);
-	}
 	cr_assert_eq(steps, 100 * STRANGERS);
-	close(admin);
 }
 
 Test(ctrl_api_server, the_loop_returns_between_steps)
 {
-	int fd = client();
+	int fd = asks(GET("/steps"));
 
-	send_text(fd, GET("/steps"));
 	while (steps < 100) {
 		unsigned int before = steps;
 
@@ -405,7 +402,6 @@ Test(ctrl_api_server, the_loop_returns_between_steps)
 		cr_assert_leq(steps - before, 11);
 	}
 	cr_assert_not_null(strstr(turn(fd, "]", 2000), "[]"));
-	close(fd);
 }
 
 Test(ctrl_api_server, caller_in_debt_is_answered_late)
@@ -419,8 +415,6 @@ Test(ctrl_api_server, caller_in_debt_is_answered_late)
 	}
 	cr_assert_not(is_readable(poor), "answered, though in debt");
 	cr_assert_not_null(strstr(turn(poor, "}", 30000), " 500 "));
-	close(rich);
-	close(poor);
 }
 
 Test(ctrl_api_server, caller_in_deep_debt_gets_429)
@@ -436,7 +430,6 @@ Test(ctrl_api_server, caller_in_deep_debt_gets_429)
 	}
 	cr_assert_not_null(strstr(got, " 429 "), "%s", got);
 	cr_assert_not_null(strstr(got, "Retry-After: "), "%s", got);
-	close(poor);
 }
 
 /* Stopping while requests are queued, begun and not. */
@@ -451,11 +444,10 @@ Test(ctrl_api_server, the_end_does_not_wait_for_the_queue)
 	api_server_destroy(server);
 	server = NULL;
 	cr_assert_lt(steps, 100);
-	close(first);
-	close(second);
 }
 
-/* One user fills the socket with requests that wait for their turn, and others get in: as many as they are. */
+/* One user fills the socket with requests that wait for their turn, and others get in: as many
+ * as they are. */
 Test(ctrl_api_server, queued_requests_are_closed_for_other_clients)
 {
 	enum { PLACES = 256, OTHERS = 40 };
@@ -470,8 +462,4 @@ Test(ctrl_api_server, queued_requests_are_closed_for_other_clients)
 		admin[i] = client();
 		must_get(admin[i], "/nothing", " 500 ");
 	}
-	for (unsigned int i = 0; i < PLACES; i++)
-		close(fd[i]);
-	for (unsigned int i = 0; i < OTHERS; i++)
-		close(admin[i]);
 }

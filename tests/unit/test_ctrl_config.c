@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Configurations: what is taken, the defaults, and what follows from it. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/unit/config_file.h"
 
 Test(ctrl_config, defaults, .timeout = 90)

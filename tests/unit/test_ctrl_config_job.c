@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A job of the configuration: what its keys mean, and which don't go together. */
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +30,8 @@ Test(ctrl_config_job, job, .timeout = 90)
 	cr_assert_eq(ctrl_job_frame_bytes(j), 14u + 20 + 8 + 16 + 1200 + 32);
 }
 
-/* Every type and operation that there is, by its wire's number; others, and what makes no sense, not. */
+/* Every type and operation that there is, by its wire's number; others, and what makes no sense,
+ * not. */
 Test(ctrl_config_job, types_and_operations, .timeout = 90)
 {
 	char line[96], why[192];

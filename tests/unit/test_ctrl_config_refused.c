@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Configurations that are refused: where, and in which words. */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "tests/random.h"
 #include "tests/unit/config_file.h"
 
 Test(ctrl_config_refused, syntax_is_refused, .timeout = 90)
@@ -333,44 +329,4 @@ Test(ctrl_config_refused, every_prefix_of_a_file_is_refused, .timeout = 90)
 			-EINVAL, "%zu bytes", n);
 		cr_assert_eq(strncmp(error, "x.json:", 7), 0, "%s", error);
 	}
-}
-
-/* Whatever the text: taken or refused with a place, and nothing worse. */
-Test(ctrl_config_refused, random_changes_are_taken_or_refused, .timeout = 90)
-{
-	static const char bytes[] = "{}[]\",:\\ \n\t0195-.eE+truefalsn\x80\xc3/u";
-	unsigned int state = (unsigned int)random_seed(), taken = 0;
-	static char text[8192];
-	char error[CTRL_ERROR_BYTES];
-
-	for (unsigned int round = 0; round < 20000; round++) {
-		struct ctrl_config *config;
-		unsigned int line, column;
-		size_t length;
-		int rc;
-
-		strcpy(text, text_with(0, NULL));
-		length = strlen(text);
-		for (int changes = rand_r(&state) % 3; changes >= 0; changes--) {
-			size_t at = (size_t)rand_r(&state) % length;
-			size_t run = (size_t)rand_r(&state) % 12;
-
-			if (rand_r(&state) % 2 == 0 && at + run < length) {
-				memmove(text + at, text + at + run, length - at - run + 1);
-				length -= run;
-			} else {
-				text[at] = bytes[(size_t)rand_r(&state) % (sizeof(bytes) - 1)];
-			}
-		}
-		rc = ctrl_config_parse(text, length, "x.json", &config, error, sizeof(error));
-		taken += rc == 0;
-		ctrl_config_destroy(config);
-		if (rc == 0)
-			continue;
-		cr_assert_eq(rc, -EINVAL);
-		cr_assert_eq(sscanf(error, "x.json:%u:%u: ", &line, &column), 2, "%s", error);
-		cr_assert(line >= 1 && line <= GOOD_LINES + 12 && column >= 1, "%s", error);
-		cr_assert_null(strchr(error, '\n'), "%s", error);
-	}
-	cr_assert_gt(taken, 0, "no change was harmless: is anything taken?");
 }

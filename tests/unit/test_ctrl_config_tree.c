@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A job's place in a tree of switches: what its keys mean, and which don't go together. */
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What docs/configuration.md says beside its rows (the test `ctrl_keys` has those), and the configs pass. */
+/* What docs/configuration.md says beside its rows (the test `ctrl_keys` has those), and the
+ * configs pass. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,39 +12,18 @@
 #include "ctrl/config/keys.h"
 #include "ctrl/jobs/reload.h"
 #include "ctrl/config/schema.h"
-
-/* WEIR_SOURCE: the source tree, from meson. */
-static const char *
-in_tree(const char *path)
-{
-	static char full[1024];
-	const char *root = getenv("WEIR_SOURCE");
-
-	cr_assert_not_null(root, "WEIR_SOURCE is not set");
-	snprintf(full, sizeof(full), "%s/%s", root, path);
-	return full;
-}
-
-static char *
-read_file(const char *path)
-{
-	FILE *file = fopen(in_tree(path), "r");
-	char *text = NULL;
-	size_t size = 0;
-
-	cr_assert_not_null(file);
-	cr_assert_gt(getdelim(&text, &size, '\0', file), 0);
-	fclose(file);
-	return text;
-}
+#include "tests/model/doc_page.h"
 
 /* What a reload takes has an item in its section, and nothing else has. */
 Test(ctrl_docs, what_a_reload_takes, .timeout = 90)
 {
-	char *page = read_file("docs/configuration.md"),
-	     *section = strstr(page, "\n## What a reload takes\n"), *end;
+	char *page = doc_read("docs/configuration.md"), *section, *end;
 	size_t items = 0;
 
+	cr_assert_not_null(page);
+	/* The status that tests/functional/test_life.py finds. */
+	cr_assert_not_null(strstr(page, "exits with status 2:"));
+	section = strstr(page, "\n## What a reload takes\n");
 	cr_assert_not_null(section);
 	end = strstr(section + 1, "\n## ");
 	cr_assert_not_null(end);
@@ -59,15 +39,6 @@ Test(ctrl_docs, what_a_reload_takes, .timeout = 90)
 	for (const char *p = strstr(section, "\n- "); p != NULL; p = strstr(p + 1, "\n- "))
 		items--;
 	cr_assert_eq(items, 0);
-	free(page);
-}
-
-/* The status that tests/functional/test_life.py finds. */
-Test(ctrl_docs, a_wrong_file_ends_with_status_2, .timeout = 90)
-{
-	char *page = read_file("docs/configuration.md");
-
-	cr_assert_not_null(strstr(page, "exits with status 2:"));
 	free(page);
 }
 
@@ -91,18 +62,18 @@ Test(ctrl_docs, defaults_are_in_range, .timeout = 90)
 
 Test(ctrl_docs, every_ready_configuration_is_taken, .timeout = 90)
 {
-	DIR *folder = opendir(in_tree("configs"));
+	DIR *folder = opendir(SOURCE_ROOT "/configs");
 	unsigned int count = 0;
 
 	cr_assert_not_null(folder);
 	for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
 		size_t length = strlen(entry->d_name);
-		char path[1400], error[CTRL_ERROR_BYTES];
+		char path[512], error[CTRL_ERROR_BYTES];
 		struct ctrl_config *config;
 
 		if (length < 5 || strcmp(entry->d_name + length - 5, ".json") != 0)
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", in_tree("configs"), entry->d_name);
+		snprintf(path, sizeof(path), SOURCE_ROOT "/configs/%s", entry->d_name);
 		cr_expect_eq(ctrl_config_load(path, &config, error, sizeof(error)), 0, "%s", error);
 		ctrl_config_destroy(config);
 		count++;

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The registry of jobs on engines that are played: ids, instances, generations, members, quotas, and
- * that a change which fails has not happened. */
-#include <errno.h>
+/* The registry of jobs on engines that are played: ids, instances, generations, members, quotas,
+ * and that a change which fails has not happened. */
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <criterion/criterion.h>
-
-#include "ctrl/config/tree.h"
 #include "tests/random.h"
 #include "tests/unit/played.h"
 
@@ -22,6 +15,9 @@ Test(ctrl_jobs, the_lowest_free_id)
 	struct ctrl_job *job, *zero = create("a");
 
 	cr_assert_eq(zero->job->id, 0);
+	cr_assert(zero->job->proved && !running->by_id[1]->job->proved,
+		"joins to jobs of the API are proved");
+	cr_assert_not(zero->job->authenticated);
 	cr_assert_eq(create("b")->job->id, 2, "1 is the file's");
 	spec.id = 200;
 	job = make(&spec, NULL);
@@ -80,9 +76,13 @@ Test(ctrl_jobs, the_next_job_of_an_id)
 Test(ctrl_jobs, failed_changes_change_nothing)
 {
 	struct ctrl_job *job = create("a");
+	uint64_t membership;
 	bool leaving;
 
+	cr_assert_eq(join(job, 3, 4, HOST), 0);
+	membership = job->member[3].membership;
 	played.rc = -ENOMEM;
+	played.records = 9;
 	create_refused(spec_of("b"), NULL, CTRL_REFUSED_MEMORY, "");
 	cr_assert_eq(why.room.memory_needed, 64000);
 	cr_assert_eq(why.room.memory_free, 77);
@@ -96,6 +96,8 @@ Test(ctrl_jobs, failed_changes_change_nothing)
 	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_MEMORY, "window");
 	refused(join(job, 0, 4, HOST), CTRL_REFUSED_MEMORY, "window");
 	cr_assert_eq(job->member[0].state, CTRL_MEMBER_EXPECTED);
+	refused(join(job, 3, 4, HOST), CTRL_REFUSED_MEMORY, "window");
+	cr_assert_eq(job->member[3].membership, membership, "the rank is its former process's");
 	cr_assert_eq(running->by_id[0], job);
 	cr_assert_null(running->leaving);
 	expect_in_step();
@@ -398,38 +400,6 @@ Test(ctrl_jobs, members)
 	expect_in_step();
 }
 
-/* No two jobs have one key, and joins to all of them are proved. */
-Test(ctrl_jobs, keys)
-{
-	static const uint8_t none[WEIR_KEY_BYTES];
-
-	create("a");
-	create("b");
-	cr_assert(played.job[0].proved && played.job[2].proved && !played.job[1].proved);
-	cr_assert_not(played.job[0].authenticated);
-	cr_assert_arr_neq(played.job[0].key, none, sizeof(none));
-	cr_assert_arr_neq(played.job[2].key, none, sizeof(none));
-	cr_assert_arr_neq(played.job[0].key, played.job[2].key, sizeof(none));
-	cr_assert_arr_eq(played.job[1].key, none, sizeof(none));
-	change(running->by_id[0], "timeout_ms", 5);
-	cr_assert(played.job[0].proved);
-	cr_assert_arr_neq(played.job[0].key, none, sizeof(none));
-}
-
-/* A join that can't be published leaves the rank to its former process. */
-Test(ctrl_jobs, a_refused_join_changes_no_membership)
-{
-	struct ctrl_job *job = create("a");
-	uint64_t first;
-
-	cr_assert_eq(join(job, 3, 4, HOST), 0);
-	first = job->member[3].membership;
-	played.rc = -EBUSY;
-	refused(join(job, 3, 4, HOST), CTRL_REFUSED_BUSY, "");
-	cr_assert_eq(job->member[3].membership, first);
-	expect_in_step();
-}
-
 Test(ctrl_jobs, members_of_the_file)
 {
 	struct ctrl_job *job = running->by_id[1];
@@ -457,6 +427,8 @@ Test(ctrl_jobs, expiry)
 	played.published = 0;
 	ctrl_jobs_tick(running);
 	cr_assert_eq(played.published, 0, "without expire_s nobody expires");
+	/* A table that a worker took late leaves shards that the registry does not wait for. */
+	cr_assert_eq(played.reaped, 1);
 	job->expire_s = 10;
 	played.silent[1] = 9;
 	played.silent[2] = 11;
@@ -486,8 +458,6 @@ Test(ctrl_jobs, any_order)
 	struct ctrl_job *job;
 	char name[16];
 
-	played.left = UINT32_MAX;
-	played.records = UINT16_MAX;
 	srandom((unsigned int)random_seed());
 	create("first"); /* the played table is known from now on */
 	for (unsigned int step = 0; step < 20000; step++) {
@@ -515,5 +485,133 @@ Test(ctrl_jobs, any_order)
 		if (random() % 16 == 0)
 			ctrl_jobs_tick(running);
 		expect_in_step();
+	}
+}
+
+/* The file has it at the next start: a job in its place would keep the switch from starting. */
+Test(ctrl_jobs, a_deleted_job_of_the_file_keeps_its_place)
+{
+	struct ctrl_job_spec spec = spec_of("other");
+
+	create("zero");
+	delete (running->by_id[1]);
+	cr_assert_eq(create("next")->job->id, 2);
+	spec.id = 1;
+	create_refused(spec, NULL, CTRL_REFUSED_EXISTS, "id");
+	create_refused(spec_of("file"), NULL, CTRL_REFUSED_EXISTS, "name");
+	spec = spec_of("file");
+	spec.id = 1;
+	create_refused(spec, NULL, CTRL_REFUSED_EXISTS, "name");
+	/* A reload that takes it out of the file. */
+	config.jobs.by_id[1] = NULL;
+	cr_assert_eq(create("file")->job->id, 1);
+	expect_in_step();
+}
+
+Test(ctrl_jobs, operation_of_another_type_is_refused)
+{
+	struct ctrl_job_spec spec = spec_of("bits");
+
+	spec.shape.op = WEIR_OP_BAND;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "op");
+	spec.shape.dtype = WEIR_DTYPE_BF16;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "op");
+	cr_assert_str_eq(why.message, "band is for integers only, and bf16 is none");
+}
+
+/* Neither numbers of instances nor generations, which would be asked from a ring until it is
+ * round. */
+Test(ctrl_jobs, refused_job_uses_no_instance_or_generation)
+{
+	struct ctrl_job *job;
+	uint16_t reserved[WEIR_JOBS_MAX];
+	uint32_t instances;
+
+	config.ppe.first_generation = 700;
+	delete (create("a"));
+	instances = running->instances;
+	memcpy(reserved, running->reserved, sizeof(reserved));
+	cr_assert_neq(reserved[0], 0);
+	played.rc = -ENOMEM;
+	for (unsigned int i = 0; i < 100; i++)
+		create_refused(spec_of("b"), NULL, CTRL_REFUSED_MEMORY, "");
+	cr_assert_eq(running->instances, instances);
+	cr_assert_arr_eq(running->reserved, reserved, sizeof(reserved));
+	played.rc = 0;
+	job = create("b");
+	cr_assert_eq(job->job->instance, instances + 1);
+	cr_assert_eq(running->instances, instances + 1);
+	cr_assert_neq(running->reserved[0], reserved[0]);
+}
+
+/* A job with its first member is one change: there is no moment when it has none. */
+Test(ctrl_jobs, job_is_created_with_its_first_member)
+{
+	struct ctrl_job_spec spec = spec_of("a");
+	struct ctrl_job *job;
+	unsigned int published = played.published;
+
+	spec.member_rank = 2;
+	spec.member_address = HOST;
+	job = make(&spec, NULL);
+	cr_assert_eq(played.published, published + 1);
+	cr_assert_eq(played.job[0].members[0], 1u << 2);
+	cr_assert_eq(played.job[0].address[2], HOST);
+	cr_assert_eq(job->member[2].state, CTRL_MEMBER_JOINED);
+	cr_assert_eq(job->member[2].address, HOST);
+	cr_assert_neq(job->member[2].membership, 0);
+	cr_assert_eq(played.job[0].epoch[2], job->member[2].membership);
+	cr_assert_eq(ctrl_job_joined(job), 1);
+	spec = spec_of("b");
+	spec.member_rank = 4;
+	spec.member_address = HOST;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "rank");
+	spec.member_rank = 3;
+	spec.member_address = SWITCH;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "address");
+	expect_in_step();
+}
+
+/* A reload lowers the quota under what there is: then the way down is open, and the way up is
+ * not. */
+Test(ctrl_jobs, rates_over_a_lowered_quota_go_down)
+{
+	struct ctrl_job_spec spec = spec_of("a");
+	struct ctrl_job *job;
+
+	spec.shape.rate_mbit = 500;
+	job = make(&spec, &tenant);
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
+	job = make(&spec, &tenant);
+	tenant.quota =
+		(struct ctrl_quota){.jobs = 1, .memory_mb = 1, .blocks = 1, .rate_mbit = 600};
+	cr_assert_eq(change(job, "rate_mbit", 400), 0, "%s", why.message);
+	refused(change(job, "rate_mbit", 401), CTRL_REFUSED_QUOTA, "rate_mbit");
+	refused(change(job, "rate_mbit", 0), CTRL_REFUSED_QUOTA, "rate_mbit");
+	cr_assert_eq(change(job, "rate_mbit", 100), 0);
+	refused(change(job, "rate_mbit", 101), CTRL_REFUSED_QUOTA, "rate_mbit");
+	tenant.quota.rate_mbit = 601;
+	cr_assert_eq(change(job, "rate_mbit", 101), 0, "jobs and memory are not what it raises");
+	/* One without a limit may get one, also one that the quota does not have. */
+	tenant.quota = (struct ctrl_quota){0};
+	cr_assert_eq(change(job, "rate_mbit", 0), 0);
+	tenant.quota.rate_mbit = 1;
+	cr_assert_eq(change(job, "rate_mbit", 700), 0);
+	tenant.quota = (struct ctrl_quota){.jobs = 1};
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "c");
+	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "");
+	cr_assert_not_null(strstr(why.message, "has 2 jobs"), "%s", why.message);
+	cr_assert_not_null(strstr(why.message, "may have 1"), "%s", why.message);
+}
+
+/* A source id may lie above the number of sources. */
+Test(ctrl_jobs, the_room_for_source_ids)
+{
+	struct ppe_job job = {.nb_sources = 2};
+
+	cr_assert_eq(ppe_job_source_end(&job), 2);
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
+		job.members[s / 64] |= UINT64_C(1) << (s % 64);
+		cr_assert_eq(ppe_job_source_end(&job), s < 2 ? 2 : s + 1);
 	}
 }

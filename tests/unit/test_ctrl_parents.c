@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "ctrl/config/tree.h"
 #include "ctrl/jobs/parents.h"
 #include "tests/unit/played.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files that a configuration names, and what else may stand in their places: nothing is waited for. */
+/* Files that a configuration names, and what else may stand in their places: nothing is waited
+ * for. */
 #include <criterion/criterion.h>
 
 #include <errno.h>
@@ -62,46 +63,37 @@ Test(ctrl_regular, special_files_are_refused, .init = set_up, .fini = tear_down)
 	cr_expect_str_eq(why, "No such file or directory");
 }
 
-/* A configuration with this in its middle is refused with this place and key. */
-static void
-refuse(const char *section, const char *place)
+/* In a configuration with one of these, which may not be the fifo. */
+Test(ctrl_regular, a_key_or_a_certificate_is_none, .init = set_up, .fini = tear_down)
 {
-	struct ctrl_config *config;
-	char text[2048], reason[256];
+	static const struct {
+		const char *before, *after, *place;
+	} rows[] = {
+		{"\"jobs\": [{\"id\": 1, \"name\": \"a\", \"sources\": [{\"id\": 0, \"address\": "
+		 "\"10.77.0.1\"}],\n\"key_file\": \"",
+			"\"}]", "x.json:4:13: jobs[0].key_file: "},
+		{"\"api\": {\"tls\": {\n\"certificate\": \"", "\", \"key\": \"/nowhere\"}}",
+			"x.json:4:16: api.tls.certificate: "},
+		{"\"api\": {\"tls\": {\n\"key\": \"", "\", \"certificate\": \"/nowhere\"}}",
+			"x.json:4:8: api.tls.key: "},
+	};
 
-	snprintf(text, sizeof(text),
-		"{\"switch\": {\"name\": \"s\", \"address\": \"10.77.0.254/24\"},\n"
-		"\"ports\": [{\"name\": \"p0\", \"device\": \"net_null0\"}],\n%s}",
-		section);
-	snprintf(reason, sizeof(reason), "%s%s: it is no regular file", place, fifo);
-	cr_expect_eq(ctrl_config_parse(text, strlen(text), "x.json", &config, error, sizeof(error)),
-		-EINVAL);
-	cr_expect_str_eq(error, reason);
+	for (unsigned int i = 0; i < 3; i++) {
+		struct ctrl_config *config;
+		char text[2048], reason[256];
+
+		snprintf(text, sizeof(text),
+			"{\"switch\": {\"name\": \"s\", \"address\": \"10.77.0.254/24\"},\n"
+			"\"ports\": [{\"name\": \"p0\", \"device\": \"net_null0\"}],\n%s%s%s}",
+			rows[i].before, fifo, rows[i].after);
+		snprintf(
+			reason, sizeof(reason), "%s%s: it is no regular file", rows[i].place, fifo);
+		cr_expect_eq(ctrl_config_parse(
+				     text, strlen(text), "x.json", &config, error, sizeof(error)),
+			-EINVAL);
+		cr_expect_str_eq(error, reason);
+	}
 }
-
-Test(ctrl_regular, a_key_is_none, .init = set_up, .fini = tear_down)
-{
-	char section[512];
-
-	snprintf(section, sizeof(section),
-		"\"jobs\": [{\"id\": 1, \"name\": \"a\", \"sources\": [{\"id\": 0, \"address\": "
-		"\"10.77.0.1\"}],\n\"key_file\": \"%s\"}]",
-		fifo);
-	refuse(section, "x.json:4:13: jobs[0].key_file: ");
-}
-
-Test(ctrl_regular, a_certificate_is_none, .init = set_up, .fini = tear_down)
-{
-	char section[512];
-
-	snprintf(section, sizeof(section),
-		"\"api\": {\"tls\": {\n\"certificate\": \"%s\", \"key\": \"/nowhere\"}}", fifo);
-	refuse(section, "x.json:4:16: api.tls.certificate: ");
-	snprintf(section, sizeof(section),
-		"\"api\": {\"tls\": {\n\"key\": \"%s\", \"certificate\": \"/nowhere\"}}", fifo);
-	refuse(section, "x.json:4:8: api.tls.key: ");
-}
-
 Test(ctrl_regular, a_configuration_is_none, .init = set_up, .fini = tear_down)
 {
 	struct ctrl_config *config;

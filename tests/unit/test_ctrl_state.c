@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state file: what is read of it and what is not, and that no crash leaves half of it. */
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -350,7 +347,6 @@ Test(ctrl_state, wrong_values_are_refused_with_their_place)
 	expect_refused("\"joined\"}", "\"joined\"", "");
 }
 
-/* A file that was cut off anywhere is no state. */
 Test(ctrl_state, a_job_of_an_earlier_version_gets_a_key)
 {
 	static const uint8_t none[WEIR_KEY_BYTES];
@@ -364,6 +360,7 @@ Test(ctrl_state, a_job_of_an_earlier_version_gets_a_key)
 	cr_assert_arr_neq(running->by_id[0]->job->key, none, sizeof(none));
 }
 
+/* A file that was cut off anywhere is no state. */
 Test(ctrl_state, a_part_is_refused)
 {
 	const char *whole = STATE(JOB);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A trace as JSON, from made-up events: what a viewer needs is there, whole and balanced. */
-#include <stdlib.h>
 #include <string.h>
 
 #include <criterion/criterion.h>
@@ -146,8 +145,8 @@ must(const json_t *root, const char *phase, const char *name, unsigned int nth)
 		.cycles = 200, .end = (how), .thread = (on)                                        \
 	}
 
-/* A contribution hops from worker 0 to worker 1, where it opens block 17; a second one completes it,
- * and so releases block 1, which was there before. A third is late. */
+/* A contribution hops from worker 0 to worker 1, where it opens block 17; a second one completes
+ * it, and so releases block 1, which was there before. A third is late. */
 static struct ppe_trace *
 story(void)
 {

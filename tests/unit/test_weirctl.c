@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What weirctl prints: units, ranges, tables, paragraphs, and text that came from outside. */
-#include <inttypes.h>
 #include <locale.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <criterion/criterion.h>
