@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations of a communicator reach Weir in the order of the calls, while another thread makes the core's progress. The
- * communicators are open, with one rank on each host; libweir and MPI are tests/unit/fake_mpi.c. An operation of the
- * other communicator never ends, so the core has work, and its lock is mostly taken.
+ * Operations of a communicator reach Weir in the order of the calls, while another thread makes the
+ * core's progress. The communicators are open, with one rank on each host; libweir and MPI are
+ * tests/unit/fake_mpi.c. An operation of the other communicator never ends, so the core has work,
+ * and its lock is mostly taken.
  *
  * MPI gets its turns while a blocking call waits for Weir.
  *
@@ -15,6 +16,9 @@
 #include "tests/unit/fake_mpi.h"
 
 enum { ROUNDS = 10000 };
+
+static const struct offload_settings without = {.min_bytes = 0};
+static const struct offload_call barrier = {.collective = WEIR_COLLECTIVE_BARRIER};
 
 static _Atomic bool stop;
 static unsigned int opened;
@@ -75,8 +79,6 @@ open_comm(struct weir *weir)
 Test(mpi_order, blocking_after_nonblocking)
 {
 	const struct offload_front with = {.progress = no_progress};
-	const struct offload_settings without = {.min_bytes = 0};
-	const struct offload_call barrier = {.collective = WEIR_COLLECTIVE_BARRIER};
 	int32_t in = 1, out;
 	const struct offload_call allreduce = {.collective = WEIR_COLLECTIVE_ALLREDUCE,
 		.send = &in,
@@ -107,7 +109,8 @@ Test(mpi_order, blocking_after_nonblocking)
 	cr_assert_eq(wrong, 0, "%u of %u operations out of order", wrong, started);
 }
 
-/* MPI has work in each fifth of its first WORKING turns, in CPU time, which does not depend on who else runs. */
+/* MPI has work in each fifth of its first WORKING turns, in CPU time, which does not depend on
+ * who else runs. */
 enum { WORKING = 1000, LOOKS = 2000 };
 static unsigned int turns, slept_ms;
 
@@ -129,8 +132,6 @@ work(void)
 Test(mpi_order, progress_of_mpi)
 {
 	const struct offload_front with = {.progress = work};
-	const struct offload_settings without = {.min_bytes = 0};
-	const struct offload_call barrier = {.collective = WEIR_COLLECTIVE_BARRIER};
 
 	offload_init(&with, &without);
 	fake_weir_looks = LOOKS;
@@ -156,7 +157,6 @@ calls_to_open(MPI_Comm mpi, const struct offload_call *call)
 Test(mpi_order, opened_by_calls_or_bytes)
 {
 	const struct offload_front with = {.progress = no_progress};
-	const struct offload_settings without = {.min_bytes = 0};
 	static int32_t in[16384], out[16384];
 	struct offload_call call = {.collective = WEIR_COLLECTIVE_ALLREDUCE,
 		.send = in,

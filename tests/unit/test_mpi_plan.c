@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the core of the MPI plug-ins decides, and the steps that it makes of calls: a model runs the steps of all ranks
- * and compares the results with the collective's definition.
+ * What the core of the MPI plug-ins decides, and the steps that it makes of calls: a model runs the
+ * steps of all ranks and compares the results with the collective's definition.
  */
 #include <criterion/criterion.h>
 #include <limits.h>
@@ -9,23 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/verify/verify.h"
 #include "tests/unit/fake_mpi.h"
 
 enum { RANKS_MAX = 6, COUNT = 3, BUFFER = RANKS_MAX * COUNT * 2 };
-
-static bool
-reduces(enum weir_collective c)
-{
-	return c == WEIR_COLLECTIVE_ALLREDUCE || c == WEIR_COLLECTIVE_REDUCE ||
-		c == WEIR_COLLECTIVE_REDUCESCATTER;
-}
-
-static bool
-has_root(enum weir_collective c)
-{
-	return c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_BROADCAST ||
-		c == WEIR_COLLECTIVE_SCATTER || c == WEIR_COLLECTIVE_GATHER;
-}
 
 /* Slices that each rank sends and gets, of n; 0: it has no part. */
 static int
@@ -52,7 +39,8 @@ got(enum weir_collective c, int n, bool root)
 		: 1;
 }
 
-/* A collective by its definition, for slices of `count` ints. Buffers of ranks without a part may be NULL. */
+/* A collective by its definition, for slices of `count` ints. Buffers of ranks without a part
+ * may be NULL. */
 static void
 collective(enum weir_collective c, int n, const int32_t *const *send, int32_t *const *recv,
 	size_t count, int root)
@@ -73,11 +61,11 @@ collective(enum weir_collective c, int n, const int32_t *const *send, int32_t *c
 
 			if (recv[r] == NULL) /* it has the data already */
 				break;
-			for (int s = 0; s < n && reduces(c); s++)
+			for (int s = 0; s < n && verify_reduces(c); s++)
 				sum += in[s][c == WEIR_COLLECTIVE_REDUCESCATTER
 						? (size_t)r * count + i
 						: i];
-			recv[r][i] = reduces(c)                  ? sum
+			recv[r][i] = verify_reduces(c)           ? sum
 				: c == WEIR_COLLECTIVE_BROADCAST ? in[root][i]
 				: c == WEIR_COLLECTIVE_SCATTER   ? in[root][(size_t)r * count + i]
 				: c == WEIR_COLLECTIVE_ALLTOALL  ? in[from][(size_t)r * count + at]
@@ -173,7 +161,8 @@ advance(int n, const int *hosts, int n_hosts)
 	return together(STEP_WEIR, leaders, n_hosts);
 }
 
-/* One call on ranks of these hosts. gaps: bit r: rank r has gaps between its ints. Returns whether Weir had it. */
+/* One call on ranks of these hosts. gaps: bit r: rank r has gaps between its ints. Returns
+ * whether Weir had it. */
 static bool
 check(const int *hosts, int n, enum weir_collective c, int root, bool in_place, unsigned int gaps)
 {
@@ -185,7 +174,7 @@ check(const int *hosts, int n, enum weir_collective c, int root, bool in_place, 
 
 	for (int r = 0; r < n; r++) {
 		struct rank *rank = &ranks[r];
-		bool here = in_place && (!has_root(c) || r == root) &&
+		bool here = in_place && (!collective_table[c].rooted || r == root) &&
 			c != WEIR_COLLECTIVE_BROADCAST,
 		     discard = here && c == WEIR_COLLECTIVE_SCATTER;
 		int s = gaps >> r & 1 ? 2 : 1,
@@ -269,7 +258,7 @@ Test(mpi_plan, every_layout)
 			for (int root = 0; root < layouts[l].n; root++)
 				for (int in_place = 0; in_place < 2; in_place++)
 					for (unsigned int gaps = 0;
-						gaps < (reduces(c) ? 1 : 1u << layouts[l].n);
+						gaps < (verify_reduces(c) ? 1 : 1u << layouts[l].n);
 						gaps += 3)
 						ran = check(layouts[l].hosts, layouts[l].n, c, root,
 							in_place, gaps);
@@ -279,7 +268,8 @@ Test(mpi_plan, every_layout)
 	}
 }
 
-/* However a rank describes them: data of more than MPI can pack stay with MPI, unless they are reduced. */
+/* However a rank describes them: data of more than MPI can pack stay with MPI, unless they are
+ * reduced. */
 Test(mpi_plan, more_than_an_int)
 {
 	const struct offload_comm comm = {.size = 2};

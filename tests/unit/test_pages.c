@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pages against the source. docs/counters.md against ppe/drops.h and ppe/ppe.h: the same names with the same
- * meanings; tests/functional/test_metrics.py compares its metrics. docs/write-a-program.md against the example.
+ * Pages against the source: the tables of docs/counters.md and docs/protocol.md are the lists of
+ * the headers (tests/functional/test_metrics.py compares metrics), each test vector decodes to its
+ * header, and docs/write-a-program.md shows the example.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,91 +11,161 @@
 #include <criterion/criterion.h>
 
 #include "ppe/ppe.h"
+#include "tests/eal/rig.h"
 #include "tests/model/doc_page.h"
+#include "tests/model/vectors.h"
 
-#define PAGE "docs/counters.md"
+#define COUNTERS "docs/counters.md"
+#define PROTOCOL "docs/protocol.md"
 
-struct counter {
-	const char *key, *help;
+/* The cells of a row, as far as the source has them. */
+struct row {
+	const char *cell[3];
 };
 
-static void
-compare(const char *heading, const struct counter *counters, unsigned int n)
+#define DROP(name, key, help)            {{key, help, NULL}},
+#define COUNTER(name, help)              {{#name, help, NULL}},
+#define CODE(id, code, text)             {{#code, text, NULL}},
+#define MORE(id, code, text, ...)        {{#code, text, NULL}},
+#define TYPE(id, code, text, bytes, ...) {{#code, text, #bytes}},
+#define ROWS(...)                                                                                  \
+	(const struct row[])                                                                       \
+	{                                                                                          \
+		__VA_ARGS__                                                                        \
+		{                                                                                  \
+			{                                                                          \
+				NULL, NULL, NULL                                                   \
+			}                                                                          \
+		}                                                                                  \
+	}
+
+static const struct {
+	const char *page, *heading;
+	const struct row *rows; /* up to one of NULL */
+} tables[] = {
+	{COUNTERS, "## Drops", ROWS(PPE_DROP_LIST(DROP))},
+	{COUNTERS, "## Jobs", ROWS(PPE_JOB_COUNTERS(COUNTER))},
+	{COUNTERS, "## Packets", ROWS(PPE_PACKET_COUNTERS(COUNTER))},
+	{COUNTERS, "## Ports", ROWS(PPE_PORT_COUNTERS(COUNTER, COUNTER))},
+	{COUNTERS, "## Workers", ROWS(PPE_WORKER_COUNTERS(COUNTER))},
+	{PROTOCOL, "### Status", ROWS(WEIR_STATUS_LIST(MORE))},
+	{PROTOCOL, "### Collective", ROWS(WEIR_COLLECTIVE_LIST(MORE))},
+	{PROTOCOL, "### Type", ROWS(WEIR_DTYPE_LIST(TYPE))},
+	{PROTOCOL, "### Operation", ROWS(WEIR_OP_LIST(MORE))},
+	{PROTOCOL, "### Field", ROWS(WEIR_FIELD_LIST(CODE))},
+	{PROTOCOL, "### End of a generation", ROWS(WEIR_OVER_LIST(CODE))},
+};
+
+Test(pages, tables)
 {
-	char *page = doc_read(PAGE);
-	struct doc_table table;
+	for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+		char *page = doc_read(tables[t].page);
+		const char *heading = tables[t].heading;
+		struct doc_table table;
+		unsigned int n = 0;
+
+		cr_assert_not_null(page);
+		cr_assert_eq(doc_table(page, heading, &table), 0);
+		for (const struct row *r = tables[t].rows; r->cell[0] != NULL; r++, n++) {
+			cr_assert_lt(n, table.rows, "%s: \"%s\" is not in the page", heading,
+				r->cell[0]);
+			for (unsigned int c = 0; c < 3 && r->cell[c] != NULL; c++)
+				cr_assert_str_eq(
+					table.cell[n][c], r->cell[c], "%s: row %u", heading, n);
+			cr_assert(strcmp(tables[t].page, COUNTERS) != 0 || table.cells < 3 ||
+					(table.cell[n][2] != NULL && table.cell[n][2][0] != 0),
+				"%s: what to do?", r->cell[0]);
+		}
+		cr_assert_eq(table.rows, n, "%s: \"%s\" is not in the source", heading,
+			table.cell[n][0]);
+		doc_table_free(&table);
+		free(page);
+	}
+}
+
+/* The elements of a whole vector of the block's, or what its kind has. */
+static unsigned int
+payload_bytes(const struct vector *v)
+{
+	const struct weir_header *h = &v->header;
+	unsigned int bytes = v->elements * weir_dtype_bytes(h->dtype);
+
+	if (h->collective == WEIR_COLLECTIVE_ALLREDUCE)
+		cr_assert_eq(v->elements, h->grad_cnt, "%s: elements", v->name);
+	cr_assert_eq(v->has_bitmap, h->degraded, "%s: bitmap", v->name);
+	bytes += h->degraded ? WEIR_BITMAP_BYTES : 0;
+	bytes += h->status == WEIR_STATUS_MISMATCH ? sizeof(struct weir_mismatch) : 0;
+	bytes += h->status == WEIR_STATUS_DISPLACED ? sizeof(struct weir_displaced) : 0;
+	if (h->collective == WEIR_COLLECTIVE_JOIN && h->status == WEIR_STATUS_OK && v->is_answer)
+		bytes += sizeof(struct weir_join_reply);
+	bytes += v->end == VECTOR_JOIN ? sizeof(struct weir_join_proof)
+		: v->challenge != 0    ? WEIR_CHALLENGE_BYTES
+				       : 0;
+	bytes += v->has_key ? WEIR_KEY_BYTES : 0;
+	return bytes + (v->end == VECTOR_CRC ? 4 : v->end != VECTOR_PLAIN ? WEIR_TAG_BYTES : 0);
+}
+
+Test(pages, vectors)
+{
+	unsigned int seen[16] = {0};
+
+	for (const struct vector *v = vectors; v < vectors + nb_vectors; v++) {
+		struct weir_header h = {.extended = v->header.extended, .dtype = v->header.dtype};
+		uint8_t frame[VECTOR_FRAME_MAX];
+		unsigned int n = vector_frame(v, frame);
+
+		cr_assert(rig_checksums_hold(frame), "%s: checksums", v->name);
+		weir_header_read(&h, frame + VECTOR_HEADERS);
+		cr_assert_arr_eq(&h, &v->header, sizeof(h), "%s: header", v->name);
+		cr_assert_eq(frame[VECTOR_HEADERS + 5] >> WEIR_AGE_SHIFT, h.status);
+		cr_assert_eq(n, VECTOR_HEADERS + weir_header_bytes(h.extended) + payload_bytes(v),
+			"%s: %u bytes", v->name, n);
+		if (!v->is_answer && !v->upward)
+			cr_assert(h.status == 0 && !h.degraded && h.src_cnt == 0, "%s", v->name);
+		seen[h.status] += v->is_answer;
+	}
+	for (unsigned int s = 0; weir_status_text(s)[0] != '?'; s++)
+		cr_assert_gt(seen[s], 0, "no answer with status %s", weir_status_text(s));
+}
+
+/* The page shows the first vector. */
+Test(pages, dump_of_a_vector)
+{
+	char *page = doc_read(PROTOCOL), line[80];
+	uint8_t frame[VECTOR_FRAME_MAX];
+	unsigned int n = vector_frame(&vectors[0], frame);
 
 	cr_assert_not_null(page);
-	cr_assert_eq(doc_table(page, heading, &table), 0);
-	for (unsigned int i = 0; i < n; i++) {
-		cr_assert_lt(i, table.rows, "\"%s\" is not in the page", counters[i].key);
-		cr_assert_str_eq(table.cell[i][0], counters[i].key);
-		cr_assert_str_eq(table.cell[i][1], counters[i].help, "%s", counters[i].key);
-		cr_assert(table.cells < 3 || (table.cell[i][2] != NULL && table.cell[i][2][0] != 0),
-			"%s: what to do?", counters[i].key);
+	for (unsigned int at = 0; at < n; at += 16) {
+		int used = snprintf(line, sizeof(line), "\n%04x ", at);
+
+		for (unsigned int i = at; i < n && i < at + 16; i++)
+			used += snprintf(line + used, sizeof(line) - (size_t)used, "%s%02x",
+				i == at + 8 ? "  " : " ", frame[i]);
+		snprintf(line + used, sizeof(line) - (size_t)used, "\n");
+		cr_assert_not_null(strstr(page, line), "not in the page: %s", line);
 	}
-	cr_assert_eq(table.rows, n, "\"%s\" is not in the code", table.cell[n][0]);
-	doc_table_free(&table);
 	free(page);
 }
 
-Test(counters_doc, drops)
+/* The UDP ports of the page are the defaults of wire.h. */
+Test(pages, udp_ports)
 {
-	static const struct counter drops[] = {
-#define X(name, key, help) {key, help},
-		PPE_DROP_LIST(X)
-#undef X
-	};
+	char *page = doc_read(PROTOCOL), text[64];
 
-	compare("## Drops", drops, PPE_DROP_COUNT);
+	cr_assert_not_null(page);
+	snprintf(text, sizeof(text), "Base form, %u bytes, to UDP port %u", WEIR_BASE_BYTES,
+		WEIR_PORT_BASE);
+	cr_assert_not_null(strstr(page, text));
+	snprintf(text, sizeof(text), "then %u bytes, to UDP port %u",
+		WEIR_EXT_BYTES - WEIR_BASE_BYTES, WEIR_PORT_EXT);
+	cr_assert_not_null(strstr(page, text));
+	free(page);
 }
 
-Test(counters_doc, jobs)
-{
-	static const struct counter jobs[] = {
-#define X(name, help) {#name, help},
-		PPE_JOB_COUNTERS(X)
-#undef X
-	};
-
-	compare("## Jobs", jobs, sizeof(jobs) / sizeof(jobs[0]));
-}
-
-Test(counters_doc, packets)
-{
-	static const struct counter packets[] = {
-#define X(name, help) {#name, help},
-		PPE_PACKET_COUNTERS(X)
-#undef X
-	};
-
-	compare("## Packets", packets, sizeof(packets) / sizeof(packets[0]));
-}
-
-Test(counters_doc, ports)
-{
-	static const struct counter ports[] = {
-#define X(name, help) {#name, help},
-		PPE_PORT_COUNTERS(X, X)
-#undef X
-	};
-
-	compare("## Ports", ports, sizeof(ports) / sizeof(ports[0]));
-}
-
-Test(counters_doc, workers)
-{
-	static const struct counter workers[] = {
-#define X(name, help) {#name, help},
-		PPE_WORKER_COUNTERS(X)
-#undef X
-	};
-
-	compare("## Workers", workers, sizeof(workers) / sizeof(workers[0]));
-}
-
-/* docs/write-a-program.md teaches a program: its code blocks are parts of the file, in the file's order. */
-Test(program_doc, the_page_shows_the_program)
+/* docs/write-a-program.md teaches a program: its code blocks are parts of the file, in the
+ * file's order. */
+Test(pages, the_page_shows_the_program)
 {
 	char *page = doc_read("docs/write-a-program.md"),
 	     *file = doc_read("docs/examples/flowcount.c"), *block;
@@ -113,16 +184,7 @@ Test(program_doc, the_page_shows_the_program)
 		blocks++;
 	}
 	cr_assert_geq(blocks, 6);
+	cr_assert_leq(doc_line(file, file + strlen(file)), 100, "\"under 100 lines\" is a promise");
 	free(page);
-	free(file);
-}
-
-/* "Under 100 lines" is a promise. */
-Test(program_doc, example_is_under_100_lines)
-{
-	char *file = doc_read("docs/examples/flowcount.c");
-
-	cr_assert_not_null(file);
-	cr_assert_leq(doc_line(file, file + strlen(file)), 100);
 	free(file);
 }
