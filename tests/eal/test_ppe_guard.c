@@ -1,58 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports that claim foreign addresses, turned by hand: which frames pass, and under which reason the others end. */
-#include <criterion/criterion.h>
-
-#include <string.h>
-
 #include "ppe/guard.h"
 #include "ppe/ppe_priv.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/bench.h"
 
 #define SECOND_US 1010000 /* with a margin, because turns round it down */
 #define EXCEPTION 3
 #define OF_NOBODY 9 /* a source's number whose addresses nobody has */
 #define PORTS     4
 
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX];
 static const uint8_t all[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+static const uint8_t nowhere[6] = {2, 0, 0, 0, 0, 1};
+static const struct rig_config *more; /* what differs in a test */
 
-/* Job 1 of two sources at ports 0 and 1; port 3 is the exception port. */
+/* Job 1 of two sources at ports 0 and 1, and job 2 of the same hosts; port 3 is the exception port. */
 static void
-start(unsigned int workers, const struct rig_config *more)
+guarded(struct rig_config *config)
 {
-	struct rig_config config = more != NULL ? *more : (struct rig_config){.workers = 0};
-
-	config.workers = workers;
-	config.threads = 8;
-	config.ports = PORTS;
-	config.exception = true;
-	config.jobs = 2;
-	if (config.job[0].id == 0)
-		config.job[0] = rig_job(1, 2, 4, 8);
-	config.job[1] = rig_job(2, 2, 4, 8);
-	rig_start(&rig, &config);
+	config->exception = true;
+	config->jobs = 2;
+	config->job[0].revoke = more->job[0].revoke;
+	config->job[1] = rig_job(2, 2, 4, 8);
+	config->fdb_timeout_s = more->fdb_timeout_s;
+	config->policers = more->policers;
+	config->nb_hosts = more->nb_hosts;
+	memcpy(config->host, more->host, sizeof(config->host));
 }
 
-static void
-stop(void)
-{
-	rig_rest(&rig);
-	for (unsigned int p = 0; p < rig.ports; p++)
-		while (rig_receive(&rig, p, frame, 0) > 0)
-			;
-	rig_check(&rig);
-	cr_assert_null(rig_stop(&rig));
-}
+#define start_guarded(n, ...)                                                                      \
+	do {                                                                                       \
+		more = &(const struct rig_config){__VA_ARGS__};                                    \
+		start(.workers = (n), .ports = PORTS, .timeout_ms = 1000, .late = true,            \
+			.change = guarded);                                                        \
+	} while (0)
 
-static struct ppe_stats
-stats(void)
+static struct ppe_port_stats
+port_stats(unsigned int port)
 {
 	struct ppe_stats now;
 
-	rig_rest(&rig);
-	ppe_stats_read(rig.ppe, &now);
-	return now;
+	rig_settle(&rig, &now);
+	return now.port[port];
 }
 
 /* How many frames leave by all ports. */
@@ -66,6 +54,14 @@ left(void)
 		while (rig_receive(&rig, p, frame, 0) > 0)
 			n++;
 	return n;
+}
+
+/* So many of the port's frames have ended as spoofed ones. */
+static void
+expect_spoofed(unsigned int port, uint64_t n)
+{
+	cr_expect_eq(port_stats(port).spoofed, n, "port %u: %lu spoofed, not %lu", port,
+		port_stats(port).spoofed, n);
 }
 
 /* A frame's bytes up to its EtherType, with so many VLAN tags; returns where the rest begins. */
@@ -117,41 +113,38 @@ send_arp(unsigned int port, const uint8_t to[6], unsigned int tags, const uint8_
 static void
 expect_ends(unsigned int port, enum ppe_drop reason, uint64_t drops, uint64_t spoofed)
 {
-	unsigned int n = left();
-	struct ppe_stats now = stats();
-
-	cr_expect_eq(n, 0, "%u frames left", n);
-	cr_expect_eq(now.drops[reason], drops, "%s: %lu, not %lu", ppe_drop_key(reason),
-		now.drops[reason], drops);
-	cr_expect_eq(now.port[port].spoofed, spoofed, "spoofed: %lu, not %lu",
-		now.port[port].spoofed, spoofed);
+	cr_expect_eq(left(), 0);
+	expect_drop(reason, drops);
+	expect_spoofed(port, spoofed);
 }
 
 static void
 join_at(unsigned int port, uint8_t job, unsigned int source, uint32_t nonce)
 {
-	const struct weir_header h = {.job_id = job,
-		.block_id = nonce,
-		.src_id = (uint8_t)source,
-		.collective = WEIR_COLLECTIVE_JOIN,
-		.extended = true};
+	struct weir_header h = note(source, nonce, WEIR_COLLECTIVE_JOIN);
 
+	h.job_id = job;
 	rig_offer(&rig, port, &h, NULL, 0);
 	rig_rest(&rig);
 }
 
-/* Returns the generation. */
-static uint16_t
+/* Sets the generation. */
+static void
 join_all(uint8_t job)
 {
-	struct ppe_job_stats now;
-
 	join_at(0, job, 0, 100);
 	join_at(1, job, 1, 101);
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, job, &now), 0);
-	cr_assert_eq(now.generations, 1);
+	cr_assert_eq(job_stats(job).generations, 1);
+	generation = job_stats(job).generation;
 	left();
-	return now.generation;
+}
+
+/* Job 1 or 2 is gone. */
+static void
+remove_job(uint8_t job)
+{
+	rig.jobs.by_id[job] = NULL;
+	rig_change_jobs(&rig);
 }
 
 /* All frames that carry a source's address, at a port. Returns how many there are. */
@@ -177,7 +170,7 @@ pretends_to_be_the_switch(unsigned int workers)
 	uint8_t other[6], to[6];
 	unsigned int n = 0;
 
-	start(workers, NULL);
+	start_guarded(workers);
 	rig_source_mac(OF_NOBODY, other);
 	rig_source_mac(0, to);
 	for (unsigned int tags = 0; tags <= 4; tags++) {
@@ -200,7 +193,7 @@ pretends_to_be_the_switch(unsigned int workers)
 	send_ip(EXCEPTION, to, rig_switch_mac, 0, RIG_SWITCH_IP);
 	send_arp(EXCEPTION, all, 0, rig_switch_mac, RIG_SWITCH_IP);
 	cr_expect_eq(left(), 2 * (PORTS - 1));
-	stop();
+	stop_unread();
 }
 
 CASE(ppe_guard, the_switch, pretends_to_be_the_switch(1))
@@ -212,7 +205,7 @@ pretends_to_be_a_source(unsigned int workers)
 	uint8_t other[6];
 	unsigned int n = 0;
 
-	start(workers, NULL);
+	start_guarded(workers);
 	rig_source_mac(OF_NOBODY, other);
 	for (unsigned int tags = 0; tags <= 2; tags++)
 		send_ip(2, all, other, tags, rig_source_ip(0));
@@ -223,7 +216,7 @@ pretends_to_be_a_source(unsigned int workers)
 			n += send_as(2, source, tags);
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, n, n);
 	/* To the kernel, and as an aggregation packet. */
-	send_ip(2, rig_switch_mac, (const uint8_t[]){2, 0, 0, 0, 0, 1}, 0, rig_source_ip(0));
+	send_ip(2, rig_switch_mac, nowhere, 0, rig_source_ip(0));
 	for (uint8_t job = 1; job <= 3; job++) {
 		struct weir_header h = rig_contribution(job, 65535, 0, 0, 0);
 
@@ -238,12 +231,11 @@ pretends_to_be_a_source(unsigned int workers)
 	cr_expect_geq(left(), 5);
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, n + 7, n + 7);
 	/* A job that is gone has no sources. */
-	rig.jobs.by_id[1] = NULL;
-	rig_change_jobs(&rig);
+	remove_job(1);
 	send_as(2, 0, 0);
 	cr_expect_geq(left(), 5);
 	cr_expect_eq(rig.ppe->worker[0]->guard->active, 0);
-	stop();
+	stop_unread();
 }
 
 CASE(ppe_guard, a_source, pretends_to_be_a_source(1))
@@ -253,12 +245,8 @@ CASE(ppe_guard, a_source_of_three_workers, pretends_to_be_a_source(3))
 static void
 join_with_mac_of(unsigned int port, unsigned int source, unsigned int host, uint32_t nonce)
 {
-	const struct weir_header h = {.job_id = 1,
-		.block_id = nonce,
-		.src_id = (uint8_t)source,
-		.collective = WEIR_COLLECTIVE_JOIN,
-		.extended = true};
-	unsigned int bytes = rig_frame(frame, source, &h, NULL, 0);
+	const struct weir_header h = note(source, nonce, WEIR_COLLECTIVE_JOIN);
+	unsigned int bytes = write_frame(&h, 0);
 
 	rig_source_mac(host, frame + 6);
 	rig_send(&rig, port, frame, bytes);
@@ -269,14 +257,14 @@ join_with_mac_of(unsigned int port, unsigned int source, unsigned int host, uint
 static void
 expect_broadcasts(unsigned int port, unsigned int host)
 {
-	uint64_t before = stats().port[port].spoofed;
+	uint64_t before = port_stats(port).spoofed;
 	uint8_t mac[6];
 
 	rig_source_mac(host, mac);
 	send_ip(port, all, mac, 0, rig_source_ip(host));
 	send_arp(port, all, 0, mac, rig_source_ip(host));
 	cr_expect_eq(left(), 2 * (PORTS - 1));
-	cr_expect_eq(stats().port[port].spoofed, before);
+	expect_spoofed(port, before);
 }
 
 /* Source 0 joins with the MAC address of a host at port 2. It may have sent frames with that address before. */
@@ -286,7 +274,7 @@ joins_as_a_host_in_no_job(bool lies_first, bool again, unsigned int workers)
 	const unsigned int host = OF_NOBODY + 1;
 	uint8_t mac[6];
 
-	start(workers, NULL);
+	start_guarded(workers);
 	rig_source_mac(host, mac);
 	if (again)
 		join_all(1);
@@ -307,11 +295,10 @@ joins_as_a_host_in_no_job(bool lies_first, bool again, unsigned int workers)
 	/* Its IPv4 address is its own. */
 	send_ip(2, all, mac, 0, rig_source_ip(0));
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
-	rig.jobs.by_id[1] = NULL;
-	rig_change_jobs(&rig);
+	remove_job(1);
 	for (unsigned int w = 0; w < workers; w++)
 		cr_expect_eq(rig.ppe->worker[w]->guard->active, 0);
-	stop();
+	stop_unread();
 }
 
 CASE(ppe_guard, joins_as_a_host, joins_as_a_host_in_no_job(false, false, 1))
@@ -325,10 +312,9 @@ CASE(ppe_guard, joins_again_as_a_host_after_lies_of_three_workers,
 static void
 is_bound_later(unsigned int workers)
 {
-	const struct rig_config config = {.fdb_timeout_s = 1};
 	uint8_t mac[6];
 
-	start(workers, &config);
+	start_guarded(workers, .fdb_timeout_s = 1);
 	rig_source_mac(0, mac);
 	expect_broadcasts(2, 0);
 	for (unsigned int i = 0; i < 3; i++) {
@@ -338,7 +324,7 @@ is_bound_later(unsigned int workers)
 	join_all(1);
 	send_ip(2, all, mac, 0, rig_source_ip(OF_NOBODY));
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
-	stop();
+	stop_unread();
 }
 
 CASE(ppe_guard, a_mac_address_is_bound_later, is_bound_later(1))
@@ -347,25 +333,24 @@ CASE(ppe_guard, a_mac_address_is_bound_later_by_three_workers, is_bound_later(3)
 /* A join at another port moves what is bound, although the station was seen at the former one. */
 Test(ppe_guard, a_bound_mac_address_stays_bound_when_it_moves, .timeout = 90)
 {
-	start(2, NULL);
+	start_guarded(2);
 	join_all(1);
 	expect_broadcasts(0, 0);
 	join_at(2, 1, 0, 100);
 	left();
 	send_as(0, 0, 0);
 	left();
-	cr_expect_eq(stats().port[0].spoofed, 5);
-	stop();
+	expect_spoofed(0, 5);
+	stop_unread();
 }
 
 /* Sources 0 and 1 share a MAC address, seen at both ports. While 0 is silent, 1 joins again; 0 comes back. */
 Test(ppe_guard, a_shared_mac_address_stays_shared, .timeout = 90)
 {
-	const struct rig_config config = {.fdb_timeout_s = 1};
 	const unsigned int shared = OF_NOBODY + 1;
 	uint8_t mac[6];
 
-	start(1, &config);
+	start_guarded(1, .fdb_timeout_s = 1);
 	rig_source_mac(shared, mac);
 	for (unsigned int port = 0; port < 2; port++)
 		send_ip(port, all, mac, 0, rig_source_ip(port));
@@ -381,14 +366,14 @@ Test(ppe_guard, a_shared_mac_address_stays_shared, .timeout = 90)
 	left();
 	send_ip(0, all, mac, 0, rig_source_ip(0));
 	cr_expect_eq(left(), PORTS - 1);
-	cr_expect_eq(stats().port[0].spoofed, 0);
-	stop();
+	expect_spoofed(0, 0);
+	stop_unread();
 }
 
 /* However often a source joins again with other addresses, it has bound one of each. */
 Test(ppe_guard, a_source_binds_one_address_of_each_kind, .timeout = 90)
 {
-	start(2, NULL);
+	start_guarded(2);
 	join_all(1);
 	for (unsigned int i = 0; i < 20; i++) {
 		join_with_mac_of(i % 2 * 2, 0, 20 + i, 100);
@@ -398,19 +383,18 @@ Test(ppe_guard, a_source_binds_one_address_of_each_kind, .timeout = 90)
 	}
 	send_as(1, 20 + 19, 0);
 	left();
-	cr_expect_eq(stats().port[1].spoofed, 2, "the last one: in IPv4 and in ARP");
+	expect_spoofed(1, 2);
 	send_as(1, 20 + 18, 0);
 	left();
-	cr_expect_eq(stats().port[1].spoofed, 2);
-	stop();
+	expect_spoofed(1, 2);
+	stop_unread();
 }
 
 Test(ppe_guard, sources_beyond_its_room_are_counted, .timeout = 90)
 {
 	struct pktbuf_endpoint at = {.port = 2, .valid = 1};
-	struct ppe_job_stats now;
 
-	start(2, NULL);
+	start_guarded(2);
 	for (unsigned int w = 0; w < 2; w++) {
 		at.ip = 0;
 		do {
@@ -420,23 +404,21 @@ Test(ppe_guard, sources_beyond_its_room_are_counted, .timeout = 90)
 	}
 	cr_expect_geq(rig.ppe->worker[0]->guard->active, GUARD_ADDRESSES - 1);
 	join_all(1);
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &now), 0);
-	cr_expect_eq(now.unguarded, 2, "%lu", now.unguarded);
+	cr_expect_eq(job_stats(1).unguarded, 2, "%lu", job_stats(1).unguarded);
 	cr_expect(ppe_guard_is_full(rig.ppe));
 	cr_expect_eq(send_as(0, 0, 0), 5);
 	cr_expect_geq(left(), 5);
-	stop();
+	stop_unread();
 }
 
 Test(ppe_guard, a_host_in_two_jobs_stays_bound, .timeout = 90)
 {
-	start(2, NULL);
+	start_guarded(2);
 	join_all(1);
 	join_all(2);
 	join_at(2, 1, 0, 100); /* one job alone can't move it */
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
-	rig.jobs.by_id[1] = NULL;
-	rig_change_jobs(&rig);
+	remove_job(1);
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1 + send_as(2, 0, 0), 6);
 	/* Source 0 leaves the other job. */
 	rig.job[1].members[0] = 2;
@@ -445,7 +427,7 @@ Test(ppe_guard, a_host_in_two_jobs_stays_bound, .timeout = 90)
 	cr_expect_geq(left(), 5);
 	send_as(2, 1, 0);
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 11, 11);
-	stop();
+	stop_unread();
 }
 
 enum first { ARP, IP, JOIN };
@@ -480,7 +462,7 @@ moves(unsigned int jobs, enum first first, unsigned int workers)
 {
 	uint64_t spoofed;
 
-	start(workers, NULL);
+	start_guarded(workers);
 	join_jobs(jobs);
 	for (unsigned int i = 0; i <= GUARD_ASKS; i++) {
 		/* For the MAC address and for the IPv4 address. */
@@ -489,18 +471,18 @@ moves(unsigned int jobs, enum first first, unsigned int workers)
 		rig_pass_us(SECOND_US);
 	}
 	cr_expect_eq(rig.asked[1] + rig.asked[2], 0);
-	spoofed = stats().port[2].spoofed;
+	spoofed = port_stats(2).spoofed;
 	cr_expect_eq(spoofed, GUARD_ASKS, "%lu frames", spoofed);
 	for (uint8_t job = 1; job <= jobs; job++)
 		join_at(2, job, 0, 100);
 	left();
 	for (unsigned int i = 0; i < 3; i++)
 		send_first(2, (enum first)i, 1);
-	cr_expect_eq(stats().port[2].spoofed, spoofed, "it is back");
-	cr_expect_eq(stats().port[0].spoofed, 0);
+	expect_spoofed(2, spoofed); /* it is back */
+	expect_spoofed(0, 0);
 	send_first(0, IP, 1);
-	cr_expect_eq(stats().port[0].spoofed, 1, "its addresses are where it is");
-	stop();
+	expect_spoofed(0, 1); /* its addresses are where it is */
+	stop_unread();
 }
 
 CASE(ppe_guard, moves_in_one_job_with_arp, moves(1, ARP, 1))
@@ -511,36 +493,32 @@ CASE(ppe_guard, moves_in_two_jobs_with_a_join, moves(2, JOIN, 1))
 CASE(ppe_guard, moves_in_two_jobs_of_three_workers_with_arp, moves(2, ARP, 3))
 CASE(ppe_guard, moves_in_two_jobs_of_three_workers_with_a_join, moves(2, JOIN, 3))
 
-/* The process that has joined may come from elsewhere at once, in one job. */
-Test(ppe_guard, moves_in_one_job_with_a_join, .timeout = 90)
+/* The process that has joined may come from elsewhere at once, in one job: also a host that was in another one. */
+static void
+moves_at_once(bool left_another)
 {
-	start(3, NULL);
-	join_all(1);
-	send_first(2, JOIN, 1);
-	send_first(2, IP, 1);
-	cr_expect_eq(stats().port[2].spoofed, 0);
-	send_first(0, IP, 1);
-	cr_expect_eq(stats().port[0].spoofed, 1);
-	cr_expect_eq(rig.asked[0] + rig.asked[1], 0);
-	stop();
-}
+	const uint32_t nonce = left_another ? 200 : 100;
 
-/* A host that was in two jobs, and is in one, moves with its join at once. */
-Test(ppe_guard, moves_after_it_left_the_other_job, .timeout = 90)
-{
-	start(2, NULL);
+	start_guarded(3);
 	join_all(1);
-	join_all(2);
-	rig.jobs.by_id[2] = NULL;
-	rig_change_jobs(&rig);
-	for (unsigned int source = 0; source < 2; source++)
-		join_at(source, 1, source, 200 + source);
-	join_at(2, 1, 0, 200);
+	if (left_another) {
+		join_all(2);
+		remove_job(2);
+		for (unsigned int source = 0; source < 2; source++)
+			join_at(source, 1, source, nonce + source);
+	}
+	join_at(2, 1, 0, nonce);
 	left();
 	send_first(2, IP, 1);
-	cr_expect_eq(stats().port[2].spoofed, 0);
-	stop();
+	expect_spoofed(2, 0);
+	send_first(0, IP, 1);
+	expect_spoofed(0, 1);
+	cr_expect_eq(rig.asked[0] + rig.asked[1], 0);
+	stop_unread();
 }
+
+CASE(ppe_guard, moves_in_one_job_with_a_join, moves_at_once(false))
+CASE(ppe_guard, moves_after_it_left_the_other_job, moves_at_once(true))
 
 /* Source 0 is silent, but its host answers before or after the spoofer's frame. */
 static void
@@ -548,7 +526,7 @@ is_spoofed(unsigned int jobs, enum first first, bool answers_first, unsigned int
 {
 	unsigned int n = 0;
 
-	start(workers, NULL);
+	start_guarded(workers);
 	join_jobs(jobs);
 	while (n < 5 * GUARD_ASKS) {
 		if (answers_first)
@@ -562,17 +540,17 @@ is_spoofed(unsigned int jobs, enum first first, bool answers_first, unsigned int
 		rig_pass_us(SECOND_US);
 	}
 	cr_expect_eq(rig.asked[0], 2 * n, "asked %u times", rig.asked[0]);
-	cr_expect_eq(stats().port[0].spoofed, 0);
+	expect_spoofed(0, 0);
 	send_first(0, ARP, 1);
 	rig_pass_us(SECOND_US);
 	/* It falls silent, and its addresses are free, until it comes back. */
 	for (unsigned int i = 0; i <= GUARD_ASKS; i++, rig_pass_us(SECOND_US))
 		send_first(2, IP, 1);
-	cr_expect_eq(stats().port[2].spoofed, n + GUARD_ASKS);
+	expect_spoofed(2, n + GUARD_ASKS);
 	send_first(0, IP, 1);
 	send_first(2, IP, 1);
-	cr_expect_eq(stats().port[2].spoofed, n + GUARD_ASKS + 1);
-	stop();
+	expect_spoofed(2, n + GUARD_ASKS + 1);
+	stop_unread();
 }
 
 CASE(ppe_guard, is_spoofed_in_one_job_with_arp, is_spoofed(1, ARP, false, 1))
@@ -586,7 +564,7 @@ CASE(ppe_guard, is_spoofed_in_two_jobs_of_three_workers_with_a_join, is_spoofed(
 /* However fast a spoofer sends and the host answers, the switch asks once a second for each address. */
 Test(ppe_guard, a_flood_of_spoofed_frames_causes_few_questions, .timeout = 90)
 {
-	start(3, NULL);
+	start_guarded(3);
 	join_jobs(2);
 	for (unsigned int second = 0; second < 2; second++) {
 		for (unsigned int i = 0; i < 20; i++) {
@@ -596,48 +574,50 @@ Test(ppe_guard, a_flood_of_spoofed_frames_causes_few_questions, .timeout = 90)
 		cr_expect_eq(rig.asked[0], 2 * (second + 1), "asked %u times", rig.asked[0]);
 		rig_pass_us(SECOND_US);
 	}
-	cr_expect_eq(stats().port[2].spoofed, 40);
-	cr_expect_eq(stats().port[0].spoofed, 0);
-	stop();
+	expect_spoofed(2, 40);
+	expect_spoofed(0, 0);
+	stop_unread();
 }
 
-/* A contribution of source 0 from port 0, with a MAC address and a UDP port of zeros. */
+/* A contribution of source 0 of this generation, with a MAC address and a UDP port of zeros. */
 static void
-offer_from_zeros(uint16_t generation, uint32_t block)
+offer_from_zeros(uint16_t of)
 {
-	const struct weir_header h = rig_contribution(1, generation, 0, block, 0);
-	unsigned int bytes = rig_frame(frame, 0, &h, NULL, 0);
+	struct weir_header h = contribution(0, 0);
+	unsigned int bytes;
 
+	h.gen_id = of;
+	bytes = write_frame(&h, 4u * h.grad_cnt);
 	memset(frame + 6, 0, 6);
 	weir_put16(frame + 34, 0);
 	rig_fix_checksums(frame);
 	rig_send(&rig, 0, frame, bytes);
 }
 
+static void
+change_first_source(uint64_t members, uint32_t address)
+{
+	rig.job[0].members[0] = members;
+	rig.job[0].address[0] = address;
+	rig_change_jobs(&rig);
+}
+
 Test(ppe_guard, unjoined_source_has_no_endpoint, .timeout = 90)
 {
-	struct ppe_job_stats now;
-	uint16_t generation;
-
-	start(2, NULL);
-	offer_from_zeros(0, 0);
+	start_guarded(2);
+	offer_from_zeros(0);
 	left();
-	cr_expect_eq(stats().drops[PPE_DROP_NOT_JOINED], 1);
-	generation = join_all(1);
+	expect_drop(PPE_DROP_NOT_JOINED, 1);
+	join_all(1);
 	/* Source 0 leaves, and returns without a join. */
-	rig.job[0].members[0] = 2;
-	rig.job[0].address[0] = 0;
-	rig_change_jobs(&rig);
-	rig.job[0].members[0] = 3;
-	rig.job[0].address[0] = rig_source_ip(0);
-	rig_change_jobs(&rig);
-	offer_from_zeros(generation, 0);
-	offer_from_zeros((uint16_t)(generation + 1), 0);
+	change_first_source(2, 0);
+	change_first_source(3, rig_source_ip(0));
+	offer_from_zeros(generation);
+	offer_from_zeros((uint16_t)(generation + 1));
 	cr_expect_eq(left(), 0, "an answer reveals the generation");
-	cr_expect_eq(stats().drops[PPE_DROP_ADDRESS], 2);
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &now), 0);
-	cr_expect_eq(now.contributions, 0);
-	stop();
+	expect_drop(PPE_DROP_ADDRESS, 2);
+	cr_expect_eq(job_stats(1).contributions, 0);
+	stop_unread();
 }
 
 /* Either job's contributions keep a host's addresses, whether its host answers or not: also those of the job that it joined
@@ -645,26 +625,19 @@ Test(ppe_guard, unjoined_source_has_no_endpoint, .timeout = 90)
 static void
 contributes_to_one_of_two_jobs(bool deleted)
 {
-	const uint8_t nowhere[6] = {2, 0, 0, 0, 0, 1};
-	uint16_t generation;
-
-	start(2, NULL);
-	generation = join_all(1);
+	start_guarded(2);
 	join_all(2);
-	if (deleted) {
-		rig.jobs.by_id[2] = NULL;
-		rig_change_jobs(&rig);
-	}
+	join_all(1);
+	if (deleted)
+		remove_job(2);
 	for (uint32_t block = 0; block < 4 * GUARD_ASKS; block++) {
-		const struct weir_header h = rig_contribution(1, generation, 0, block % 2, 0);
-
-		rig_offer(&rig, 0, &h, NULL, 0);
+		contribute(0, block % 2);
 		left();
 		send_ip(2, all, nowhere, 0, rig_source_ip(0));
 		expect_ends(2, PPE_DROP_SPOOFED_MEMBER, block + 1, block + 1);
 		rig_pass_us(SECOND_US);
 	}
-	stop();
+	stop_unread();
 }
 
 CASE(ppe_guard, contributions_beside_an_idle_job, contributes_to_one_of_two_jobs(false))
@@ -672,29 +645,19 @@ CASE(ppe_guard, contributions_beside_a_job_that_is_gone, contributes_to_one_of_t
 
 Test(ppe_guard, revoked_source_stays_bound, .timeout = 90)
 {
-	struct rig_config config = {.job = {rig_job(1, 2, 4, 8)}};
-	struct ppe_job_stats now;
-
-	config.job[0].revoke = true;
-	start(2, &config);
+	start_guarded(2, .job[0].revoke = true);
 	join_all(1);
 	join_at(1, 1, 1, 102);
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &now), 0);
-	cr_assert_eq(now.revokes, 1);
+	cr_assert_eq(job_stats(1).revokes, 1);
 	left();
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, send_as(2, 0, 0), 5);
-	stop();
+	stop_unread();
 }
 
 Test(ppe_guard, ports_with_lists, .timeout = 90)
 {
-	const uint8_t nowhere[6] = {2, 0, 0, 0, 0, 1};
-	const struct rig_config config = {
-		.nb_hosts = 2,
-		.host = {{rig_source_ip(0), UINT32_MAX, 1 | 4}, {0x0a4d0100, 0xffffff00, 1}},
-	};
-
-	start(2, &config);
+	start_guarded(2, .nb_hosts = 2,
+		.host = {{rig_source_ip(0), UINT32_MAX, 1 | 4}, {0x0a4d0100, 0xffffff00, 1}});
 	for (unsigned int port = 0; port <= 2; port += 2) {
 		send_ip(port, all, nowhere, 0, rig_source_ip(0));
 		send_arp(port, all, 0, nowhere, 0); /* no address yet */
@@ -713,15 +676,13 @@ Test(ppe_guard, ports_with_lists, .timeout = 90)
 	send_as(2, 0, 0);
 	cr_expect_eq(left(), 4 * (PORTS - 1)); /* one has the address of nobody */
 	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 5, 1);
-	stop();
+	stop_unread();
 }
 
 /* A join is known by its nonce of 32 bits, so a port must not try many. */
 Test(ppe_guard, guesses_of_nonces_are_few, .timeout = 90)
 {
-	const struct rig_config config = {.policers = {.joins = 100}};
-
-	start(1, &config);
+	start_guarded(1, .policers = {.joins = 100});
 	join_all(1);
 	for (uint32_t i = 0; i < 100; i++)
 		join_at(2, 1, 0, 1000 + i);
@@ -729,17 +690,14 @@ Test(ppe_guard, guesses_of_nonces_are_few, .timeout = 90)
 	expect_ends(2, PPE_DROP_POLICED_PORT, 36, 64);
 	join_at(0, 1, 0, 100); /* its own port's joins are not affected */
 	cr_expect_eq(left(), 1);
-	stop();
+	stop_unread();
 }
 
 Test(ppe_guard, policers, .timeout = 90)
 {
-	const struct rig_config config = {
-		.policers = {.broadcast = 100, .exception = 200, .refusals = 300}};
-	struct ppe_stats now;
 	uint8_t from[6];
 
-	start(1, &config);
+	start_guarded(1, .policers = {.broadcast = 100, .exception = 200, .refusals = 300});
 	rig_source_mac(0, from);
 	for (unsigned int i = 0; i < 100; i++) {
 		struct weir_header h = rig_contribution(77, 1, 0, i, 0);
@@ -750,9 +708,8 @@ Test(ppe_guard, policers, .timeout = 90)
 	}
 	/* A bucket of at least 64, and a quarter of a second's. */
 	cr_expect_eq(left(), 64 * (PORTS - 1) + 64 + 75);
-	now = stats();
-	cr_expect_eq(now.drops[PPE_DROP_POLICED_PORT], 36 + 36);
-	cr_expect_eq(now.port[0].policed, 36 + 36 + 25);
+	expect_drop(PPE_DROP_POLICED_PORT, 36 + 36);
+	cr_expect_eq(port_stats(0).policed, 36 + 36 + 25);
 	send_ip(1, all, from, 0, rig_source_ip(1)); /* another port has its own */
 	cr_expect_eq(left(), PORTS - 1);
 	rig_pass_us(105000);
@@ -762,5 +719,5 @@ Test(ppe_guard, policers, .timeout = 90)
 	for (unsigned int i = 0; i < 300; i++)
 		send_ip(EXCEPTION, all, rig_switch_mac, 0, RIG_SWITCH_IP);
 	cr_expect_eq(left(), 300 * (PORTS - 1));
-	stop();
+	stop_unread();
 }
