@@ -142,90 +142,6 @@ Test(pktbuf_eal, a_result_refers_to_its_payload, .timeout = 90)
 	stop();
 }
 
-Test(pktbuf_eal, each_destination_releases_once, .timeout = 90)
-{
-	const struct weir_header h = {.extended = true};
-	struct pktbuf_payload payload = payload_of(600);
-	struct rte_mbuf *m[5];
-
-	start(31, 31);
-	for (unsigned int i = 0; i < 5; i++)
-		m[i] = result(&port, &h, &payload);
-	for (unsigned int i = 0; i < 5; i++) {
-		cr_assert_eq(released, i);
-		rte_pktmbuf_free(m[i]);
-	}
-	cr_assert_eq(released, 5);
-	stop();
-}
-
-Test(pktbuf_eal, empty_pools_are_an_error_and_leak_nothing, .timeout = 90)
-{
-	const struct weir_header h = {.extended = true};
-	struct pktbuf_payload payload = payload_of(600);
-	struct rte_mbuf *m[7], *more;
-
-	start(15, 7);
-	for (unsigned int i = 0; i < 7; i++)
-		m[i] = result(&port, &h, &payload);
-	cr_assert_null(result(&port, &h, &payload));
-	cr_assert_eq(released, 0);
-	more = reply_to(&port, &h, NULL, 0);
-	cr_assert_not_null(more);
-	rte_pktmbuf_free(more);
-	for (unsigned int i = 0; i < 7; i++)
-		rte_pktmbuf_free(m[i]);
-	stop();
-}
-
-Test(pktbuf_eal, replies_carry_small_payloads, .timeout = 90)
-{
-	uint8_t flat[2048], small[64];
-
-	start(31, 31);
-	memset(small, 0xa5, sizeof(small));
-	for (unsigned int bytes = 0; bytes <= 64; bytes++) {
-		struct weir_header h = {.extended = bytes % 2, .block_id = bytes}, back;
-		struct rte_mbuf *m = reply_to(&port, &h, small, (uint8_t)bytes);
-		const uint8_t *p;
-		unsigned int n;
-
-		cr_assert(m != NULL && m->nb_segs == 1);
-		flatten(m, flat);
-		cr_assert(rig_checksums_hold(flat));
-		cr_assert(rig_parse(flat, m->pkt_len, &back, &p, &n));
-		cr_assert(n == bytes && back.block_id == bytes && memcmp(p, small, n) == 0);
-		rte_pktmbuf_free(m);
-	}
-	stop();
-}
-
-Test(pktbuf_eal, checksums_are_left_to_a_device_that_can, .timeout = 90)
-{
-	const struct weir_header h = {.extended = true};
-	struct pktbuf_payload payload = payload_of(600);
-	const uint64_t wanted =
-		RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
-	struct pktbuf_port able;
-	struct rte_mbuf *m;
-	uint8_t flat[2048];
-
-	start(31, 31);
-	able = port;
-	able.tx_checksum = PKTBUF_CHECKSUM_OFFLOAD;
-	m = result(&able, &h, &payload);
-	cr_assert_eq(m->ol_flags & wanted, wanted);
-	cr_assert(m->l2_len == 14 && m->l3_len == 20);
-	rte_pktmbuf_free(m);
-	able.tx_checksum = PKTBUF_CHECKSUM_OFF;
-	m = result(&able, &h, &payload);
-	flatten(m, flat);
-	cr_assert_eq(weir_get16(flat + 40), 0, "UDP checksum: not computed");
-	cr_assert_eq(m->ol_flags & wanted, 0);
-	rte_pktmbuf_free(m);
-	stop();
-}
-
 /* What a release told: one of these per destination. */
 struct note {
 	void *data;
@@ -282,22 +198,29 @@ Test(pktbuf_eal, a_release_names_its_destination_on_the_lcore_that_frees, .timeo
 	stop();
 }
 
-Test(pktbuf_eal, no_header_is_an_error_and_leaks_nothing, .timeout = 90)
+static void
+runs_out(unsigned int headers, unsigned int attaches)
 {
 	const struct weir_header h = {.extended = true};
 	struct pktbuf_payload payload = payload_of(600);
-	struct rte_mbuf *m[8] = {NULL};
+	struct rte_mbuf *m[8] = {NULL}, *more;
 
-	start(7, 15);
+	start(headers, attaches);
 	for (unsigned int i = 0; i < 7; i++)
-		cr_assert_not_null(m[i] = reply_to(&port, &h, NULL, 0));
+		cr_assert_not_null(m[i] = attaches == 7 ? result(&port, &h, &payload)
+							: reply_to(&port, &h, NULL, 0));
 	cr_assert_null(result(&port, &h, &payload));
-	cr_assert_null(reply_to(&port, &h, NULL, 0));
 	cr_assert_eq(released, 0);
-	cr_assert_eq(rte_mempool_avail_count(pools.attaches), 15);
+	cr_assert_eq(rte_mempool_avail_count(pools.attaches), attaches == 7 ? 0 : attaches);
+	more = reply_to(&port, &h, NULL, 0);
+	cr_assert_eq(more != NULL, headers > 7);
+	rte_pktmbuf_free(more);
 	free_all(m);
 	stop();
 }
+
+CASE(pktbuf_eal, no_attach_is_an_error_and_leaks_nothing, runs_out(15, 7))
+CASE(pktbuf_eal, no_header_is_an_error_and_leaks_nothing, runs_out(7, 15))
 
 Test(pktbuf_eal, a_result_has_these_bytes, .timeout = 90)
 {
@@ -417,16 +340,20 @@ Test(pktbuf_eal, every_form_size_and_mode_of_checksums, .timeout = 90)
 	software.tx_checksum = PKTBUF_CHECKSUM_SOFTWARE;
 	offload.tx_checksum = PKTBUF_CHECKSUM_OFFLOAD;
 	off.tx_checksum = PKTBUF_CHECKSUM_OFF;
-	for (unsigned int turn = 0; turn < 64 * 4; turn++) {
-		unsigned int bytes = 1 + turn / 4;
+	for (unsigned int turn = 0; turn < 66 * 4; turn++) {
 		bool reply = turn & 1;
-		struct weir_header h = {.block_id = turn, .extended = turn >> 1 & 1};
-		unsigned int udp = 8 + weir_header_bytes(h.extended) + bytes;
+		/* Up to 64 that are copied; results refer to more. */
+		unsigned int bytes = turn / 4 <= 64 ? turn / 4 : reply ? 64 : 600;
+		struct weir_header h = {.block_id = turn, .extended = turn >> 1 & 1}, back;
+		unsigned int udp = 8 + weir_header_bytes(h.extended) + bytes, n;
+		const uint8_t *p;
 
-		for (unsigned int i = 0; i < 64; i++)
+		for (unsigned int i = 0; i < 600; i++)
 			block[i] = (uint8_t)rig_random(&random);
 		cr_assert_eq(built(&software, &h, bytes, reply, flat) & all, 0);
 		cr_assert(rig_checksums_hold(flat));
+		cr_assert(rig_parse(flat, 34 + udp, &back, &p, &n));
+		cr_assert(n == bytes && back.block_id == turn && memcmp(p, block, n) == 0);
 
 		cr_assert_eq(built(&off, &h, bytes, reply, flat) & all, 0);
 		cr_assert_eq(weir_get16(flat + 40), 0, "UDP: not computed");

@@ -87,19 +87,6 @@ Test(pktbuf_ports, pools_give_all_and_take_it_back, .timeout = 90)
 	rig_stop_eal();
 }
 
-Test(pktbuf_ports, private_areas_are_whole_lines, .timeout = 90)
-{
-	struct rte_mbuf *m;
-
-	start();
-	m = rte_pktmbuf_alloc(pool);
-	cr_assert_eq((uintptr_t)pktbuf_priv(m) % 64, 0);
-	cr_assert_geq((uint8_t *)m->buf_addr - (uint8_t *)pktbuf_priv(m), PKTBUF_PRIV_BYTES);
-	cr_assert_geq(rte_pktmbuf_tailroom(m), 2048);
-	rte_pktmbuf_free(m);
-	stop();
-}
-
 Test(pktbuf_ports, wrong_pools_are_refused, .timeout = 90)
 {
 	struct rte_mempool *p;
@@ -265,6 +252,7 @@ play(uint32_t depth, uint64_t *random)
 	while (s.on_device > 0)
 		take_one(&s);
 	pktbuf_outq_destroy(outq); /* with what waits */
+	pktbuf_outq_destroy(NULL);
 	cr_assert_eq(rte_mempool_avail_count(pool), pool->size, "depth %u", depth);
 }
 
@@ -275,77 +263,6 @@ Test(pktbuf_ports, output_queues_do_as_the_model, .timeout = 90)
 	start();
 	for (uint32_t depth = 1; depth <= 128; depth *= 2)
 		play(depth, &random);
-	stop();
-}
-
-Test(pktbuf_ports, output_queues_are_bounded_ordered_and_strict, .timeout = 90)
-{
-	struct pktbuf_outq *outq;
-	struct rte_mbuf *extra;
-
-	start();
-	cr_assert_null(pktbuf_outq_create(&port, 0, 24, pool, 100, 0), "24 is no power of two");
-	outq = pktbuf_outq_create(&port, 0, 32, pool, 100, 0);
-	for (uint32_t i = 0; i < 32; i++) {
-		cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(100 + i, 60)),
-			PKTBUF_QUEUED);
-		if (i < 10)
-			cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(i, 60)),
-				PKTBUF_QUEUED);
-	}
-	extra = numbered(1, 60);
-	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, extra), PKTBUF_QUEUE_FULL);
-	rte_pktmbuf_free(extra);
-	cr_assert_eq(pktbuf_outq_depth(outq), 42);
-
-	/*
-	 * The device takes 15: the results, then bulk; the rest stays and leaves later, in order.
-	 */
-	cr_assert_eq(flush(outq), 15);
-	for (uint32_t i = 0; i < 15; i++)
-		cr_assert_eq(next_number(), i < 10 ? i : 100 + i - 10);
-	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(10, 60)), PKTBUF_QUEUED);
-	cr_assert_eq(flush(outq), 15);
-	cr_assert_eq(next_number(), 10);
-	for (uint32_t i = 0; i < 14; i++)
-		cr_assert_eq(next_number(), 105 + i);
-	cr_assert_eq(flush(outq), 13);
-	for (uint32_t i = 0; i < 13; i++)
-		cr_assert_eq(next_number(), 119 + i);
-	cr_assert_eq(flush(outq), 0);
-	cr_assert_eq(outq->fifo[PKTBUF_PRIO_RESULT].packets, 11);
-	cr_assert_eq(outq->fifo[PKTBUF_PRIO_BULK].packets, 32);
-	cr_assert_eq(outq->fifo[PKTBUF_PRIO_BULK].bytes, 32 * 60);
-	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(1, 60)), PKTBUF_QUEUED);
-	pktbuf_outq_destroy(outq); /* frees what waits */
-	pktbuf_outq_destroy(NULL);
-	stop();
-}
-
-Test(pktbuf_ports, bulk_never_overtakes_a_result, .timeout = 90)
-{
-	struct pktbuf_outq *outq;
-
-	start();
-	outq = pktbuf_outq_create(&port, 0, 32, pool, 100, 0);
-	for (uint32_t i = 0; i < DEVICE; i++)
-		cr_assert_eq(
-			pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(i, 60)), PKTBUF_QUEUED);
-	cr_assert_eq(flush(outq), DEVICE);
-	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(200, 60)), PKTBUF_QUEUED);
-	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(100, 60)), PKTBUF_QUEUED);
-	cr_assert_eq(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(101, 60)), PKTBUF_QUEUED);
-	cr_assert_eq(flush(outq), 0, "the device is full");
-	for (uint32_t i = 0; i < 3; i++) { /* one place a time */
-		cr_assert_eq(next_number(), i);
-		cr_assert_eq(flush(outq), 1);
-	}
-	for (uint32_t i = 3; i < DEVICE; i++)
-		cr_assert_eq(next_number(), i);
-	cr_assert_eq(next_number(), 100);
-	cr_assert_eq(next_number(), 101);
-	cr_assert_eq(next_number(), 200);
-	pktbuf_outq_destroy(outq);
 	stop();
 }
 
@@ -366,45 +283,31 @@ Test(pktbuf_ports, wrong_output_queues_are_refused, .timeout = 90)
 	stop();
 }
 
-Test(pktbuf_ports, a_port_that_can_not_be_had_is_refused, .timeout = 90)
-{
-	struct pktbuf_port_config config = config_of("net_nothing0");
-	struct pktbuf_port other;
-
-	start();
-	cr_assert_eq(pktbuf_port_open(&other, &config, pool), -ENODEV);
-	config = config_of("net_ring_small,some=argument");
-	config.rx_queues = 2;
-	cr_assert_eq(pktbuf_port_open(&other, &config, pool), -ENOTSUP);
-	config.rx_queues = 1;
-	config.tx_checksum = PKTBUF_CHECKSUM_OFFLOAD;
-	cr_assert_eq(pktbuf_port_open(&other, &config, pool), -ENOTSUP);
-	stop();
-}
-
 Test(pktbuf_ports, ports_say_why_they_can_not_be, .timeout = 90)
 {
-	struct pktbuf_port_config good, bad;
+#define SMALL  .device = "net_ring_small"
+#define QUEUES .rx_queues = 1, .tx_queues = 1
+	static const struct {
+		struct pktbuf_port_config config;
+		int rc;
+	} wrong[] = {
+		{{.device = "net_nothing0"}, -ENODEV},
+		{{.device = "net_ring_smal"}, -ENODEV},
+		{{.device = ""}, -ENODEV},
+		{{SMALL, .rx_queues = 2, .tx_queues = 1}, -ENOTSUP},
+		{{SMALL, .rx_queues = 1, .tx_queues = 2}, -ENOTSUP},
+		{{SMALL, .rx_queues = 1, .tx_queues = UINT16_MAX}, -ENOTSUP},
+		{{SMALL, QUEUES, .rx_checksum = PKTBUF_CHECKSUM_OFFLOAD}, -ENOTSUP},
+		{{SMALL, QUEUES, .tx_checksum = PKTBUF_CHECKSUM_OFFLOAD}, -ENOTSUP},
+		{{SMALL, QUEUES, .mtu = 1}, -EINVAL},
+	};
+	const struct pktbuf_port_config good = config_of("net_ring_small,what=follows,is=EAL's");
 	struct pktbuf_port other;
 
 	start();
 	pktbuf_port_stop(&port);
-	good = config_of("net_ring_small,what=follows,is=EAL's");
-	bad = config_of("net_ring_smal");
-	cr_assert_eq(pktbuf_port_open(&other, &bad, pool), -ENODEV);
-	bad = config_of("");
-	cr_assert_eq(pktbuf_port_open(&other, &bad, pool), -ENODEV);
-	for (unsigned int i = 0; i < 6; i++) {
-		bad = good;
-		switch (i) {
-		case 0: bad.rx_queues = 2; break;
-		case 1: bad.tx_queues = 2; break;
-		case 2: bad.tx_queues = UINT16_MAX; break;
-		case 3: bad.rx_checksum = PKTBUF_CHECKSUM_OFFLOAD; break;
-		case 4: bad.tx_checksum = PKTBUF_CHECKSUM_OFFLOAD; break;
-		default: bad.mtu = 1; break;
-		}
-		cr_assert_eq(pktbuf_port_open(&other, &bad, pool), i < 5 ? -ENOTSUP : -EINVAL,
+	for (unsigned int i = 0; i < RTE_DIM(wrong); i++) {
+		cr_assert_eq(pktbuf_port_open(&other, &wrong[i].config, pool), wrong[i].rc,
 			"case %u", i);
 		/* The device is as good as before. */
 		cr_assert_eq(pktbuf_port_open(&port, &good, pool), 0, "after case %u", i);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs that number their blocks with few bits, as a capture in a loop does. */
-#include <inttypes.h>
-
+/* Jobs that number their blocks with few bits, as a capture in a loop does; one is beside the reference model: test_ppe_model.c */
 #include "tests/eal/bench.h"
-#include "tests/model/switch_model.h"
 
 #define SOURCES  2
 #define WINDOW   64
@@ -86,91 +83,5 @@ Test(ppe_block_bits, the_next_loop_repairs_a_loss, .timeout = 90)
 			reduce(block);
 		}
 	}
-	stop();
-}
-
-/* What the reference switch sends in answer to one contribution. */
-static struct {
-	unsigned int count;
-	unsigned int source[SOURCES];
-	size_t size[SOURCES];
-	uint8_t bytes[SOURCES][WEIR_EXT_BYTES + ELEMENTS * 4];
-} answers;
-
-static void
-keep(void *argument, const struct model_packet *packet)
-{
-	unsigned int n = answers.count++;
-
-	(void)argument;
-	cr_assert_lt(n, SOURCES);
-	answers.source[n] = packet->to.address - rig_source_ip(0);
-	answers.size[n] = packet->size;
-	memcpy(answers.bytes[n], packet->bytes, packet->size);
-}
-
-/* One contribution to both switches; every byte that comes back is the same. */
-static void
-offer_both(struct model *model, unsigned int source, uint32_t block)
-{
-	const struct weir_header h = contribution(source, block);
-	const struct model_peer from = {.address = rig_source_ip(source), .port = 40000};
-	unsigned int size = write_frame(&h, 4 * ELEMENTS);
-
-	rig_send(&rig, source, frame, size);
-	answers.count = 0;
-	model_input(model, 0, true, &from, frame + 42, size - 42, keep, NULL);
-	/* What is not answered must be done with before the next one comes by another port. */
-	rig_rest(&rig);
-	for (unsigned int n = 0; n < answers.count; n++) {
-		cr_assert(received(answers.source[n]), "block %" PRIu32, block);
-		cr_assert_arr_eq(frame + 42, answers.bytes[n], answers.size[n],
-			"block %" PRIu32 " of source %u", block, source);
-	}
-}
-
-/* Mostly the next block of each source, in between any id, with any high bits. */
-Test(ppe_block_bits, as_the_reference_switch, .timeout = 90)
-{
-	struct model_config config = {.job = 1,
-		.sources = SOURCES,
-		.window = WINDOW,
-		.elements = ELEMENTS,
-		.dtype = WEIR_DTYPE_INT32,
-		.op = WEIR_OP_SUM,
-		.timeout_ms = 60000,
-		.fixed_generation = GEN,
-		.block_bits = BITS};
-	struct model *model = model_create(&config);
-	uint64_t random = rig_seed();
-	uint32_t next[SOURCES] = {0};
-
-	cr_assert_not_null(model);
-	start_with_few_bits();
-	/* Both know where the sources are before an answer could need it. */
-	for (unsigned int s = 0; s < SOURCES; s++)
-		offer_both(model, s, 0);
-	for (unsigned int i = 0; i < 4000; i++) {
-		unsigned int s = (unsigned int)(rig_random(&random) % SOURCES);
-		uint32_t high = (uint32_t)rig_random(&random) << BITS;
-		uint64_t dice = rig_random(&random) % 16;
-
-		if (dice == 0) {
-			offer_both(model, s, (uint32_t)rig_random(&random));
-		} else if (dice == 1) {
-			next[s] -= (uint32_t)rig_random(&random) % 8; /* some again */
-		} else {
-			if (next[s] - next[1 - s] + 8 < 17 || next[s] < next[1 - s])
-				next[s]++;
-			else
-				s = 1 - s;
-			offer_both(model, s, (next[s] & (BLOCKS - 1)) | high);
-		}
-	}
-	cr_expect_gt(drops(PPE_DROP_WINDOW), 0);
-	cr_expect_gt(drops(PPE_DROP_EXPIRED), 0);
-	cr_expect_gt(drops(PPE_DROP_LATE), 0);
-	cr_expect_gt(drops(PPE_DROP_DUPLICATE), 0);
-	model_destroy(model);
 	stop();
 }

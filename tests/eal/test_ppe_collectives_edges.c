@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks of any collective that can't be whole: sources are missing, or disagree. Nobody is left waiting. */
+/*
+ * Blocks of any collective whose ranks are not the sources' ids, or that can't be whole: sources are missing, or disagree.
+ * Nobody is left waiting. The reference model plays whole blocks in any order: tests/eal/test_ppe_model.c.
+ */
 #include <inttypes.h>
 
 #include "tests/eal/bench.h"
 #include "tests/eal/blocks.h"
 
 #define SOURCES    5
-#define ELEMENTS   300
+#define ELEMENTS   302
 #define WINDOW     32 /* no block waits for an earlier one */
 #define TIMEOUT_MS 300
 #define NONE       WEIR_COLLECTIVE_JOIN
 
 static const uint8_t ids[SOURCES] = {1, 4, 9, 77, 200};
 static uint8_t expected[BLOCK_BYTES_MAX];
-
-static bool
-rooted(enum weir_collective c)
-{
-	return c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_BROADCAST ||
-		c == WEIR_COLLECTIVE_SCATTER || c == WEIR_COLLECTIVE_GATHER;
-}
 
 static bool full_rows; /* before start */
 
@@ -55,6 +51,86 @@ take(const struct block_plan *p, unsigned int rank, enum weir_status status, uns
 		", root %u: rank %u gets %s, %u bytes, not %u, or others",
 		weir_collective_text(p->collective), p->elements, p->absent, p->root, rank,
 		weir_status_text(got.status), payload_bytes, bytes + others);
+}
+
+static void
+expect_whole(const struct block_plan *p)
+{
+	for (unsigned int rank = 0; rank < p->n; rank++) {
+		take(p, rank, WEIR_STATUS_OK, block_result(p, rank, expected), 0);
+		cr_assert(got.collective == p->collective && got.src_cnt == p->n &&
+			got.src_id == p->ids[rank] && got.final == p->final &&
+			got.grad_cnt == p->elements && got.root == p->root && !got.degraded);
+	}
+}
+
+/* Each rank gets its part, and who asks again gets it again. */
+static void
+expect_parts(bool full, uint64_t skip)
+{
+	static const unsigned int elements[] = {0, 1, SOURCES - 1, SOURCES, SOURCES + 1, 57, 60};
+	struct block_plan p = {.job = 1, .n = SOURCES, .ids = ids, .dtype = WEIR_DTYPE_INT32};
+
+	full_rows = full;
+	start_with(PPE_POLICY_WAIT, skip);
+	p.generation = generation;
+	p.skips_own = skip;
+	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+		for (unsigned int i = 0; i < RTE_DIM(elements); i++, p.block++) {
+			p.collective = (enum weir_collective)c;
+			p.elements = c == WEIR_COLLECTIVE_BARRIER ? 0 : elements[i];
+			p.root = collective_table[c].rooted ? i % SOURCES : 0;
+			p.final = i % 2;
+			p.seed = rig.seed = p.block; /* over segments */
+			for (unsigned int rank = SOURCES; rank-- > 0;)
+				block_offer(&rig, &p, rank);
+			expect_whole(&p);
+			block_offer(&rig, &p, i % SOURCES);
+			take(&p, i % SOURCES, WEIR_STATUS_OK,
+				block_result(&p, i % SOURCES, expected), 0);
+		}
+	stop();
+}
+
+CASE(ppe_collectives_edges, parts_of_any_ranks, expect_parts(false, 0))
+CASE(ppe_collectives_edges, parts_without_own_slices, expect_parts(false, 0x15))
+CASE(ppe_collectives_edges, parts_of_full_rows_without_own_slices, expect_parts(true, 0x1b))
+
+/* With slices that don't divide evenly, a column may be longer than a row. */
+Test(ppe_collectives_edges, rows_and_columns_must_fit_a_packet, .timeout = 90)
+{
+	static const struct {
+		unsigned int elements;
+		enum weir_dtype dtype;
+		bool fits;
+	} tries[] = {
+		{ELEMENTS - 2, WEIR_DTYPE_INT32, true},
+		{ELEMENTS, WEIR_DTYPE_INT32, false},
+		{ELEMENTS / 2 - 1, WEIR_DTYPE_FP64, true},
+		{ELEMENTS / 2, WEIR_DTYPE_FP64, false},
+		{ELEMENTS / 2 + 1, WEIR_DTYPE_FP64, false},
+	};
+	struct block_plan p = {
+		.job = 1, .n = SOURCES, .ids = ids, .collective = WEIR_COLLECTIVE_ALLTOALL};
+	uint64_t dropped = 0;
+
+	full_rows = true;
+	start_with(PPE_POLICY_WAIT, 0);
+	p.generation = generation;
+	for (unsigned int i = 0; i < RTE_DIM(tries); i++) {
+		p.elements = tries[i].elements;
+		p.dtype = tries[i].dtype;
+		for (unsigned int rank = 0; rank < SOURCES; rank++)
+			block_offer(&rig, &p, rank);
+		if (tries[i].fits) {
+			expect_whole(&p);
+			p.block++;
+		} else {
+			dropped += SOURCES;
+		}
+		expect_drop(PPE_DROP_LENGTH, dropped);
+	}
+	stop();
 }
 
 /* The bitmap of those that are in, at the payload's end. */
@@ -106,7 +182,7 @@ expect_zeros(bool full, uint64_t skip)
 				.seed = rig_random(&random),
 				.absent = 1 + rig_random(&random) % ((1u << SOURCES) - 2)};
 
-			if (rooted(p.collective))
+			if (collective_table[c].rooted)
 				p.root = (unsigned int)(rig_random(&random) % SOURCES);
 			if (c == WEIR_COLLECTIVE_ALLTOALL && full)
 				p.elements *= SOURCES;
@@ -176,13 +252,6 @@ Test(ppe_collectives_edges, disagreements_name_the_field_and_both_sources, .time
 	p.collective = WEIR_COLLECTIVE_REDUCE;
 	DISAGREE(WEIR_FIELD_OP, op, WEIR_OP_MAX);
 	stop();
-}
-
-static void
-expect_whole(const struct block_plan *p)
-{
-	for (unsigned int rank = 0; rank < SOURCES; rank++)
-		take(p, rank, WEIR_STATUS_OK, block_result(p, rank, expected), 0);
 }
 
 /* After another change: what differs by receiver is nobody's, for it was told by other ranks. */
