@@ -3,128 +3,67 @@
  * A trace tells what happened: of a switch of two workers, whose traffic lies within the trace, every
  * slice, hop, contribution and block is there, once, and in order.
  */
-#include <criterion/criterion.h>
-
 #include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <jansson.h>
 #include <rte_cycles.h>
 
 #include "ctrl/stats/trace_json.h"
 #include "ppe/trace/trace.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/bench.h"
 
 #define SOURCES  4
 #define WINDOW   16
 #define ELEMENTS 32
 #define BLOCKS   48
 
-struct stage {
-	struct rig rig;
-	uint16_t generation;
-	uint8_t frame[RIG_FRAME_MAX];
-};
-
-static void
-open_stage(struct stage *stage)
-{
-	struct rig_config config = {.workers = 2,
-		.threads = 4,
-		.ports = SOURCES,
-		.jobs = 1,
-		.job = {rig_job(1, SOURCES, WINDOW, ELEMENTS)}};
-
-	rig_start(&stage->rig, &config);
-	stage->generation = rig_join(&stage->rig, 0, false);
-}
-
-static void
-close_stage(struct stage *stage)
-{
-	const char *error = rig_stop(&stage->rig);
-
-	cr_assert_null(error, "%s", error);
-}
-
-static void
-contribute(struct stage *stage, unsigned int source, uint32_t block)
-{
-	struct weir_header h = rig_contribution(1, stage->generation, source, block, ELEMENTS);
-	uint32_t values[ELEMENTS] = {source};
-
-	rig_offer(&stage->rig, source, &h, values, sizeof(values));
-}
+#define start_stage()                                                                              \
+	start(.threads = 4, .sources = SOURCES, .window = WINDOW, .elements = ELEMENTS,            \
+		.timeout_ms = 1000)
 
 /* Blocks [from, to), whole, with everything at rest at the end. */
 static void
-blocks(struct stage *stage, uint32_t from, uint32_t to)
+blocks(uint32_t from, uint32_t to)
 {
-	struct ppe_stats stats;
-
-	for (uint32_t b = from; b < to; b++) {
-		for (unsigned int s = 0; s < SOURCES; s++)
-			contribute(stage, s, b);
-		for (unsigned int s = 0; s < SOURCES; s++)
-			cr_assert_gt(rig_receive(&stage->rig, s, stage->frame, 2000), 0,
-				"no result of block %u for source %u", b, s);
-	}
-	rig_settle(&stage->rig, &stats);
-}
-
-/* Both workers have seen that a trace is on. */
-static void
-wait_for_turns(const struct stage *stage)
-{
-	struct ppe_stats before, now;
-	bool turned = false;
-
-	ppe_stats_read(stage->rig.ppe, &before);
-	for (unsigned int ms = 0; ms < 2000 && !turned; ms++) {
-		rte_delay_us_sleep(1000);
-		ppe_stats_read(stage->rig.ppe, &now);
-		turned = now.worker[0].turns > before.worker[0].turns + 1 &&
-			now.worker[1].turns > before.worker[1].turns + 1;
-	}
-	cr_assert(turned, "a worker is stuck");
+	for (uint32_t b = from; b < to; b++)
+		reduce(b);
+	rig_rest(&rig);
 }
 
 /* Start a trace; when this returns, both workers write. */
 static void
-begin(struct stage *stage, unsigned int ms, unsigned int events)
+begin(unsigned int ms, unsigned int events)
 {
-	cr_assert_eq(ppe_trace_start(stage->rig.ppe, ms, events), 0);
+	cr_assert_eq(ppe_trace_start(rig.ppe, ms, events), 0);
 	for (unsigned int w = 0; w < 2; w++)
-		cr_assert_eq(ppe_trace_done(stage->rig.ppe), 0);
-	wait_for_turns(stage);
+		cr_assert_eq(ppe_trace_done(rig.ppe), 0);
+	cr_assert(rig_turns(&rig, 2), "a worker is stuck");
 }
 
 static struct ppe_trace *
-finish(struct stage *stage)
+finish(void)
 {
 	int rc;
 
-	while ((rc = ppe_trace_done(stage->rig.ppe)) == 0)
+	while ((rc = ppe_trace_done(rig.ppe)) == 0)
 		rte_delay_us_sleep(1000);
 	cr_assert_eq(rc, 1, "%d", rc);
-	return ppe_trace_take(stage->rig.ppe);
+	return ppe_trace_take(rig.ppe);
 }
 
 /* A trace of BLOCKS blocks, with others before and after it. */
 static struct ppe_trace *
-traced_blocks(struct stage *stage)
+traced_blocks(void)
 {
 	struct ppe_trace *trace;
 
-	blocks(stage, 0, WINDOW);
-	begin(stage, 1500, PPE_TRACE_EVENTS);
-	blocks(stage, WINDOW, WINDOW + BLOCKS);
-	trace = finish(stage);
+	blocks(0, WINDOW);
+	begin(1500, PPE_TRACE_EVENTS);
+	blocks(WINDOW, WINDOW + BLOCKS);
+	trace = finish();
 	cr_assert_not_null(trace);
 	cr_assert(!trace->full);
-	blocks(stage, WINDOW + BLOCKS, 2 * WINDOW + BLOCKS);
+	blocks(WINDOW + BLOCKS, 2 * WINDOW + BLOCKS);
 	return trace;
 }
 
@@ -132,7 +71,7 @@ traced_blocks(struct stage *stage)
 	for (const struct ppe_event *e = (trace)->worker[w].event;                                 \
 		e < (trace)->worker[w].event + (trace)->worker[w].used; e++)
 
-/* Events go by time; thread slices of a worker follow each other, within its turns. */
+/* Nothing before the trace and nothing after it. Events go by time; thread slices of a worker follow each other, within its turns. */
 static void
 check_order(const struct ppe_trace *trace, unsigned int w)
 {
@@ -142,6 +81,7 @@ check_order(const struct ppe_trace *trace, unsigned int w)
 	FOREACH_EVENT(e, trace, w)
 	{
 		cr_assert_geq(e->tsc, last, "worker %u event %td", w, e - trace->worker[w].event);
+		cr_assert_lt(e->tsc, trace->end + trace->hz);
 		last = e->tsc;
 		switch ((enum ppe_event_kind)e->kind) {
 		case PPE_EVENT_TURN:
@@ -163,10 +103,12 @@ check_order(const struct ppe_trace *trace, unsigned int w)
 			busy = e->tsc + e->cycles;
 			cr_assert_leq(busy, turn_end);
 			break;
-		case PPE_EVENT_HOP_OUT:
-		case PPE_EVENT_HOP_IN:
 		case PPE_EVENT_BLOCK_OPENED:
 		case PPE_EVENT_BLOCK_DONE:
+			cr_assert_eq((ppe_trace_block(e->id) - WINDOW) / BLOCKS, 0);
+			/* fall through */
+		case PPE_EVENT_HOP_OUT:
+		case PPE_EVENT_HOP_IN:
 		case PPE_EVENT_BLOCK_RELEASED: cr_assert_leq(e->tsc, turn_end); break;
 		case PPE_EVENT_KINDS: cr_assert_fail();
 		}
@@ -211,7 +153,7 @@ count(const struct ppe_trace *trace, unsigned int w, enum ppe_event_kind kind)
 /* The block is opened, gets its contributions, is done and releases the one before it: in this
  * order. */
 static void
-check_block(const struct ppe_trace *trace, uint16_t generation, uint32_t block)
+check_block(const struct ppe_trace *trace, uint32_t block)
 {
 	uint64_t key = ppe_trace_id(0, generation, 1, block), opened = 0, done = 0, released = 0;
 	unsigned int heard[SOURCES] = {0};
@@ -246,12 +188,11 @@ check_block(const struct ppe_trace *trace, uint16_t generation, uint32_t block)
 
 Test(ppe_trace, tells_everything_in_order, .timeout = 90)
 {
-	static struct stage stage;
 	struct ppe_trace *trace;
 	unsigned int hops, in;
 
-	open_stage(&stage);
-	trace = traced_blocks(&stage);
+	start_stage();
+	trace = traced_blocks();
 	for (unsigned int w = 0; w < 2; w++)
 		check_order(trace, w);
 	hops = check_hops(trace, 0) + check_hops(trace, 1);
@@ -260,12 +201,23 @@ Test(ppe_trace, tells_everything_in_order, .timeout = 90)
 	/* Sources go round the workers, and so do blocks: half of the contributions hop. */
 	cr_assert_eq(hops, SOURCES * BLOCKS / 2);
 	for (uint32_t b = WINDOW; b < WINDOW + BLOCKS; b++)
-		check_block(trace, stage.generation, b);
+		check_block(trace, b);
 	ppe_trace_free(trace);
-	close_stage(&stage);
+	stop_unread();
 }
 
-/* Nothing before the trace and nothing after it. */
+static const char *
+json_of(struct ppe_trace *trace)
+{
+	static char text[16 << 20];
+	struct ctrl_trace_json *json = ctrl_trace_json_create(trace, "bench");
+
+	cr_assert_not_null(json);
+	cr_assert_lt(ctrl_trace_json_read(json, text, sizeof(text)), (ssize_t)sizeof(text));
+	ctrl_trace_json_destroy(json);
+	return text;
+}
+
 /* How many events of this phase, and name if one is given. */
 static unsigned int
 told(const json_t *root, const char *phase, const char *name)
@@ -285,18 +237,11 @@ told(const json_t *root, const char *phase, const char *name)
 /* All of it is in the JSON: arrows, blocks, contributions. */
 Test(ppe_trace, as_json, .timeout = 90)
 {
-	static struct stage stage;
-	static char text[16 << 20];
-	struct ctrl_trace_json *json;
 	json_error_t error;
 	json_t *root;
 
-	open_stage(&stage);
-	json = ctrl_trace_json_create(traced_blocks(&stage), "bench");
-	cr_assert_not_null(json);
-	cr_assert_lt(ctrl_trace_json_read(json, text, sizeof(text)), (ssize_t)sizeof(text));
-	ctrl_trace_json_destroy(json);
-	root = json_loads(text, 0, &error);
+	start_stage();
+	root = json_loads(json_of(traced_blocks()), 0, &error);
 	cr_assert_not_null(root, "line %d: %s", error.line, error.text);
 	cr_assert_eq(told(root, "s", NULL), SOURCES * BLOCKS / 2);
 	cr_assert_eq(told(root, "f", NULL), SOURCES * BLOCKS / 2);
@@ -312,7 +257,7 @@ Test(ppe_trace, as_json, .timeout = 90)
 	cr_assert_eq(told(root, "b", NULL), 3 * BLOCKS + 2 * WINDOW);
 	cr_assert_eq(told(root, "b", NULL), told(root, "e", NULL));
 	json_decref(root);
-	close_stage(&stage);
+	stop_unread();
 }
 
 /* A job comes, is changed, gives way to another of its id, and goes, all while a trace runs: each is an
@@ -321,31 +266,25 @@ Test(ppe_trace, jobs_that_change, .timeout = 90)
 {
 	static const char *const told_of[] = {
 		"late added", "late changed", "late removed", "later added", "later removed"};
-	static struct stage stage;
-	static char text[16 << 20];
 	struct ppe_job job = rig_job(7, 1, 1, 4);
 	struct ppe_jobs table;
-	struct ctrl_trace_json *json;
-	const char *at = text;
+	const char *at;
 
-	open_stage(&stage);
-	table = stage.rig.jobs;
-	begin(&stage, 2000, PPE_TRACE_EVENTS);
+	start_stage();
+	table = rig.jobs;
+	begin(2000, PPE_TRACE_EVENTS);
 	strcpy(job.name, "late");
 	table.by_id[7] = &job;
-	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &table), 0);
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
 	job.timeout_ms++;
-	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &table), 0);
-	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &table), 0); /* nothing new */
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0); /* nothing new */
 	job.instance++;
 	strcpy(job.name, "later");
-	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &table), 0);
-	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &stage.rig.jobs), 0);
-	blocks(&stage, 0, 1);
-	json = ctrl_trace_json_create(finish(&stage), "bench");
-	cr_assert_not_null(json);
-	cr_assert_lt(ctrl_trace_json_read(json, text, sizeof(text)), (ssize_t)sizeof(text));
-	ctrl_trace_json_destroy(json);
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &rig.jobs), 0);
+	blocks(0, 1);
+	at = json_of(finish());
 	for (unsigned int i = 0; i < RTE_DIM(told_of); i++) {
 		char name[40];
 
@@ -355,113 +294,89 @@ Test(ppe_trace, jobs_that_change, .timeout = 90)
 		cr_assert_null(strstr(at + 1, name), "%s is told twice", told_of[i]);
 	}
 	cr_assert_not_null(strstr(at, "\"name\":\"job1 block 0\""));
-	close_stage(&stage);
-}
-
-Test(ppe_trace, off_means_no_event, .timeout = 90)
-{
-	static struct stage stage;
-	struct ppe_trace *trace;
-
-	open_stage(&stage);
-	trace = traced_blocks(&stage);
-	for (unsigned int w = 0; w < 2; w++)
-		FOREACH_EVENT(e, trace, w)
-		{
-			cr_assert_lt(e->tsc, trace->end + trace->hz);
-			if (e->kind != PPE_EVENT_BLOCK_OPENED && e->kind != PPE_EVENT_BLOCK_DONE)
-				continue;
-			cr_assert_geq(ppe_trace_block(e->id), WINDOW);
-			cr_assert_lt(ppe_trace_block(e->id), WINDOW + BLOCKS);
-		}
-	ppe_trace_free(trace);
-	close_stage(&stage);
+	stop_unread();
 }
 
 Test(ppe_trace, a_full_ring_ends_it_early, .timeout = 90)
 {
-	static struct stage stage;
 	struct ppe_trace *trace;
 	uint64_t began;
 
-	open_stage(&stage);
+	start_stage();
 	began = ppe_tsc();
-	begin(&stage, PPE_TRACE_MS_MAX, PPE_TRACE_EVENTS_MIN);
-	blocks(&stage, 0, BLOCKS);
-	trace = finish(&stage);
+	begin(PPE_TRACE_MS_MAX, PPE_TRACE_EVENTS_MIN);
+	blocks(0, BLOCKS);
+	trace = finish();
 	cr_assert_lt(ppe_tsc() - began, PPE_TRACE_MS_MAX / 1000 * trace->hz);
 	cr_assert(trace->full);
 	for (unsigned int w = 0; w < 2; w++)
 		cr_assert_leq(trace->worker[w].used, PPE_TRACE_EVENTS_MIN);
 	cr_assert(trace->worker[0].full || trace->worker[1].full);
 	ppe_trace_free(trace);
-	blocks(&stage, BLOCKS, BLOCKS + WINDOW);
-	close_stage(&stage);
+	blocks(BLOCKS, BLOCKS + WINDOW);
+	stop_unread();
 }
 
 Test(ppe_trace, one_at_a_time, .timeout = 90)
 {
-	static struct stage stage;
 	struct ppe_trace *trace = NULL;
 
-	open_stage(&stage);
-	cr_assert_eq(ppe_trace_done(stage.rig.ppe), -ENOENT);
-	cr_assert_null(ppe_trace_take(stage.rig.ppe));
-	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 0, 1000), -EINVAL);
-	cr_assert_eq(ppe_trace_start(stage.rig.ppe, PPE_TRACE_MS_MAX + 1, 1000), -EINVAL);
-	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 1, 1), -EINVAL);
-	begin(&stage, PPE_TRACE_MS_MAX, 1000);
-	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 1, 1000), -EBUSY);
-	cr_assert_eq(ppe_trace_done(stage.rig.ppe), 0);
-	cr_assert_null(ppe_trace_take(stage.rig.ppe), "taken from under the workers");
+	start_stage();
+	cr_assert_eq(ppe_trace_done(rig.ppe), -ENOENT);
+	cr_assert_null(ppe_trace_take(rig.ppe));
+	cr_assert_eq(ppe_trace_start(rig.ppe, 0, 1000), -EINVAL);
+	cr_assert_eq(ppe_trace_start(rig.ppe, PPE_TRACE_MS_MAX + 1, 1000), -EINVAL);
+	cr_assert_eq(ppe_trace_start(rig.ppe, 1, 1), -EINVAL);
+	begin(PPE_TRACE_MS_MAX, 1000);
+	cr_assert_eq(ppe_trace_start(rig.ppe, 1, 1000), -EBUSY);
+	cr_assert_eq(ppe_trace_done(rig.ppe), 0);
+	cr_assert_null(ppe_trace_take(rig.ppe), "taken from under the workers");
 	/* One that nobody wants any more makes room for the next. */
-	ppe_trace_abandon(stage.rig.ppe);
-	wait_for_turns(&stage);
-	begin(&stage, PPE_TRACE_MS_MAX, 1000);
+	ppe_trace_abandon(rig.ppe);
+	cr_assert(rig_turns(&rig, 2));
+	begin(PPE_TRACE_MS_MAX, 1000);
 	/* A switch that stops ends its trace. */
-	cr_assert_eq(ppe_stop(stage.rig.ppe, 2000), 0);
-	trace = finish(&stage);
+	cr_assert_eq(ppe_stop(rig.ppe, 2000), 0);
+	trace = finish();
 	ppe_trace_free(trace);
-	cr_assert_eq(ppe_trace(stage.rig.ppe, 1, 1000, &trace), 0);
+	cr_assert_eq(ppe_trace(rig.ppe, 1, 1000, &trace), 0);
 	cr_assert_eq(trace->worker[0].used, 0);
 	ppe_trace_free(trace);
 	/* One that nobody takes goes with the switch. */
-	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 1, 1000), 0);
-	close_stage(&stage);
+	cr_assert_eq(ppe_trace_start(rig.ppe, 1, 1000), 0);
+	stop_unread();
 }
 
 /* The trace is given up, not freed under the worker, and the next one finds room. */
 Test(ppe_trace, of_a_worker_that_stands_still, .timeout = 90)
 {
-	static struct stage stage;
 	struct ppe_trace *trace = NULL;
 
-	open_stage(&stage);
-	stage.rig.standing = 1;
-	cr_expect_eq(ppe_trace(stage.rig.ppe, 1, 1000, &trace), -ETIMEDOUT);
+	start_stage();
+	rig.standing = 1;
+	cr_expect_eq(ppe_trace(rig.ppe, 1, 1000, &trace), -ETIMEDOUT);
 	cr_expect_null(trace);
-	cr_expect_eq(ppe_trace_start(stage.rig.ppe, 1, 1000), -EBUSY, "freed under the worker");
-	stage.rig.standing = 0;
+	cr_expect_eq(ppe_trace_start(rig.ppe, 1, 1000), -EBUSY, "freed under the worker");
+	rig.standing = 0;
 	rig_pass_us(1000);
-	cr_expect_eq(ppe_trace(stage.rig.ppe, 1, 1000, &trace), 0);
+	cr_expect_eq(ppe_trace(rig.ppe, 1, 1000, &trace), 0);
 	ppe_trace_free(trace);
-	close_stage(&stage);
+	stop_unread();
 }
 
 /* A frame for nobody known: forwarded to the other ports, and no block's. */
 Test(ppe_trace, tells_of_other_packets, .timeout = 90)
 {
-	static struct stage stage;
 	struct ppe_trace *trace;
 	unsigned int floods = 0, dropped = 0;
-	uint8_t frame[64] = {2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x88, 0xb5};
+	uint8_t other[64] = {2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x88, 0xb5};
 
-	open_stage(&stage);
-	begin(&stage, 300, PPE_TRACE_EVENTS);
-	rig_send(&stage.rig, 0, frame, sizeof(frame));
-	memset(frame + 6, 0xff, 6);
-	rig_send(&stage.rig, 0, frame, sizeof(frame));
-	trace = finish(&stage);
+	start_stage();
+	begin(300, PPE_TRACE_EVENTS);
+	rig_send(&rig, 0, other, sizeof(other));
+	memset(other + 6, 0xff, 6);
+	rig_send(&rig, 0, other, sizeof(other));
+	trace = finish();
 	for (unsigned int w = 0; w < 2; w++)
 		FOREACH_EVENT(e, trace, w)
 		{
@@ -475,5 +390,5 @@ Test(ppe_trace, tells_of_other_packets, .timeout = 90)
 	cr_assert_eq(floods, 1);
 	cr_assert_eq(dropped, 1);
 	ppe_trace_free(trace);
-	close_stage(&stage);
+	stop_unread();
 }
