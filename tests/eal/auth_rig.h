@@ -175,16 +175,24 @@ take_accepted(unsigned int s, const uint8_t nonce[16])
 	cr_assert_arr_eq(payload + 32, now.results, 32, "the wrapped key of source %u", s);
 }
 
+/* The source joins the next generation. */
 static inline void
-enter(void)
+join_proved(unsigned int source, uint8_t nonce[16])
 {
-	uint8_t nonce[SOURCES][16], challenge[16];
+	uint8_t challenge[16];
 
+	ask_challenge(source, challenge);
+	draw(nonce);
+	rig_send(&rig, source, frame, join_frame(source, challenge, nonce));
+}
+
+/* All do, and it begins. */
+static inline void
+enter_with(uint8_t nonce[SOURCES][16])
+{
 	before = now;
 	for (unsigned int s = 0; s < SOURCES; s++) {
-		ask_challenge(s, challenge);
-		draw(nonce[s]);
-		rig_send(&rig, s, frame, join_frame(s, challenge, nonce[s]));
+		join_proved(s, nonce[s]);
 		if (s + 1 == SOURCES)
 			break;
 		cr_assert_eq(take(s).status, WEIR_STATUS_WAITING);
@@ -195,6 +203,14 @@ enter(void)
 		take_accepted(s, nonce[s]);
 	cr_assert_neq(now.generation, before.generation);
 	cr_assert_neq(memcmp(now.challenge, before.challenge, 16), 0);
+}
+
+static inline void
+enter(void)
+{
+	uint8_t nonce[SOURCES][16];
+
+	enter_with(nonce);
 }
 
 /* --- contributions ------------------------------------------------------------------------------ */

@@ -3,24 +3,22 @@
  * The program of docs/write-a-program.md in a real switch: frames of random flows are counted by
  * the pair of their addresses, and forwarded, each one and in order.
  */
-#include <criterion/criterion.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "docs/examples/flowcount.h"
 #include "ppe/programs/programs.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/bench.h"
 
 #define FLOWS  50
 #define FRAMES 4000
 
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX], got[RIG_FRAME_MAX];
-
 static const struct ppe_program *const programs[] = {
 	&collective_program, &exception_program, &flowcount_program, &forward_program, NULL};
+
+static void
+with_flowcount(struct rig_config *config)
+{
+	config->jobs = 0;
+	config->programs = programs;
+}
 
 static const uint8_t mac[2][6] = {{2, 0, 0, 0, 0, 0xa}, {2, 0, 0, 0, 0, 0xb}};
 
@@ -60,8 +58,8 @@ take(unsigned int port, uint32_t *last, unsigned int ms)
 {
 	unsigned int n = 0, bytes;
 
-	for (; (bytes = rig_receive(&rig, port, got, ms)) > 0; n++) {
-		uint32_t number = weir_get32(got + 34);
+	for (; (bytes = rig_receive(&rig, port, frame, ms)) > 0; n++) {
+		uint32_t number = weir_get32(frame + 34);
 
 		cr_assert_gt(number, *last, "%u after %u", number, *last);
 		*last = number;
@@ -82,16 +80,12 @@ check_flow(const struct flow *flow)
 static void
 counts(unsigned int workers, unsigned int threads)
 {
-	struct rig_config config = {
-		.workers = workers, .threads = threads, .ports = 2, .programs = programs};
 	struct flow flow[FLOWS] = {0};
 	uint64_t random = rig_seed();
 	uint32_t last[2] = {0, 0};
 	unsigned int arrived = 0;
-	struct ppe_stats stats;
-	const char *error;
 
-	rig_start(&rig, &config);
+	start(.workers = workers, .threads = threads, .change = with_flowcount);
 	rig.seed = random; /* frames in several segments */
 	for (unsigned int f = 0; f < FLOWS; f++)
 		flow[f] = (struct flow){.port = f % 2,
@@ -108,15 +102,14 @@ counts(unsigned int workers, unsigned int threads)
 			for (unsigned int p = 0; p < 2; p++)
 				arrived += take(p, &last[p], 1);
 	}
-	rig_settle(&rig, &stats);
+	rig_rest(&rig);
 	for (unsigned int p = 0; p < 2; p++)
 		arrived += take(p, &last[p], 10);
 	cr_assert_eq(arrived, FRAMES, "%u frames of %u arrived", arrived, FRAMES);
 	for (unsigned int f = 0; f < FLOWS; f++)
 		check_flow(&flow[f]);
 	check_flow(&(struct flow){.from = 1, .to = 2}); /* nobody's */
-	error = rig_stop(&rig);
-	cr_expect_null(error, "%s", error);
+	stop();
 }
 
 CASE(flowcount, one_worker, counts(1, 20))
@@ -126,35 +119,29 @@ CASE(flowcount, two_workers, counts(2, 20))
 /* A frame that is no IPv4 is not counted, and passes. */
 Test(flowcount, other_frames_pass_uncounted, .timeout = 90)
 {
-	struct rig_config config = {.workers = 1, .threads = 4, .ports = 2, .programs = programs};
 	uint64_t packets, bytes;
-	const char *error;
 
-	rig_start(&rig, &config);
+	start(.workers = 1, .threads = 4, .change = with_flowcount);
 	memset(frame, 0, 60);
 	memcpy(frame, mac[1], 6);
 	memcpy(frame + 6, mac[0], 6);
 	weir_put16(frame + 12, 0x88b5);
 	rig_send(&rig, 0, frame, 60);
-	cr_assert_eq(rig_receive(&rig, 1, got, 2000), 60);
+	cr_assert_eq(rig_receive(&rig, 1, frame, 2000), 60);
 	flowcount_read(rig.ppe, 0, &packets, &bytes);
 	cr_assert_eq(packets, 0);
-	error = rig_stop(&rig);
-	cr_expect_null(error, "%s", error);
+	stop();
 }
 
 /* A flow more than the table has room for passes, uncounted. */
 Test(flowcount, a_full_table_stops_nobody, .timeout = 90)
 {
-	struct rig_config config = {.workers = 1, .threads = 20, .ports = 2, .programs = programs};
 	uint64_t packets, bytes, counted = 0;
 	const unsigned int flows = 5000;
 	uint32_t last[2] = {0, 0};
 	unsigned int arrived = 0;
-	struct ppe_stats stats;
-	const char *error;
 
-	rig_start(&rig, &config);
+	start(.workers = 1, .threads = 20, .change = with_flowcount);
 	for (uint32_t i = 1; i <= flows; i++) {
 		struct flow one = {.port = 0, .from = i, .to = 7};
 
@@ -162,7 +149,7 @@ Test(flowcount, a_full_table_stops_nobody, .timeout = 90)
 		if (i % 64 == 0)
 			arrived += take(1, &last[1], 1);
 	}
-	rig_settle(&rig, &stats);
+	rig_rest(&rig);
 	arrived += take(1, &last[1], 10);
 	cr_assert_eq(arrived, flows);
 	for (uint32_t i = 1; i <= flows; i++) {
@@ -170,6 +157,5 @@ Test(flowcount, a_full_table_stops_nobody, .timeout = 90)
 		counted += packets;
 	}
 	cr_assert_eq(counted, 4096);
-	error = rig_stop(&rig);
-	cr_expect_null(error, "%s", error);
+	stop();
 }

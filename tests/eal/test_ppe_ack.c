@@ -112,46 +112,24 @@ Test(ppe_ack, acknowledgement_gets_a_lost_result, .timeout = 90)
 
 Test(ppe_ack, wrong_acknowledgements_are_dropped, .timeout = 90)
 {
-	struct weir_header h;
-
 	start_with(PPE_POLICY_PARTIAL);
 	two(0);
 	two(2);
-	acknowledge(2, 6); /* of a result that is not out */
-	h = note(2, 4 + 1000 * WINDOW, WEIR_COLLECTIVE_ACKNOWLEDGE);
-	offer_bytes(&h, 0);
-	expect_drop(PPE_DROP_WINDOW, 2);
-	h = note(2, 4, WEIR_COLLECTIVE_ACKNOWLEDGE);
-	offer_bytes(&h, 1);
-	offer_bytes(&h, 16);
-	h.grad_cnt = 1;
-	offer_bytes(&h, 0);
-	offer_bytes(&h, 1);
-	offer_bytes(&h, 4);
-	expect_drop(PPE_DROP_LENGTH, 5);
-	h = note(2, 4, WEIR_COLLECTIVE_ACKNOWLEDGE);
-	h.status = 1;
-	offer_bytes(&h, 0);
-	expect_drop(PPE_DROP_NOT_A_CONTRIBUTION, 1);
-	h = note(2, 4, WEIR_COLLECTIVE_ACKNOWLEDGE);
-	h.job_id = 9;
-	offer_bytes(&h, 0);
-	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);
-	expect(2, 4, WEIR_STATUS_REFUSED, 0);
-	h = note(7, 4, WEIR_COLLECTIVE_ACKNOWLEDGE);
-	offer_as(2, &h, 0);
-	expect_drop(PPE_DROP_UNKNOWN_SOURCE, 1);
-	expect(2, 4, WEIR_STATUS_REFUSED, 0);
-	h = note(2, 4, WEIR_COLLECTIVE_ACKNOWLEDGE);
-	offer_as(1, &h, 0);
-	expect_drop(PPE_DROP_ADDRESS, 1);
-	expect(1, 4, WEIR_STATUS_REFUSED, 0);
-	h = note(2, 4, WEIR_COLLECTIVE_ACKNOWLEDGE);
-	h.gen_id ^= 1;
-	offer_bytes(&h, 0);
-	expect_drop(PPE_DROP_STALE, 1);
-	expect(2, 4, WEIR_STATUS_STALE, 0);
-	expect_silence();
+#define ACK(change, from, n, reason, answer)                                                       \
+	WRONG(note(2, 4, WEIR_COLLECTIVE_ACKNOWLEDGE), change, from, n, reason, answer)
+	ACK(h.block_id += WINDOW /* of a result that is not out */, 2, 0, PPE_DROP_WINDOW,
+		NO_ANSWER);
+	ACK(h.block_id += 1000 * WINDOW, 2, 0, PPE_DROP_WINDOW, NO_ANSWER);
+	ACK(, 2, 1, PPE_DROP_LENGTH, NO_ANSWER);
+	ACK(, 2, 16, PPE_DROP_LENGTH, NO_ANSWER);
+	ACK(h.grad_cnt = 1, 2, 0, PPE_DROP_LENGTH, NO_ANSWER);
+	ACK(h.grad_cnt = 1, 2, 1, PPE_DROP_LENGTH, NO_ANSWER);
+	ACK(h.grad_cnt = 1, 2, 4, PPE_DROP_LENGTH, NO_ANSWER);
+	ACK(h.status = 1, 2, 0, PPE_DROP_NOT_A_CONTRIBUTION, NO_ANSWER);
+	ACK(h.job_id = 9, 2, 0, PPE_DROP_UNKNOWN_JOB, WEIR_STATUS_REFUSED);
+	ACK(h.src_id = 7, 2, 0, PPE_DROP_UNKNOWN_SOURCE, WEIR_STATUS_REFUSED);
+	ACK(, 1, 0, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED);
+	ACK(h.gen_id ^= 1, 2, 0, PPE_DROP_STALE, WEIR_STATUS_STALE);
 	/* None of them has acknowledged anything. */
 	contribute(0, 4);
 	contribute(1, 4);
@@ -238,24 +216,14 @@ Test(ppe_ack, probes_while_held_back, .timeout = 90)
 
 Test(ppe_ack, wrong_probes_are_dropped, .timeout = 90)
 {
-	struct weir_header h;
-
 	start_with(PPE_POLICY_WAIT);
 	contribute(0, 0);
-	h = note(1, 0, WEIR_COLLECTIVE_PROBE);
-	offer_bytes(&h, 4);
-	h.grad_cnt = 1;
-	offer_bytes(&h, 4);
-	expect_drop(PPE_DROP_LENGTH, 2);
-	h.grad_cnt = 0;
-	offer_as(2, &h, 0);
-	expect_drop(PPE_DROP_ADDRESS, 1);
-	expect(2, 0, WEIR_STATUS_REFUSED, 0);
-	h.gen_id ^= 1;
-	offer_bytes(&h, 0);
-	expect_drop(PPE_DROP_STALE, 1);
-	expect(1, 0, WEIR_STATUS_STALE, 0);
-	expect_silence();
+#define PROBE(change, from, n, reason, answer)                                                     \
+	WRONG(note(1, 0, WEIR_COLLECTIVE_PROBE), change, from, n, reason, answer)
+	PROBE(, 1, 4, PPE_DROP_LENGTH, NO_ANSWER);
+	PROBE(h.grad_cnt = 1, 1, 4, PPE_DROP_LENGTH, NO_ANSWER);
+	PROBE(, 2, 0, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED);
+	PROBE(h.gen_id ^= 1, 1, 0, PPE_DROP_STALE, WEIR_STATUS_STALE);
 	cr_expect_eq(job_stats(1).probes, 0);
 	stop();
 }

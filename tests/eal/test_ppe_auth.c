@@ -26,6 +26,18 @@ CASE(ppe_auth, sums_one_worker, sums(1, false))
 CASE(ppe_auth, sums_two_workers_segments, sums(2, true))
 CASE(ppe_auth, sums_four_workers, sums(4, false))
 
+/* Each source gets this status under a right tag, and a payload of so many bytes, of which this is the first. */
+static void
+expect_bare(enum weir_status status, unsigned int bytes, uint8_t first)
+{
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		struct weir_header h = take(s);
+
+		cr_expect(h.status == status && payload_bytes == bytes && payload[0] == first);
+		cr_expect(result_holds(&h, payload_bytes));
+	}
+}
+
 Test(ppe_auth, partial_result, .timeout = 90)
 {
 	start_with(2, 8, PPE_POLICY_PARTIAL, 300);
@@ -35,36 +47,19 @@ Test(ppe_auth, partial_result, .timeout = 90)
 	expect_result(0, 8, WEIR_STATUS_PARTIAL, 5);
 	/* A barrier's has the bitmap and nothing else. */
 	contribute_tagged(1, 1, 0);
-	for (unsigned int s = 0; s < SOURCES; s++) {
-		struct weir_header h = take(s);
-
-		cr_expect(
-			h.status == WEIR_STATUS_PARTIAL && payload_bytes == 32 && payload[0] == 2);
-		cr_expect(result_holds(&h, payload_bytes));
-	}
+	expect_bare(WEIR_STATUS_PARTIAL, 32, 2);
 	stop();
 }
 
 Test(ppe_auth, error_and_mismatch, .timeout = 90)
 {
-
 	start_with(2, 8, PPE_POLICY_ERROR, 50);
 	enter();
 	contribute_tagged(0, 0, 8);
-	for (unsigned int s = 0; s < SOURCES; s++) {
-		struct weir_header h = take(s);
-
-		cr_expect(h.status == WEIR_STATUS_ERROR && payload_bytes == 32 && payload[0] == 1);
-		cr_expect(result_holds(&h, payload_bytes));
-	}
+	expect_bare(WEIR_STATUS_ERROR, 32, 1);
 	contribute_tagged(0, 1, 8);
 	contribute_tagged(1, 1, 7);
-	for (unsigned int s = 0; s < SOURCES; s++) {
-		struct weir_header h = take(s);
-
-		cr_expect(h.status == WEIR_STATUS_MISMATCH && payload_bytes == 8);
-		cr_expect(result_holds(&h, payload_bytes));
-	}
+	expect_bare(WEIR_STATUS_MISMATCH, 8, WEIR_FIELD_LENGTH);
 	stop();
 }
 
@@ -139,23 +134,26 @@ CASE(ppe_auth, every_changed_bit_of_a_known_flow, every_changed_bit(true))
 
 Test(ppe_auth, no_tag, .timeout = 90)
 {
+	static const struct {
+		unsigned int elements, bytes;
+		uint8_t flags;
+		bool base_form;
+	} lines[] = {{8, 32, WEIR_FLAG_AUTHENTICATED, false}, {8, 32, 0, false},
+		{8, 32 + TAG, 0, false}, {8, 32, 0, true}, {8, 32 + TAG, 0, true},
+		{0, 0, WEIR_FLAG_AUTHENTICATED, false},
+		{0, TAG - 1, WEIR_FLAG_AUTHENTICATED, false}};
 	const uint8_t elements[32 + TAG] = {1};
-	struct weir_header h;
 
 	start_with(2, 8, PPE_POLICY_WAIT, 20);
 	enter();
-	h = header_of(&now, 0, 0, 8);
-	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32));
-	h.flags = 0;
-	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32));
-	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32 + TAG));
-	h.extended = false;
-	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32));
-	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32 + TAG));
-	h = header_of(&now, 0, 0, 0);
-	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 0));
-	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, TAG - 1));
-	expect_drop(PPE_DROP_FORGED, 7);
+	for (unsigned int i = 0; i < RTE_DIM(lines); i++) {
+		struct weir_header h = header_of(&now, 0, 0, lines[i].elements);
+
+		h.flags = lines[i].flags;
+		h.extended = !lines[i].base_form;
+		rig_offer(&rig, 0, &h, elements, lines[i].bytes);
+		expect_drop(PPE_DROP_FORGED, i + 1);
+	}
 	expect_nothing(0);
 	stop();
 }
@@ -310,7 +308,7 @@ repeat_join(unsigned int source, uint16_t of, const uint8_t nonce[16])
 /* After a restart no key verifies contributions. So the repeated join says that the generation is over, and begins none. */
 Test(ppe_auth, a_join_of_a_generation_that_is_over, .timeout = 90)
 {
-	uint8_t nonce[SOURCES][16], challenge[16];
+	uint8_t nonce[SOURCES][16];
 	struct weir_header h;
 	unsigned int n;
 
@@ -327,15 +325,7 @@ Test(ppe_auth, a_join_of_a_generation_that_is_over, .timeout = 90)
 	rig_send(&rig, 0, frame, n);
 	expect_drop(PPE_DROP_FORGED, 1);
 	expect_nothing(0);
-	for (unsigned int s = 0; s < SOURCES; s++) {
-		ask_challenge(s, challenge);
-		draw(nonce[s]);
-		rig_send(&rig, s, frame, join_frame(s, challenge, nonce[s]));
-		if (s + 1 < SOURCES)
-			cr_assert_eq(take(s).status, WEIR_STATUS_WAITING);
-	}
-	for (unsigned int s = 0; s < SOURCES; s++)
-		take_accepted(s, nonce[s]);
+	enter_with(nonce);
 	cr_assert_eq(repeat_join(0, now.generation, nonce[0]).status, WEIR_STATUS_OK);
 	whole_block(0, 8);
 	enter();
@@ -348,28 +338,14 @@ Test(ppe_auth, a_join_of_a_generation_that_is_over, .timeout = 90)
 
 Test(ppe_auth, another_job_needs_none, .timeout = 90)
 {
-	const int32_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-	struct weir_header h;
-
 	start_with(2, 8, PPE_POLICY_WAIT, 1000);
+	use_job(1);
 	generation = rig_join(&rig, 1, false);
-	for (unsigned int s = 0; s < SOURCES; s++) {
-		h = header_of(&(struct epoch){.generation = generation}, s, 0, 8);
-		h.job_id = 2;
-		h.flags = 0;
-		rig_send(&rig, s, frame, rig_frame(frame, s, &h, ones, 32));
-	}
-	for (unsigned int s = 0; s < SOURCES; s++) {
-		unsigned int n = rig_receive(&rig, s, answer, 2000);
-
-		cr_assert(rig_parse(answer, n, &h, &payload, &payload_bytes));
-		cr_expect(h.status == WEIR_STATUS_OK && payload_bytes == 32 && h.flags == 0);
-	}
+	reduce(0);
 	stop();
 }
 
 /* A generation is revoked only by one that knows the key and is there now; its sources are told under tags. */
-
 Test(ppe_auth, only_a_fresh_join_ends_a_generation, .timeout = 90)
 {
 	uint8_t challenge[16], nonce[16], nonces[SOURCES][16];
@@ -405,13 +381,9 @@ Test(ppe_auth, only_a_fresh_join_ends_a_generation, .timeout = 90)
 	silent(0);
 	/* The others come, and all begin the next one. */
 	before = now;
-	for (unsigned int s = 0; s < 2; s++) {
-		ask_challenge(s, challenge);
-		draw(nonces[s]);
-		rig_send(&rig, s, frame, join_frame(s, challenge, nonces[s]));
-		if (s == 0)
-			cr_assert_eq(take(0).status, WEIR_STATUS_WAITING);
-	}
+	join_proved(0, nonces[0]);
+	cr_assert_eq(take(0).status, WEIR_STATUS_WAITING);
+	join_proved(1, nonces[1]);
 	for (unsigned int s = 0; s < SOURCES; s++)
 		take_accepted(s, nonces[s]);
 	cr_expect_neq(now.generation, before.generation);

@@ -4,44 +4,22 @@
  * before; and the same random packets to switches with and without them, of which the same must leave. The other tests of
  * this folder run with batches, too, and with WEIR_BATCH=1 without.
  */
-#include <criterion/criterion.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ppe/collective/collective_fast.h"
 #include "ppe/ppe_priv.h"
+#include "tests/eal/bench.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/eal/rig.h"
 
 #define ELEMENTS 64
 #define SOURCES  3
 #define WINDOW   16
 #define GEN      7
 #define FIRST    2 /* block that batches take */
-
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX];
-
-static unsigned int
-write_contribution(unsigned int source, uint32_t block)
-{
-	const struct weir_header h = rig_contribution(1, GEN, source, block, ELEMENTS);
-	uint32_t values[ELEMENTS];
-
-	for (unsigned int i = 0; i < ELEMENTS; i++)
-		values[i] = (source + 1) * 1000 + block * 10 + i;
-	return rig_frame(frame, source, &h, values, sizeof(values));
-}
-
-static void
-contribute(unsigned int source, uint32_t block)
-{
-	rig_send(&rig, source % SOURCES, frame, write_contribution(source, block));
-}
 
 /* A turn, and how many packets its batches took. */
 static uint64_t
@@ -54,97 +32,58 @@ turn(void)
 	return count->batched - before;
 }
 
-/* The next result at the port is the block's. */
-static void
-expect_result(unsigned int port, uint32_t block)
-{
-	struct weir_header h;
-	const uint8_t *payload;
-	unsigned int bytes;
-	uint32_t value;
-
-	cr_assert(rig_parse(frame, rig_receive(&rig, port, frame, 0), &h, &payload, &bytes),
-		"port %u has no result of block %u", port, block);
-	cr_assert_eq(h.block_id, block);
-	memcpy(&value, payload + 4 * 7, sizeof(value));
-	cr_assert_eq(value, 6000 + SOURCES * (block * 10 + 7));
-	cr_assert(rig_checksums_hold(frame));
-}
-
-/* The next results at each port are those of the blocks [from, to). */
+/* The next results of each source are those of the blocks [from, to). */
 static void
 expect_results(uint32_t from, uint32_t to)
 {
 	rig_rest(&rig);
-	for (unsigned int port = 0; port < SOURCES; port++)
+	for (unsigned int s = 0; s < SOURCES; s++)
 		for (uint32_t block = from; block < to; block++)
-			expect_result(port, block);
+			expect(s, block, WEIR_STATUS_OK, 0);
 }
 
 /* A job whose sources' headers are known. */
 static void
-start_with(uint16_t sources, uint16_t threads)
+start_with(unsigned int sources, unsigned int threads)
 {
-	struct rig_config config = {.workers = 1, .threads = threads, .ports = SOURCES, .jobs = 1};
-
-	config.job[0] = rig_job(1, sources, WINDOW, ELEMENTS);
-	config.job[0].fixed_generation = GEN;
 	setenv("WEIR_BATCH", "256", 1);
-	rig_start(&rig, &config);
+	start(.workers = 1, .threads = threads, .sources = sources, .ports = SOURCES,
+		.window = WINDOW, .elements = ELEMENTS, .timeout_ms = 1000, .generation = GEN);
 	/* The first packet tells the source's endpoint, the second one its headers. */
 	for (uint32_t block = 0; block < FIRST; block++) {
-		for (unsigned int s = 0; s < sources; s++)
-			contribute(s, block);
+		contribute_all(block);
 		cr_assert_eq(turn(), 0);
 	}
-	rig_rest(&rig);
+	discard();
 }
 
-static void
-start(uint16_t threads)
+/* Its frame. Returns its bytes. */
+static unsigned int
+write_contribution(unsigned int source, uint32_t block)
 {
-	start_with(SOURCES, threads);
-	expect_results(0, FIRST);
-}
+	const struct weir_header h = contribution(source, block);
 
-static void
-stop(void)
-{
-	rig_rest(&rig);
-	for (unsigned int port = 0; port < SOURCES; port++)
-		while (rig_receive(&rig, port, frame, 0) > 0)
-			;
-	rig_check(&rig);
-	cr_assert_null(rig_stop(&rig));
+	return write_frame(&h, 4 * ELEMENTS);
 }
 
 Test(ppe_batch, a_window_in_one_turn, .timeout = 90)
 {
-	start(4);
+	start_with(SOURCES, 4);
 	for (uint32_t block = FIRST; block < WINDOW; block++)
-		for (unsigned int s = 0; s < SOURCES; s++)
-			contribute(s, block);
+		contribute_all(block);
 	cr_assert_eq(turn(), (WINDOW - FIRST) * SOURCES);
 	expect_results(FIRST, WINDOW);
 	/* The next block of a residue is opened when the one before has been answered. */
-	for (unsigned int s = 0; s < SOURCES; s++)
-		contribute(s, WINDOW);
+	contribute_all(WINDOW);
 	cr_assert_eq(turn(), SOURCES);
 	expect_results(WINDOW, WINDOW + 1);
-	stop();
+	stop_unread();
 }
 
 /* A source's packets behind one that is for a thread are for threads; other sources' are not. */
 Test(ppe_batch, nothing_overtakes, .timeout = 90)
 {
-	const struct weir_header acknowledgement = {.job_id = 1,
-		.block_id = FIRST,
-		.gen_id = GEN,
-		.extended = true,
-		.collective = WEIR_COLLECTIVE_ACKNOWLEDGE};
-	struct ppe_job_stats job;
-
-	start(4);
+	start_with(SOURCES, 4);
 	contribute(0, FIRST);
 	contribute(0, FIRST); /* a duplicate */
 	contribute(0, FIRST + 1);
@@ -153,16 +92,15 @@ Test(ppe_batch, nothing_overtakes, .timeout = 90)
 			contribute(s, block);
 	cr_assert_eq(turn(), 1 + 4 + 1);
 	expect_results(FIRST, FIRST + 1);
-	expect_result(0, FIRST); /* the duplicate's answer */
+	expect(0, FIRST, WEIR_STATUS_OK, 0); /* the duplicate's answer */
 	expect_results(FIRST + 1, FIRST + 2);
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &job), 0);
-	cr_assert_eq(job.asked_again, 1, "the duplicate comes after the result");
+	cr_assert_eq(job_stats(1).asked_again, 1, "the duplicate comes after the result");
 	cr_assert_eq(turn(), 0);
 	contribute(0, FIRST + 2); /* in the next turn it is over */
-	rig_offer(&rig, 0, &acknowledgement, NULL, 0);
+	acknowledge(0, FIRST);
 	contribute(0, FIRST + 3);
 	cr_assert_eq(turn(), 1 + 1);
-	stop();
+	stop_unread();
 }
 
 /* What cannot be told from the fixed places of a frame may be anybody's; a frame for another host is nobody's. */
@@ -170,7 +108,7 @@ Test(ppe_batch, unusual_frames, .timeout = 90)
 {
 	unsigned int bytes;
 
-	start(4);
+	start_with(SOURCES, 4);
 	contribute(0, FIRST);
 	bytes = write_contribution(1, FIRST);
 	frame[0] ^= 4;
@@ -184,13 +122,13 @@ Test(ppe_batch, unusual_frames, .timeout = 90)
 	contribute(0, FIRST + 2);
 	contribute(2, FIRST + 2);
 	cr_assert_eq(turn(), 2); /* after the thread of the first one */
-	stop();
+	stop_unread();
 }
 
 /* A damaged payload is not added, and its source may send it again; if it would open the block, a thread drops it. */
 Test(ppe_batch, damaged, .timeout = 90)
 {
-	start(4);
+	start_with(SOURCES, 4);
 	for (unsigned int place = 0; place < SOURCES; place++) {
 		unsigned int bytes;
 
@@ -204,14 +142,13 @@ Test(ppe_batch, damaged, .timeout = 90)
 		cr_assert_eq(turn(), 1);
 	}
 	expect_results(FIRST, FIRST + SOURCES);
-	stop();
+	stop_unread();
 }
 
 /* A block that has a contribution of an expelled source is full when all others are added, not those of one group. */
 Test(ppe_batch, expelled_after_its_contribution, .timeout = 90)
 {
 	const unsigned int sources = 10, last = sources - 1;
-	struct ppe_job_stats job;
 	struct job_shard *js;
 
 	start_with(sources, 16);
@@ -223,10 +160,9 @@ Test(ppe_batch, expelled_after_its_contribution, .timeout = 90)
 	for (unsigned int s = 0; s < last; s++)
 		contribute(s, FIRST);
 	cr_assert_eq(turn(), last);
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &job), 0);
-	cr_assert_eq(job.blocks_complete, FIRST + 1);
-	cr_assert_eq(job.blocks_partial, 0);
-	stop();
+	cr_assert_eq(job_stats(1).blocks_complete, FIRST + 1);
+	cr_assert_eq(job_stats(1).blocks_partial, 0);
+	stop_unread();
 }
 
 /* A frame from one host to another, which the switch does not know: the protocol, and the byte where a job would be. */
@@ -244,7 +180,7 @@ forwarded(uint8_t protocol, uint8_t byte)
 /* What is forwarded keeps its order when a batch leaves a packet to a thread. */
 Test(ppe_batch, forwarded_frames_do_not_follow, .timeout = 90)
 {
-	start(4);
+	start_with(SOURCES, 4);
 	contribute(0, FIRST);
 	contribute(0, FIRST); /* a duplicate, which has a lane */
 	forwarded(6, 1); /* whose it would be, cannot be told */
@@ -254,7 +190,7 @@ Test(ppe_batch, forwarded_frames_do_not_follow, .timeout = 90)
 	cr_assert_eq(frame[42], 1);
 	cr_assert_gt(rig_receive(&rig, 2, frame, 0), 0);
 	cr_assert_eq(frame[42], 99);
-	stop();
+	stop_unread();
 }
 
 /* ---- the same packets with 1 and with 256: in processes of their own, where Criterion is not ---- */
@@ -306,7 +242,7 @@ right(unsigned int j, unsigned int source, uint32_t block)
 }
 
 static unsigned int
-write_frame(unsigned int source, const struct weir_header *h)
+write_values(unsigned int source, const struct weir_header *h)
 {
 	uint32_t values[ELEMENTS];
 
@@ -320,9 +256,9 @@ write_frame(unsigned int source, const struct weir_header *h)
 }
 
 static void
-offer(unsigned int source, const struct weir_header *h)
+offer_values(unsigned int source, const struct weir_header *h)
 {
-	rig_send(&rig, source, frame, write_frame(source, h));
+	rig_send(&rig, source, frame, write_values(source, h));
 }
 
 static int
@@ -340,17 +276,17 @@ end_round(bool strict)
 	rig_rest(&rig);
 	same.round++;
 	for (unsigned int port = 0; port < SOURCES; port++) {
-		unsigned int n = 0, of[256][256] = {{0}}, bytes;
+		unsigned int n = 0, of[256][256] = {{0}}, bytes, size;
 
 		while ((bytes = rig_receive(&rig, port, frame, 0)) > 0) {
 			struct weir_header h = {.job_id = 0};
-			const uint8_t *payload;
-			unsigned int size, at;
+			const uint8_t *data;
+			unsigned int at;
 
 			memset(frame + 18, 0,
 				2); /* IPv4's identification, and the checksum over it */
 			memset(frame + 24, 0, 2);
-			if (rig_parse(frame, bytes, &h, &payload, &size) && h.extended &&
+			if (rig_parse(frame, bytes, &h, &data, &size) && h.extended &&
 				h.collective == WEIR_COLLECTIVE_JOIN && h.status == WEIR_STATUS_OK)
 				same.generation[JOINED] = h.gen_id;
 			FUZZ_CHECK(n < LINES && bytes < LINE_BYTES / 2 - 32, "too much: %u", bytes);
@@ -382,7 +318,7 @@ together(void)
 			below(6) == 0)
 			continue;
 		h = right(j, s, same.base[j] + r);
-		bytes = write_frame(s, &h);
+		bytes = write_values(s, &h);
 		if (below(12) == 0)
 			frame[bytes - 1 - below(20)] ^= 1;
 		else
@@ -426,7 +362,7 @@ anything(unsigned int s)
 		same.odd[j][r] = kind == 1 ? 3 : RTE_MAX(same.odd[j][r], 1); /* 1: a later block */
 	else
 		same.sent[j][s][r] = true;
-	bytes = write_frame(s, &h);
+	bytes = write_values(s, &h);
 	if (kind == 11 && below(2)) {
 		unsigned int at = below(bytes), bit = below(8);
 
@@ -455,7 +391,7 @@ join_all(void)
 	for (unsigned int s = 0; s < SOURCES; s++) {
 		h.src_id = (uint8_t)s;
 		h.block_id = 1 + below(1u << 30);
-		offer(s, &h);
+		offer_values(s, &h);
 		end_round(true);
 	}
 	same.base[JOINED] = 0;
@@ -471,7 +407,7 @@ finish_window(void)
 			for (uint32_t r = 0; r < WINDOW; r++) {
 				struct weir_header h = right(j, s, same.base[j] + r);
 
-				offer(s, &h);
+				offer_values(s, &h);
 			}
 		end_round(true);
 	}

@@ -4,35 +4,17 @@
  * serve: its timer threads get their contexts all the same, and the other's packets theirs. One was away
  * for longer than a timeout: nobody is a straggler whose contributions have waited for it.
  */
-#include <criterion/criterion.h>
-#include <rte_cycles.h>
-
 #include "ppe/ppe_priv.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/bench.h"
 
 #define WINDOW  256
 #define TIMEOUT 20 /* ms */
 #define TURN_US 50
 #define FLOOD   32 /* packets in a turn */
 
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX];
-
-static void
-contribute(unsigned int source, uint8_t job, uint32_t block)
-{
-	const struct weir_header h = {.job_id = job,
-		.block_id = block,
-		.src_id = (uint8_t)source,
-		.gen_id = 7,
-		.grad_cnt = 2};
-	const uint32_t values[2] = {1, block};
-
-	rig_send(&rig, source, frame, rig_frame(frame, source, &h, values, sizeof(values)));
-}
-
+/* Without a turn. */
 static struct ppe_job_stats
-job_stats(uint8_t job)
+counts(uint8_t job)
 {
 	struct ppe_job_stats stats;
 
@@ -48,38 +30,40 @@ empty_ports(void)
 			;
 }
 
+static void
+with_another(struct rig_config *config)
+{
+	config->jobs = 2;
+	config->job[1] = rig_job(2, 2, 2, 16);
+	config->job[1].fixed_generation = 7;
+}
+
 /* All comes in at port 0, which is worker 0's, and goes to blocks of worker 1. */
 static void
 straggles_under_a_flood(unsigned int threads)
 {
-	struct rig_config config = {.workers = 2, .threads = threads, .ports = 2, .jobs = 2};
 	double ms = 0;
 
-	for (uint8_t id = 1; id <= 2; id++) {
-		config.job[id - 1] = rig_job(id, 2, 2, 16);
-		config.job[id - 1].fixed_generation = 7;
-	}
-	config.job[0].policy = PPE_POLICY_PARTIAL;
-	config.job[0].timeout_ms = TIMEOUT;
-	rig_start(&rig, &config);
-	contribute(0, 1, 0);
-	contribute(0, 2, 1);
+	start(.workers = 2, .threads = threads, .window = 2, .elements = 16,
+		.policy = PPE_POLICY_PARTIAL, .timeout_ms = TIMEOUT, .generation = 7,
+		.change = with_another);
+	contribute(0, 0);
+	use_job(1);
+	contribute(0, 1);
 	rig_rest(&rig);
-	cr_assert_eq(job_stats(1).blocks_opened, 1);
+	cr_assert_eq(counts(1).blocks_opened, 1);
 	cr_assert_gt(rig.ppe->worker[1]->count.worker.hops_in, 1);
-	while (job_stats(1).blocks_partial == 0 && ms < 10 * TIMEOUT) {
+	while (counts(1).blocks_partial == 0 && ms < 10 * TIMEOUT) {
 		for (unsigned int i = 0; i < FLOOD; i++)
-			contribute(0, 2, 1);
+			contribute(0, 1);
 		rig_turn_after_us(&rig, TURN_US);
 		ms += TURN_US / 1000.;
 		empty_ports();
 	}
 	cr_expect(ms >= TIMEOUT && ms <= 1.1 * TIMEOUT, "after %.2f ms", ms);
-	cr_expect_gt(job_stats(2).duplicates, (uint64_t)(ms * 1000 / TURN_US / 3),
+	cr_expect_gt(counts(2).duplicates, (uint64_t)(ms * 1000 / TURN_US / 3),
 		"the flood is not served");
-	rig_rest(&rig);
-	empty_ports();
-	cr_assert_null(rig_stop(&rig));
+	stop_unread();
 }
 
 CASE(ppe_busy, one_thread, straggles_under_a_flood(1))
@@ -90,36 +74,29 @@ CASE(ppe_busy, four_threads, straggles_under_a_flood(4))
 static void
 comes_back(unsigned int workers)
 {
-	struct rig_config config = {.workers = workers, .threads = 4, .ports = 2, .jobs = 1};
-
-	config.job[0] = rig_job(1, 2, WINDOW, 16);
-	config.job[0].fixed_generation = 7;
-	config.job[0].policy = PPE_POLICY_PARTIAL;
-	config.job[0].timeout_ms = TIMEOUT;
-	rig_start(&rig, &config);
+	start(.workers = workers, .threads = 4, .window = WINDOW, .elements = 16,
+		.policy = PPE_POLICY_PARTIAL, .timeout_ms = TIMEOUT, .generation = 7);
 	for (uint32_t b = 0; b < WINDOW; b++)
-		contribute(1, 1, b);
+		contribute(1, b);
 	rig_rest(&rig);
 	for (uint32_t b = 0; b < WINDOW; b++)
-		contribute(0, 1, b);
+		contribute(0, b);
 	rig_turn_after_us(&rig, 3 * TIMEOUT * 1000);
 	for (unsigned int i = 0; i < 200; i++)
 		rig_turn_after_us(&rig, 5);
-	cr_expect_eq(job_stats(1).blocks_partial, 0, "%u blocks",
-		(unsigned int)job_stats(1).blocks_partial);
-	cr_expect_eq(job_stats(1).blocks_complete, WINDOW);
+	cr_expect_eq(
+		counts(1).blocks_partial, 0, "%u blocks", (unsigned int)counts(1).blocks_partial);
+	cr_expect_eq(counts(1).blocks_complete, WINDOW);
 
 	/* Who has not sent then is one. */
 	empty_ports();
-	contribute(0, 1, WINDOW);
+	contribute(0, WINDOW);
 	rig_rest(&rig);
 	rig_turn_after_us(&rig, 3 * TIMEOUT * 1000);
 	rig_turn_after_us(&rig, 50);
 	rig_turn_after_us(&rig, 50);
-	cr_expect_eq(job_stats(1).blocks_partial, 1);
-	rig_rest(&rig);
-	empty_ports();
-	cr_assert_null(rig_stop(&rig));
+	cr_expect_eq(counts(1).blocks_partial, 1);
+	stop_unread();
 }
 
 CASE(ppe_busy, away_alone, comes_back(1))

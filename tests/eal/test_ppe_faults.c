@@ -83,24 +83,34 @@ Test(ppe_faults, every_third_is_dropped_and_none_when_cleared, .timeout = 90)
 	stop();
 }
 
+/* Each rule copies what comes, once, and in its place. */
 static void
-duplicates(enum ppe_fault_direction direction)
+duplicates(enum ppe_fault_direction direction, unsigned int rules)
 {
-	uint32_t came[2 * FRAMES];
+	uint32_t came[4 * FRAMES];
+	uint64_t spared = 0;
 	unsigned int n;
 
 	start_with(1);
-	rule(direction, PPE_FAULT_DUPLICATE)->port = direction == PPE_FAULT_IN ? 0 : 1;
-	n = play(came, FRAMES);
-	cr_assert_eq(n + read_faults().spared_ever, 2 * FRAMES, "%u frames came", n);
-	cr_expect_gt(n, FRAMES);
+	for (unsigned int i = 0; i < rules; i++)
+		rule(direction, PPE_FAULT_DUPLICATE)->port = direction == PPE_FAULT_IN ? 0 : 1;
+	publish_faults();
+	send_numbers(FRAMES);
+	n = take_numbers(came, RTE_DIM(came), 100);
+	for (unsigned int i = 0; i < rules; i++)
+		spared += read_faults().spared[i];
+	cr_expect_eq(read_faults().spared_ever, spared);
+	cr_assert_eq(n + spared, (rules + 1) * FRAMES, "%u frames came", n);
+	cr_expect_gt(n, rules * FRAMES);
 	for (unsigned int i = 1; i < n; i++)
 		cr_expect(came[i] == came[i - 1] || came[i] == came[i - 1] + 1);
 	stop();
 }
 
-CASE(ppe_faults, frames_come_twice, duplicates(PPE_FAULT_IN))
-CASE(ppe_faults, frames_leave_twice, duplicates(PPE_FAULT_OUT))
+CASE(ppe_faults, frames_come_twice, duplicates(PPE_FAULT_IN, 1))
+CASE(ppe_faults, frames_leave_twice, duplicates(PPE_FAULT_OUT, 1))
+CASE(ppe_faults, each_rule_copies_what_comes, duplicates(PPE_FAULT_IN, 3))
+CASE(ppe_faults, each_rule_copies_what_leaves, duplicates(PPE_FAULT_OUT, 3))
 
 /* Nobody is overtaken by more than the distance, and somebody is. */
 static void
@@ -265,47 +275,6 @@ Test(ppe_faults, other_faults_let_go_what_is_held, .timeout = 90)
 	publish_faults();
 	cr_expect_eq(take_numbers(came, 20, 100), 10, "they are not judged again");
 	stop();
-}
-
-static void
-drains(enum ppe_fault_direction direction)
-{
-	uint32_t came[20];
-
-	start_with(2);
-	hold_ten(direction, 100);
-	cr_expect_eq(take_numbers(came, 20, 100), 0);
-	cr_expect_eq(ppe_stop(rig.ppe, 2000), 0);
-	cr_expect_eq(take_numbers(came, 20, 0), 10);
-	stop();
-}
-
-CASE(ppe_faults, what_is_held_in_front_leaves_at_a_stop, drains(PPE_FAULT_IN))
-CASE(ppe_faults, what_is_held_behind_leaves_at_a_stop, drains(PPE_FAULT_OUT))
-
-Test(ppe_faults, faults_change_while_frames_pass, .timeout = 90)
-{
-	uint64_t random = rig_seed();
-
-	start_with(2);
-	for (unsigned int round = 0; round < 50; round++) {
-		faults.nb_rules = 0;
-		faults.seed = round;
-		for (unsigned int i = 0; i < round % 8; i++) {
-			struct ppe_fault_rule *r =
-				rule(rig_random(&random) % 2 ? PPE_FAULT_IN : PPE_FAULT_OUT, i % 6);
-
-			r->probability = 0.2;
-			r->us = 1000 * round;
-			r->distance = 5;
-		}
-		publish_faults();
-		send_numbers(50);
-		for (unsigned int port = 0; port < 2; port++)
-			while (rig_receive(&rig, port, frame, 0) > 0)
-				;
-	}
-	stop_unread();
 }
 
 Test(ppe_faults, numbers_out_of_range_are_refused, .timeout = 90)

@@ -76,32 +76,6 @@ Test(ppe_faults_edges, the_last_of_64_rules_is_as_good_as_the_first, .timeout = 
 	stop();
 }
 
-static void
-copies(enum ppe_fault_direction direction)
-{
-	const unsigned int sent = 100;
-	struct ppe_fault_stats stats;
-	unsigned int n;
-
-	start_with(1, false);
-	for (unsigned int i = 0; i < 3; i++)
-		rule(direction, PPE_FAULT_DUPLICATE)->port = direction == PPE_FAULT_IN ? 0 : 1;
-	publish_faults();
-	for (n = 0; n < sent; n++) { /* slowly, so that there is room for all copies */
-		send_numbers(1);
-		rig_pass_us(200);
-	}
-	n = take(1, 100);
-	stats = read_faults();
-	cr_expect_eq(n + stats.spared_ever, 4 * sent, "%u frames came", n);
-	cr_expect_gt(n, 3 * sent, "%u frames came", n);
-	cr_expect_eq(stats.spared_ever, stats.spared[0] + stats.spared[1] + stats.spared[2]);
-	stop();
-}
-
-CASE(ppe_faults_edges, each_rule_copies_what_comes, copies(PPE_FAULT_IN))
-CASE(ppe_faults_edges, each_rule_copies_what_leaves, copies(PPE_FAULT_OUT))
-
 /* More copies than there are buffers or room: each that is missing is charged to its rule. */
 Test(ppe_faults_edges, all_rules_copy_a_flood, .timeout = 90)
 {

@@ -42,18 +42,6 @@ Test(ppe_faults_match, another_job_is_not_hit, .timeout = 90)
 	stop();
 }
 
-/* A damaged result is one receiver's: the other's, of the same payload, is whole. */
-Test(ppe_faults_match, one_receivers_result_is_damaged, .timeout = 90)
-{
-	start_with(PPE_FAULT_OUT, PPE_FAULT_CORRUPT, PPE_FAULT_RESULT)->source = 1;
-	publish_faults();
-	contribute_all(0);
-	expect(0, 0, WEIR_STATUS_OK, 0);
-	cr_expect_gt(rig_receive(&rig, 1, frame, 2000), 0);
-	cr_expect_eq(read_faults().hit[0], 1);
-	stop();
-}
-
 /* Cut short anywhere, a frame is ordinary or dropped under its own name; nothing is read behind it. */
 Test(ppe_faults_match, truncated_packets_are_ordinary, .timeout = 90)
 {

@@ -165,6 +165,8 @@ wrong_headers(void)
 	ANSWERED("far behind", EXT, EXPIRED, EXPIRED, h.block_id -= 1000 * WINDOW);
 	DROPPED("an element more", EXT, LENGTH, h.grad_cnt++);
 	DROPPED("an element less", BASE, LENGTH, h.grad_cnt--);
+	ATTACK("more than a block", EXT, 1, PPE_DROP_LENGTH, NO_ANSWER, h.grad_cnt = ELEMENTS + 1,
+		n = write_frame_as(1, &h, 4 * ELEMENTS + 4));
 	DROPPED("4095 elements", EXT, LENGTH, h.grad_cnt = WEIR_ELEMENTS_MAX);
 	DROPPED("barrier, elements", EXT, LENGTH, h.collective = WEIR_COLLECTIVE_BARRIER);
 	DROPPED("src_cnt", BASE, NOT_A_CONTRIBUTION, h.src_cnt = 2);
@@ -196,6 +198,8 @@ wrong_frames(void)
 {
 	ATTACK("another address", EXT, 1, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED, ,
 		(frame[L3 + 15] ^= 0x40, rig_fix_checksums(frame)));
+	ATTACK("as another source's", EXT, 0, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED, ,
+		n = write_frame_as(0, &h, 4 * ELEMENTS));
 	FRAME("another source's address", BASE, SPOOFED_MEMBER, frame[L3 + 15] = 1);
 	FRAME("another UDP port", EXT, ADDRESS, frame[L4 + 1] ^= 1);
 	FRAME("another MAC address", EXT, ADDRESS, frame[11] ^= 0x40);

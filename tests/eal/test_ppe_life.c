@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a block where all does not go well: late, repeated, early, disagreeing, hostile. */
+/* The life of a block where all does not go well: late, repeated, early, disagreeing. */
 #include <rte_cycles.h>
 
 #include "ppe/ppe_priv.h"
@@ -144,55 +144,5 @@ Test(ppe_life, a_disagreement_fails_the_block_for_all, .timeout = 90)
 		cr_expect_eq(weir_get16(payload + 6), 7);
 	}
 	expect_drop(PPE_DROP_MISMATCH, 1);
-	stop();
-}
-
-#define IP     14
-#define UDP    (IP + 20)
-#define HEADER (UDP + 8)
-
-static unsigned int
-cut(unsigned int bytes)
-{
-	weir_put16(frame + IP + 2, (uint16_t)(bytes - IP));
-	weir_put16(frame + UDP + 4, (uint16_t)(bytes - UDP));
-	rig_fix_checksums(frame);
-	return bytes;
-}
-
-Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 90)
-{
-	start(.late = true);
-	generation = 7;
-	WRONG(contribution(0, 0), /* nobody has joined */, 0, 32, PPE_DROP_NOT_JOINED,
-		WEIR_STATUS_STALE);
-	generation = rig_join(&rig, 0, false);
-	contribute(0, 0); /* the good one that must survive */
-#define OF_1(change, n, reason, answer) WRONG(contribution(1, 0), change, 1, n, reason, answer)
-	OF_1(h.job_id = 77, 32, PPE_DROP_UNKNOWN_JOB, WEIR_STATUS_REFUSED);
-	OF_1(h.src_id = 3, 32, PPE_DROP_UNKNOWN_SOURCE, WEIR_STATUS_REFUSED);
-	OF_1(, 31, PPE_DROP_LENGTH, NO_ANSWER);
-	OF_1(, 33, PPE_DROP_LENGTH, NO_ANSWER);
-	OF_1(h.grad_cnt = 9, 36, PPE_DROP_LENGTH, NO_ANSWER); /* more than the job's block */
-	OF_1(h.status = WEIR_STATUS_OK + 1, 32, PPE_DROP_NOT_A_CONTRIBUTION, NO_ANSWER);
-	OF_1(h.src_cnt = 2, 32, PPE_DROP_NOT_A_CONTRIBUTION, NO_ANSWER);
-	OF_1(h.dtype = 15, 32, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	OF_1(h.op = 15, 32, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	OF_1(h.collective = 12, 32, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	WRONG(contribution(1, 0), /* from source 0's address */, 0, 0, PPE_DROP_ADDRESS,
-		WEIR_STATUS_REFUSED);
-#define BYTES_OF_1(change, port, reason)                                                           \
-	WRONG_FRAME(contribution(1, 0), change, port, reason, NO_ANSWER)
-	BYTES_OF_1(, 0, PPE_DROP_SPOOFED_MEMBER); /* the right address at the wrong port */
-	BYTES_OF_1(frame[IP + 10] ^= 0xff, 1, PPE_DROP_IP_CHECKSUM);
-	BYTES_OF_1(frame[HEADER + 11] ^= 1, 1, PPE_DROP_UDP_CHECKSUM); /* a bit of grad_cnt */
-	BYTES_OF_1((weir_put16(frame + IP + 6, 0x2000), rig_fix_checksums(frame)), 1,
-		PPE_DROP_IP_FRAGMENT);
-	for (unsigned int bytes = HEADER; bytes < HEADER + WEIR_EXT_BYTES; bytes++)
-		BYTES_OF_1(n = cut(bytes), 1, PPE_DROP_TRUNCATED);
-	for (unsigned int bytes = IP; bytes < HEADER; bytes++)
-		BYTES_OF_1(n = bytes, 1, PPE_DROP_MALFORMED);
-	contribute(1, 0);
-	expect_all(0, WEIR_STATUS_OK, 0);
 	stop();
 }

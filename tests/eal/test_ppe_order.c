@@ -5,16 +5,7 @@
  * magnitudes. The bits of every result are those of the sum in the order of the sources. Without the option
  * some are not, or the test would show nothing.
  */
-#include <criterion/criterion.h>
-
-#include <stdlib.h>
-#include <string.h>
-
-#include <rte_cycles.h>
-
-#include <rte_cycles.h>
-
-#include "tests/eal/rig.h"
+#include "tests/eal/bench.h"
 
 #define PORTS    4
 #define ELEMENTS 48
@@ -34,39 +25,33 @@ struct item {
 	uint8_t rank;
 };
 
-struct play {
-	struct rig rig;
-	const struct shape *shape;
-	const struct rmw_reduction *reduction;
-	uint64_t random;
-	uint16_t generation;
-	unsigned int bytes; /* of a payload */
-	uint8_t value[SOURCES][ELEMENTS * 8], expected[ELEMENTS * 8],
-		frame[RIG_FRAME_MAX]; /* by rank */
-	bool has[WINDOW][SOURCES]; /* by rank: got the block's result */
-	unsigned int missing, same, others;
-	struct item item[ITEMS];
-	unsigned int items;
-};
+static const struct shape *of; /* of this test */
+static const struct rmw_reduction *reduction;
+static uint64_t random_state;
+static uint8_t values[SOURCES][ELEMENTS * 8], wanted[ELEMENTS * 8]; /* by rank; their sum */
+static bool has[WINDOW][SOURCES]; /* by rank: got the block's result */
+static unsigned int missing, same, others;
+static struct item list[ITEMS];
+static unsigned int items;
 
 static unsigned int
-below(struct play *p, unsigned int n)
+below(unsigned int n)
 {
-	return (unsigned int)(rig_random(&p->random) % n);
+	return (unsigned int)(rig_random(&random_state) % n);
 }
 
 static uint8_t
-id_of(const struct play *p, unsigned int rank)
+id_of(unsigned int rank)
 {
-	return p->shape->ids == NULL ? (uint8_t)rank : p->shape->ids[rank];
+	return of->ids == NULL ? (uint8_t)rank : of->ids[rank];
 }
 
 static unsigned int
-rank_of(const struct play *p, uint8_t id)
+rank_of(uint8_t id)
 {
 	unsigned int rank = 0;
 
-	while (id_of(p, rank) != id)
+	while (id_of(rank) != id)
 		rank++;
 	return rank;
 }
@@ -74,16 +59,16 @@ rank_of(const struct play *p, uint8_t id)
 /* Short types are added up in fp32, and rounded once: only where much cancels out it shows in what order.
  * So the first two sources' cancel, and the others' are small. */
 static unsigned int
-exponent_of(struct play *p, unsigned int rank, unsigned int least, unsigned int range)
+exponent_of(unsigned int rank, unsigned int least, unsigned int range)
 {
-	if (weir_dtype_bytes(p->shape->dtype) > 2 || p->shape->op == WEIR_OP_PROD)
-		return least + below(p, range);
-	return rank < 2 ? least + range - 1 : least + below(p, 4);
+	if (weir_dtype_bytes(of->dtype) > 2 || of->op == WEIR_OP_PROD)
+		return least + below(range);
+	return rank < 2 ? least + range - 1 : least + below(4);
 }
 
 /* Any bits of the mantissa and the sign, and an exponent of a middle range. */
 static void
-make_values(struct play *p)
+make_values(void)
 {
 	static const struct {
 		uint8_t mantissa, least, range;
@@ -92,26 +77,26 @@ make_values(struct play *p)
 		[WEIR_DTYPE_FP32] = {23, 107, 40},
 		[WEIR_DTYPE_FP8_E4M3] = {3, 1, 13},
 		[WEIR_DTYPE_FP8_E5M2] = {2, 1, 29}};
-	unsigned int size = weir_dtype_bytes(p->shape->dtype);
+	unsigned int size = weir_dtype_bytes(of->dtype);
 
-	for (unsigned int s = 0; s < p->shape->sources; s++)
+	for (unsigned int s = 0; s < of->sources; s++)
 		for (unsigned int i = 0; i < ELEMENTS; i++) {
-			uint64_t word = rig_random(&p->random), exponent;
-			uint8_t *to = p->value[s] + i * size;
+			uint64_t word = rig_random(&random_state), exponent;
+			uint8_t *to = values[s] + i * size;
 
-			if (p->shape->dtype == WEIR_DTYPE_FP64) {
-				exponent = 983 + below(p, 80);
+			if (of->dtype == WEIR_DTYPE_FP64) {
+				exponent = 983 + below(80);
 				word = (word & ~(UINT64_C(0x7ff) << 52)) | exponent << 52;
 			} else {
-				unsigned int m = kind[p->shape->dtype].mantissa;
+				unsigned int m = kind[of->dtype].mantissa;
 
-				exponent = exponent_of(p, s, kind[p->shape->dtype].least,
-					kind[p->shape->dtype].range);
+				exponent = exponent_of(
+					s, kind[of->dtype].least, kind[of->dtype].range);
 				word = (word & ((UINT64_C(1) << m) - 1)) | exponent << m |
 					(word >> 63) << (8 * size - 1);
 			}
-			if (s == 1 && size <= 2 && p->shape->op != WEIR_OP_PROD) {
-				memcpy(&word, p->value[0] + i * size, size);
+			if (s == 1 && size <= 2 && of->op != WEIR_OP_PROD) {
+				memcpy(&word, values[0] + i * size, size);
 				word ^= UINT64_C(1) << (8 * size - 1);
 			}
 			memcpy(to, &word, size);
@@ -120,207 +105,191 @@ make_values(struct play *p)
 
 /* The same without any of the switch's code, where that is a line. */
 static void
-check_plainly(const struct play *p, uint64_t in)
+check_plainly(uint64_t in)
 {
 	for (unsigned int i = 0; i < ELEMENTS; i++) {
-		float sum = -0.0f, value, expected;
+		float sum = -0.0f, value, is;
 
-		for (unsigned int s = 0; s < p->shape->sources; s++) {
-			memcpy(&value, p->value[s] + 4ul * i, 4);
+		for (unsigned int s = 0; s < of->sources; s++) {
+			memcpy(&value, values[s] + 4ul * i, 4);
 			if ((in >> s & 1) != 0)
 				sum = sum + value;
 		}
-		memcpy(&expected, p->expected + 4ul * i, 4);
-		cr_assert_eq(
-			sum, expected, "element %u: %a, not %a", i, (double)expected, (double)sum);
+		memcpy(&is, wanted + 4ul * i, 4);
+		cr_assert_eq(sum, is, "element %u: %a, not %a", i, (double)is, (double)sum);
 	}
 }
 
 /* The plain way, source after source; `in`: those that are. */
 static void
-expect(struct play *p, uint64_t in)
+reduce_plainly(uint64_t in)
 {
 	unsigned int count = 0;
 
-	for (unsigned int s = 0; s < p->shape->sources; s++)
+	for (unsigned int s = 0; s < of->sources; s++)
 		if ((in >> s & 1) != 0)
-			(count++ == 0 ? p->reduction->begin : p->reduction->reduce)(
-				p->expected, (const void *[]){p->value[s]}, 1, ELEMENTS);
-	if (p->reduction->finish != NULL)
-		p->reduction->finish(p->expected, ELEMENTS, count);
-	if (p->shape->dtype == WEIR_DTYPE_FP32 && p->shape->op == WEIR_OP_SUM)
-		check_plainly(p, in);
+			(count++ == 0 ? reduction->begin : reduction->reduce)(
+				wanted, (const void *[]){values[s]}, 1, ELEMENTS);
+	if (reduction->finish != NULL)
+		reduction->finish(wanted, ELEMENTS, count);
+	if (of->dtype == WEIR_DTYPE_FP32 && of->op == WEIR_OP_SUM)
+		check_plainly(in);
 }
 
+static uint32_t dead_after_ms;
+
 static void
-start(struct play *p, const struct shape *shape, uint8_t policy, uint32_t dead_after_ms)
+as_shaped(struct rig_config *config)
 {
-	uint8_t ids[SOURCES];
-	struct rig_config config = {
-		.lcores = true, .workers = shape->workers, .threads = 8, .ports = PORTS, .jobs = 1};
-
-	p->shape = shape;
-	for (unsigned int rank = 0; rank < shape->sources; rank++)
-		ids[rank] = id_of(p, rank);
-	config.job[0] = rig_job_of(1, ids, (uint16_t)shape->sources, WINDOW, 2 * ELEMENTS);
-	config.job[0].deterministic = shape->ordered;
-	config.job[0].policy = policy;
-	config.job[0].dead_after_ms = dead_after_ms * RIG_SLOW;
-	config.job[0].timeout_ms = policy == PPE_POLICY_PARTIAL ? 200 * RIG_SLOW : 60000;
-	p->random = rig_seed();
-	p->bytes = ELEMENTS * weir_dtype_bytes(shape->dtype);
-	p->reduction = rmw_reduction_of(RMW_ISA_SCALAR, shape->dtype, shape->op);
-	rig_start(&p->rig, &config);
-	p->rig.seed = shape->segmented ? p->random : 0;
-	make_values(p);
-	p->generation = rig_join(&p->rig, 0, false);
+	config->lcores = true;
+	config->job[0].deterministic = of->ordered;
+	config->job[0].dead_after_ms = dead_after_ms * RIG_SLOW;
 }
 
 static void
-stop(struct play *p)
+start_shape(const struct shape *shape, enum ppe_policy policy)
 {
-	const char *failure = rig_stop(&p->rig);
-
-	cr_assert_null(failure, "%s", failure);
-	free(p);
+	of = shape;
+	random_state = rig_seed();
+	reduction = rmw_reduction_of(RMW_ISA_SCALAR, shape->dtype, shape->op);
+	start(.workers = shape->workers, .sources = shape->sources, .ids = shape->ids,
+		.ports = PORTS, .window = WINDOW, .elements = 2 * ELEMENTS, .policy = policy,
+		.timeout_ms = policy == PPE_POLICY_PARTIAL ? 200 * RIG_SLOW : 60000,
+		.change = as_shaped);
+	rig.seed = shape->segmented ? random_state : 0;
+	make_values();
 }
 
 static void
-contribute(struct play *p, struct item item)
+put_in(struct item item)
 {
 	struct weir_header h = {.job_id = 1,
 		.block_id = item.block,
-		.src_id = id_of(p, item.rank),
-		.gen_id = p->generation,
+		.src_id = id_of(item.rank),
+		.gen_id = generation,
 		.grad_cnt = ELEMENTS,
-		.dtype = p->shape->dtype,
-		.op = p->shape->op,
-		.collective = p->shape->collective,
+		.dtype = of->dtype,
+		.op = of->op,
+		.collective = of->collective,
 		.extended = true};
 
-	rig_send(&p->rig, h.src_id % PORTS, p->frame,
-		rig_frame(p->frame, h.src_id, &h, p->value[item.rank], p->bytes));
+	rig_send(&rig, h.src_id % PORTS, frame,
+		rig_frame(frame, h.src_id, &h, values[item.rank],
+			ELEMENTS * weir_dtype_bytes(of->dtype)));
 }
 
 /* What of the sum does this rank get? */
 static struct weir_slice
-part_of(const struct play *p, unsigned int rank)
+part_of(unsigned int rank)
 {
-	if (p->shape->collective == WEIR_COLLECTIVE_REDUCESCATTER)
-		return weir_slice(ELEMENTS, p->shape->sources, rank);
-	if (p->shape->collective == WEIR_COLLECTIVE_REDUCE && rank != 0)
+	if (of->collective == WEIR_COLLECTIVE_REDUCESCATTER)
+		return weir_slice(ELEMENTS, of->sources, rank);
+	if (of->collective == WEIR_COLLECTIVE_REDUCE && rank != 0)
 		return (struct weir_slice){0, 0};
 	return (struct weir_slice){0, ELEMENTS};
 }
 
 /* Take what has come; results of the window that begins at `first` are compared. */
 static void
-receive(struct play *p, uint32_t first)
+take_results(uint32_t first)
 {
 	for (unsigned int port = 0; port < PORTS; port++) {
-		struct weir_header h;
-		const uint8_t *payload;
-		unsigned int n, bytes;
+		unsigned int n;
 
-		while ((n = rig_receive(&p->rig, port, p->frame, 0)) > 0) {
+		while ((n = rig_receive(&rig, port, frame, 0)) > 0) {
 			struct weir_slice part;
-			unsigned int rank, size = weir_dtype_bytes(p->shape->dtype);
+			unsigned int rank, size = weir_dtype_bytes(of->dtype);
 
-			cr_assert(rig_parse(p->frame, n, &h, &payload, &bytes));
-			if (h.status == WEIR_STATUS_WAITING)
+			cr_assert(rig_parse(frame, n, &got, &payload, &payload_bytes));
+			if (got.status == WEIR_STATUS_WAITING)
 				continue; /* a repeat, while others are missing */
-			cr_assert(h.status == WEIR_STATUS_OK || h.status == WEIR_STATUS_PARTIAL,
-				"%s", weir_status_text(h.status));
-			rank = rank_of(p, h.src_id);
-			part = part_of(p, rank);
-			cr_assert_geq(bytes, part.count * size);
-			cr_assert_eq(h.grad_cnt, ELEMENTS);
-			if (memcmp(payload, p->expected + part.first * size, part.count * size) ==
-				0)
-				p->same++;
+			cr_assert(got.status == WEIR_STATUS_OK || got.status == WEIR_STATUS_PARTIAL,
+				"%s", weir_status_text(got.status));
+			rank = rank_of(got.src_id);
+			part = part_of(rank);
+			cr_assert_geq(payload_bytes, part.count * size);
+			cr_assert_eq(got.grad_cnt, ELEMENTS);
+			if (memcmp(payload, wanted + part.first * size, part.count * size) == 0)
+				same++;
 			else
-				p->others++;
-			if (h.block_id - first < WINDOW && !p->has[h.block_id - first][rank]) {
-				p->has[h.block_id - first][rank] = true;
-				p->missing--;
+				others++;
+			if (got.block_id - first < WINDOW && !has[got.block_id - first][rank]) {
+				has[got.block_id - first][rank] = true;
+				missing--;
 			}
 		}
 	}
 }
 
 static void
-shuffle(struct play *p)
+shuffle(void)
 {
-	for (unsigned int i = p->items; i > 1; i--) {
-		unsigned int j = below(p, i);
-		struct item item = p->item[i - 1];
+	for (unsigned int i = items; i > 1; i--) {
+		unsigned int j = below(i);
+		struct item item = list[i - 1];
 
-		p->item[i - 1] = p->item[j];
-		p->item[j] = item;
+		list[i - 1] = list[j];
+		list[j] = item;
 	}
 }
 
 /* All contributions to a window of blocks, some twice, in any order. */
 static void
-send_round(struct play *p, uint32_t first)
+send_round(uint32_t first)
 {
-	p->items = 0;
+	items = 0;
 	for (uint32_t b = 0; b < WINDOW; b++)
-		for (unsigned int s = 0; s < p->shape->sources; s++)
-			for (unsigned int n = below(p, 8) == 0 ? 2 : 1; n > 0; n--)
-				p->item[p->items++] = (struct item){first + b, (uint8_t)s};
-	shuffle(p);
-	memset(p->has, 0, sizeof(p->has));
-	p->missing = WINDOW * p->shape->sources;
-	for (unsigned int i = 0; i < p->items; i++) {
-		contribute(p, p->item[i]);
+		for (unsigned int s = 0; s < of->sources; s++)
+			for (unsigned int n = below(8) == 0 ? 2 : 1; n > 0; n--)
+				list[items++] = (struct item){first + b, (uint8_t)s};
+	shuffle();
+	memset(has, 0, sizeof(has));
+	missing = WINDOW * of->sources;
+	for (unsigned int i = 0; i < items; i++) {
+		put_in(list[i]);
 		if (i % 64 == 63)
-			receive(p, first);
+			take_results(first);
 	}
 }
 
 /* Until each source has every result; whoever lacks one asks again, as after a loss. */
 static void
-receive_round(struct play *p, uint32_t first)
+receive_round(uint32_t first)
 {
-	for (unsigned int turn = 0; p->missing > 0; turn++) {
-		struct ppe_stats stats;
-
-		cr_assert_lt(turn, 50, "%u results are missing", p->missing);
-		rig_settle(&p->rig, &stats);
-		receive(p, first);
-		for (unsigned int b = 0; b < WINDOW && p->missing > 0 && turn > 0; b++)
-			for (unsigned int s = 0; s < p->shape->sources; s++)
-				if (!p->has[b][s])
-					contribute(p, (struct item){first + b, (uint8_t)s});
+	for (unsigned int turn = 0; missing > 0; turn++) {
+		cr_assert_lt(turn, 50, "%u results are missing", missing);
+		rig_rest(&rig);
+		take_results(first);
+		for (unsigned int b = 0; b < WINDOW && missing > 0 && turn > 0; b++)
+			for (unsigned int s = 0; s < of->sources; s++)
+				if (!has[b][s])
+					put_in((struct item){first + b, (uint8_t)s});
 	}
 	for (unsigned int n = 0; n < 8; n++)
-		contribute(p, p->item[below(p, p->items)]);
+		put_in(list[below(items)]);
 }
 
 static void
 check(const struct shape *shape)
 {
-	struct play *p = calloc(1, sizeof(*p));
 	struct ppe_job_stats stats;
 
-	start(p, shape, PPE_POLICY_WAIT, 0);
-	expect(p, UINT64_MAX);
+	start_shape(shape, PPE_POLICY_WAIT);
+	reduce_plainly(UINT64_MAX);
 	for (uint32_t round = 0; round < shape->rounds; round++) {
-		send_round(p, round * WINDOW);
-		receive_round(p, round * WINDOW);
+		send_round(round * WINDOW);
+		receive_round(round * WINDOW);
 	}
-	ppe_job_stats_read(p->rig.ppe, 1, &stats);
+	ppe_job_stats_read(rig.ppe, 1, &stats);
 	if (shape->ordered) {
-		cr_expect_eq(
-			p->others, 0, "%u of %u results differ", p->others, p->others + p->same);
+		cr_expect_eq(others, 0, "%u of %u results differ", others, others + same);
 		cr_expect_gt(stats.out_of_turn, 0);
 	} else {
-		cr_expect_gt(p->others, 0, "the order makes no difference");
+		cr_expect_gt(others, 0, "the order makes no difference");
 		cr_expect_eq(stats.out_of_turn, 0);
 	}
 	cr_expect_eq(stats.blocks_complete, shape->rounds * WINDOW);
-	stop(p);
+	stop_unread();
 }
 
 #define SHAPE(name, ...)                                                                           \
@@ -384,55 +353,52 @@ Test(ppe_order, partial_results, .timeout = 90)
 {
 	static const struct shape shape = {
 		.workers = 1, .sources = 8, .dtype = WEIR_DTYPE_FP32, .ordered = true};
-	struct play *p = calloc(1, sizeof(*p));
 
-	start(p, &shape, PPE_POLICY_PARTIAL, 0);
+	start_shape(&shape, PPE_POLICY_PARTIAL);
 	for (uint32_t b = 0; b < 12; b++) {
-		uint64_t in = b == 0 ? 0xfe : b == 1 ? 0x7f : 1 + (rig_random(&p->random) & 0xfe);
+		uint64_t in = b == 0 ? 0xfe
+			: b == 1     ? 0x7f
+				     : 1 + (rig_random(&random_state) & 0xfe);
 
-		expect(p, in);
-		p->items = 0;
+		reduce_plainly(in);
+		items = 0;
 		for (unsigned int s = 0; s < shape.sources; s++)
 			if ((in >> s & 1) != 0)
-				p->item[p->items++] = (struct item){b, (uint8_t)s};
-		shuffle(p);
-		memset(p->has, 0, sizeof(p->has));
-		p->missing = shape.sources;
-		for (unsigned int i = 0; i < p->items; i++)
-			contribute(p, p->item[i]);
-		for (unsigned int ms = 0; p->missing > 0; ms++) {
-			struct ppe_stats stats;
-
+				list[items++] = (struct item){b, (uint8_t)s};
+		shuffle();
+		memset(has, 0, sizeof(has));
+		missing = shape.sources;
+		for (unsigned int i = 0; i < items; i++)
+			put_in(list[i]);
+		for (unsigned int ms = 0; missing > 0; ms++) {
 			cr_assert_lt(ms, 5000);
-			rig_settle(&p->rig, &stats);
-			receive(p, b);
+			rig_rest(&rig);
+			take_results(b);
 		}
 	}
-	cr_expect_eq(p->others, 0);
-	stop(p);
+	cr_expect_eq(others, 0);
+	stop_unread();
 }
 
 /* Sources 1 to 3 contribute, in order, again and again until they have the result. */
 static void
-contribute_all(struct play *p, uint32_t block, unsigned int most_ms)
+three_contribute(uint32_t block, unsigned int most_ms)
 {
-	struct ppe_stats stats;
-
-	memset(p->has, 0, sizeof(p->has));
-	p->missing = 3;
-	for (unsigned int ms = 0; p->missing > 0 && ms < most_ms; ms += 20) {
+	memset(has, 0, sizeof(has));
+	missing = 3;
+	for (unsigned int ms = 0; missing > 0 && ms < most_ms; ms += 20) {
 		for (uint8_t rank = 1; rank < 4; rank++) {
-			contribute(p, (struct item){block, rank});
-			rig_settle(&p->rig, &stats);
+			put_in((struct item){block, rank});
+			rig_rest(&rig);
 		}
 		rte_delay_us_sleep(20000);
-		receive(p, block);
-		p->missing = !p->has[0][1] + !p->has[0][2] + !p->has[0][3];
+		take_results(block);
+		missing = !has[0][1] + !has[0][2] + !has[0][3];
 	}
-	cr_assert_eq(p->missing, 0, "block %u", block);
+	cr_assert_eq(missing, 0, "block %u", block);
 	/* A busy worker may send the last answers later. */
-	rig_settle(&p->rig, &stats);
-	receive(p, block);
+	rig_rest(&rig);
+	take_results(block);
 }
 
 /* Nobody waits for the turn of a source that was expelled. */
@@ -440,36 +406,23 @@ Test(ppe_order, expelled_sources_have_no_turn, .timeout = 90)
 {
 	static const struct shape shape = {
 		.workers = 1, .sources = 4, .dtype = WEIR_DTYPE_FP32, .ordered = true};
-	struct play *p = calloc(1, sizeof(*p));
-	struct ppe_job_stats before, after;
+	uint64_t out_of_turn;
 
-	start(p, &shape, PPE_POLICY_PARTIAL, 500);
-	expect(p, 0xe);
-	contribute_all(p, 0, 5000);
-	contribute_all(p, WINDOW, 5000);
-	contribute_all(p, 2 * WINDOW, 10000);
-	ppe_job_stats_read(p->rig.ppe, 1, &before);
-	cr_assert_eq(before.expelled, 1);
+	dead_after_ms = 500;
+	start_shape(&shape, PPE_POLICY_PARTIAL);
+	reduce_plainly(0xe);
+	three_contribute(0, 5000);
+	three_contribute(WINDOW, 5000);
+	three_contribute(2 * WINDOW, 10000);
+	out_of_turn = job_stats(1).out_of_turn;
+	cr_assert_eq(job_stats(1).expelled, 1);
 	/* All of the first two blocks; and of the third, which any of them may have opened. */
-	cr_expect(before.out_of_turn >= 6 && before.out_of_turn <= 8, "%lu", before.out_of_turn);
-	contribute_all(p, 1, 1000);
-	contribute_all(p, 2, 1000);
-	ppe_job_stats_read(p->rig.ppe, 1, &after);
-	cr_expect_eq(after.out_of_turn, before.out_of_turn);
-	cr_expect_eq(p->others, 0);
-	stop(p);
-}
-
-/* Take what comes, whatever it is. */
-static void
-forget_results(struct play *p)
-{
-	struct ppe_stats stats;
-
-	rig_settle(&p->rig, &stats);
-	for (unsigned int port = 0; port < PORTS; port++)
-		while (rig_receive(&p->rig, port, p->frame, 0) > 0)
-			;
+	cr_expect(out_of_turn >= 6 && out_of_turn <= 8, "%lu", out_of_turn);
+	three_contribute(1, 1000);
+	three_contribute(2, 1000);
+	cr_expect_eq(job_stats(1).out_of_turn, out_of_turn);
+	cr_expect_eq(others, 0);
+	stop_unread();
 }
 
 /* Blocks that fail, generations that end and a switch that stops forget what waited for its turn: what
@@ -479,37 +432,36 @@ Test(ppe_order, pieces_of_ended_blocks_are_freed, .timeout = 90)
 	static const struct shape shape = {
 		.workers = 4, .sources = 5, .dtype = WEIR_DTYPE_FP32, .ordered = true};
 	struct shape other = shape;
-	struct play *p = calloc(1, sizeof(*p));
 
-	start(p, &shape, PPE_POLICY_WAIT, 0);
-	expect(p, UINT64_MAX);
+	start_shape(&shape, PPE_POLICY_WAIT);
+	reduce_plainly(UINT64_MAX);
 	/* More of them than fit at once, if a failed block kept its pieces. */
 	for (uint32_t block = 0; block < 4 * WINDOW; block++) {
 		for (uint8_t rank = 1; rank < 4; rank++)
-			contribute(p, (struct item){block, rank});
+			put_in((struct item){block, rank});
 		other.op = WEIR_OP_PROD;
-		p->shape = &other;
-		contribute(p, (struct item){block, 4});
-		contribute(p, (struct item){block, 0});
-		p->shape = &shape;
-		forget_results(p);
+		of = &other;
+		put_in((struct item){block, 4});
+		put_in((struct item){block, 0});
+		of = &shape;
+		discard();
 	}
 	for (unsigned int round = 0; round < 3; round++) {
 		for (uint32_t block = 0; block < WINDOW; block++)
 			for (uint8_t rank = 1; rank < 5 && round > 0; rank++)
-				contribute(p, (struct item){block, rank});
-		forget_results(p);
-		p->generation = rig_join(&p->rig, 0, false);
-		send_round(p, 0);
-		receive_round(p, 0);
-		forget_results(p);
+				put_in((struct item){block, rank});
+		discard();
+		generation = rig_join(&rig, 0, false);
+		send_round(0);
+		receive_round(0);
+		discard();
 		/* Begun, and never done. */
-		p->generation = rig_join(&p->rig, 0, false);
+		generation = rig_join(&rig, 0, false);
 	}
-	cr_expect_eq(p->others, 0);
+	cr_expect_eq(others, 0);
 	for (uint32_t block = 0; block < WINDOW; block++)
 		for (uint8_t rank = 1; rank < 5; rank++)
-			contribute(p, (struct item){block, rank});
-	forget_results(p);
-	stop(p);
+			put_in((struct item){block, rank});
+	discard();
+	stop_unread();
 }

@@ -4,15 +4,11 @@
  * that owns the block. The test plays hosts and device. Without rules, or with hosts that use one port, packets hop, and the
  * sums are the same.
  */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <rte_errno.h>
 #include <rte_flow.h>
 
 #include "ppe/ppe_priv.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/bench_tree.h" /* expect_sum() */
 
 #define JOB      5
 #define SOURCES  4
@@ -65,38 +61,23 @@ rte_flow_flush(uint16_t port __rte_unused, struct rte_flow_error *error __rte_un
 
 /* Without a rule, the queue of a packet depends on its source. */
 static unsigned int
-queue_of(struct rig *rig, unsigned int port, const uint8_t *frame)
+queue_of(struct rig *at, unsigned int port, const uint8_t *bytes)
 {
 	for (unsigned int i = 0; i < nb_rules; i++)
-		if (rules[i].port == port && rules[i].udp == weir_get16(frame + UDP_AT))
+		if (rules[i].port == port && rules[i].udp == weir_get16(bytes + UDP_AT))
 			return rules[i].queue;
-	return frame[11] / PORTS % rig->queues;
+	return bytes[11] / PORTS % at->queues;
 }
 
 /* ---- the hosts ---- */
 
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX];
-static uint16_t generation;
-
-static int32_t
-value_of(unsigned int source, uint32_t block, unsigned int i)
-{
-	return (int32_t)((source + 1) * 100000 + block * 100 + i);
-}
-
 /* Send a block to one of so many UDP ports. */
 static void
-contribute(unsigned int source, uint32_t block, bool extended, unsigned int ports)
+contribute_to(unsigned int source, uint32_t block, unsigned int ports)
 {
-	struct weir_header h = rig_contribution(JOB, generation, source, block, ELEMENTS);
-	int32_t values[ELEMENTS];
-	unsigned int bytes;
+	const struct weir_header h = contribution(source, block);
+	unsigned int bytes = write_frame(&h, 4 * ELEMENTS);
 
-	h.extended = extended;
-	for (unsigned int i = 0; i < ELEMENTS; i++)
-		values[i] = value_of(source, block, i);
-	bytes = rig_frame(frame, source, &h, values, sizeof(values));
 	weir_put16(frame + UDP_AT,
 		weir_block_port(weir_get16(frame + UDP_AT), ports, JOB, WINDOW, block));
 	rig_fix_checksums(frame);
@@ -110,23 +91,11 @@ expect_results(unsigned int port, uint32_t first)
 	unsigned int results[WINDOW] = {0};
 
 	for (unsigned int n = 0; n < WINDOW * SOURCES / PORTS; n++) {
-		unsigned int got = rig_receive(&rig, port, frame, 2000), bytes;
-		const uint8_t *payload;
-		struct weir_header h;
-		int32_t sums[ELEMENTS];
-
-		cr_assert(rig_parse(frame, got, &h, &payload, &bytes) && h.status == WEIR_STATUS_OK,
+		cr_assert(receive(port) && got.status == WEIR_STATUS_OK,
 			"blocks from %u: %u results at port %u", first, n, port);
-		cr_assert(h.block_id - first < WINDOW && bytes == sizeof(sums));
-		results[h.block_id - first]++;
-		memcpy(sums, payload, sizeof(sums));
-		for (unsigned int i = 0; i < ELEMENTS; i++) {
-			int32_t sum = 0;
-
-			for (unsigned int s = 0; s < SOURCES; s++)
-				sum += value_of(s, h.block_id, i);
-			cr_assert_eq(sums[i], sum, "block %u, element %u", h.block_id, i);
-		}
+		cr_assert(got.block_id - first < WINDOW && got.grad_cnt == ELEMENTS);
+		results[got.block_id - first]++;
+		expect_sum(got.block_id, (1 << SOURCES) - 1);
 	}
 	for (unsigned int b = 0; b < WINDOW; b++)
 		cr_assert_eq(results[b], SOURCES / PORTS, "block %u at port %u", first + b, port);
@@ -150,22 +119,24 @@ count(void)
 	return found;
 }
 
+static void
+with_queues(struct rig_config *config)
+{
+	config->lcores = true;
+	config->queues = config->workers;
+	config->job[0].id = JOB;
+}
+
 /* Reduce some windows of blocks. old: hosts that use one port. */
 static struct found
-reduce(unsigned int workers, bool rules_taken, bool extended, bool old)
+run_windows(unsigned int workers, bool rules_taken, bool extended, bool old)
 {
-	struct rig_config config = {.lcores = true,
-		.workers = workers,
-		.threads = 8,
-		.ports = PORTS,
-		.queues = workers,
-		.jobs = 1};
 	struct found before, after;
-	const char *wrong;
 
 	takes_rules = rules_taken;
-	config.job[0] = rig_job(JOB, SOURCES, WINDOW, ELEMENTS);
-	rig_start(&rig, &config);
+	start(.workers = workers, .sources = SOURCES, .ports = PORTS, .window = WINDOW,
+		.elements = ELEMENTS, .timeout_ms = 1000, .late = true, .base_form = !extended,
+		.change = with_queues);
 	rig.queue_of = queue_of;
 	for (unsigned int p = 0; p < PORTS; p++)
 		cr_assert_eq(ppe_port_steers(rig.ppe, p), rules_taken);
@@ -175,20 +146,19 @@ reduce(unsigned int workers, bool rules_taken, bool extended, bool old)
 	for (uint32_t first = 0; first < BLOCKS; first += WINDOW) {
 		for (uint32_t b = first; b < first + WINDOW; b++)
 			for (unsigned int s = 0; s < SOURCES; s++)
-				contribute(s, b, extended, old ? 1 : rig.udp_ports);
+				contribute_to(s, b, old ? 1 : rig.udp_ports);
 		for (unsigned int port = 0; port < PORTS; port++)
 			expect_results(port, first);
 	}
 	after = count();
-	wrong = rig_stop(&rig);
-	cr_assert_null(wrong, "%s", wrong);
+	stop();
 	return (struct found){after.hops - before.hops, after.batched - before.batched};
 }
 
 static void
 steered(unsigned int workers, bool extended)
 {
-	struct found found = reduce(workers, true, extended, false);
+	struct found found = run_windows(workers, true, extended, false);
 
 	cr_assert_eq(nb_rules, PORTS * workers * 2);
 	cr_assert_eq(found.hops, 0, "%u hops", (unsigned int)found.hops);
@@ -198,7 +168,7 @@ steered(unsigned int workers, bool extended)
 static void
 not_steered(unsigned int workers, bool rules_taken, bool old)
 {
-	struct found found = reduce(workers, rules_taken, true, old);
+	struct found found = run_windows(workers, rules_taken, true, old);
 
 	cr_assert_eq(found.hops, BLOCKS * SOURCES * (workers - 1) / workers, "%u hops",
 		(unsigned int)found.hops);

@@ -227,36 +227,22 @@ play(const uint32_t *timeouts_ms, unsigned int jobs, uint64_t seconds, uint64_t 
 	finish();
 }
 
-Test(ppe_timers, short_timeouts, .timeout = 100)
-{
-	play((const uint32_t[]){1, 2, 5, 10}, 4, 2, 20, 0);
-}
+/* A play with these timeouts. */
+#define PLAY(name, seconds, turn_us, sleep_us, ...)                                                \
+	Test(ppe_timers, name, .timeout = 250)                                                     \
+	{                                                                                          \
+		static const uint32_t ms[] = {__VA_ARGS__};                                        \
+                                                                                                   \
+		play(ms, RTE_DIM(ms), seconds, turn_us, sleep_us);                                 \
+	}
 
-Test(ppe_timers, timeouts_of_the_middle, .timeout = 100)
-{
-	play((const uint32_t[]){20, 50, 200, 500}, 4, 15, 200, 0);
-}
-
-Test(ppe_timers, the_shortest_beside_the_longest, .timeout = 250)
-{
-	play((const uint32_t[]){1, 60000, 100, 1000}, 4, 240, 20, 0);
-}
-
-Test(ppe_timers, the_longest_alone, .timeout = 100)
-{
-	play((const uint32_t[]){60000}, 1, 600, 10000, 0);
-}
-
+PLAY(short_timeouts, 2, 20, 0, 1, 2, 5, 10)
+PLAY(timeouts_of_the_middle, 15, 200, 0, 20, 50, 200, 500)
+PLAY(the_shortest_beside_the_longest, 240, 20, 0, 1, 60000, 100, 1000)
+PLAY(the_longest_alone, 600, 10000, 0, 60000)
 /* A worker that has nothing to do may sleep for longer than a timeout, but not past it. */
-Test(ppe_timers, of_a_worker_that_sleeps, .timeout = 100)
-{
-	play((const uint32_t[]){1, 5, 100, 2000}, 4, 30, 5, 10000);
-}
-
-Test(ppe_timers, of_a_worker_that_seldom_has_to_wake, .timeout = 100)
-{
-	play((const uint32_t[]){1000, 60000}, 2, 300, 5, 10000);
-}
+PLAY(of_a_worker_that_sleeps, 30, 5, 10000, 1, 5, 100, 2000)
+PLAY(of_a_worker_that_seldom_has_to_wake, 300, 5, 10000, 1000, 60000)
 
 /* Blocks that are open when their job gets another timeout, or policy, are judged by that. */
 Test(ppe_timers, open_blocks_follow_their_job, .timeout = 90)
