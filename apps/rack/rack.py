@@ -277,6 +277,7 @@ class Rack:
     limited = False
     holds = False  # whether the switch may hold frames in the end, to hosts that are gone
     first_cpu = 0  # of the first worker, among the CPUs of this process
+    nap_us = 50  # of a worker that finds nothing
 
     def __init__(self, build=None, hosts=2, mtu=1500, jobs=(), workers=1, threads=20,
                  changes=None):
@@ -430,7 +431,7 @@ class Rack:
             'workers': {'count': self.workers,
                         'cpus': [cpus[(self.first_cpu + i) % len(cpus)] for i in range(self.workers)],
                         # Workers that share a CPU nap longer, so that hosts get the rest of it.
-                        'threads': self.threads, 'idle': 'sleep', 'idle_sleep_us': 50 * max(1, self.workers // len(cpus))},
+                        'threads': self.threads, 'idle': 'sleep', 'idle_sleep_us': self.nap_us * max(1, self.workers // len(cpus))},
             'exception': {'interface': 'weir0'},
             'ports': self.ports(),
             'jobs': self.jobs,

@@ -10,8 +10,7 @@ import re
 from faults import HERE, ROOT, Ended
 
 from tap import case, check, main
-from scenario import (ACTION, COLLECTIVES, EXPECT, JOB, SCENARIO, STRAGGLERS, TREE, TYPES, Places, ScenarioError,
-                      load, parse, rules)
+from scenario import (ACTION, EXPECT, JOB, SCENARIO, STRAGGLERS, TREE, Places, ScenarioError, load, parse, rules)
 
 GOOD = {
     'about': 'a test', 'hosts': 3, 'jobs': [{'steps': 10}],
@@ -100,52 +99,21 @@ def what_is_wrong_is_named():
     refused('hots: unknown key; did you mean "hosts"?', lambda s: s.update(hots=3))
     refused('hosts: 0 is not in 1..32', lambda s: s.update(hosts=0))
     refused('hosts: true is not an integer', lambda s: s.update(hosts=True))
-    refused('jobs: has 0 entries, not 1..8', lambda s: s.update(jobs=[]))
-    refused('jobs[0].steps: "10" is not an integer', lambda s: s['jobs'][0].update(steps='10'))
-    refused('jobs[0].stepz: unknown key; did you mean "steps"?', lambda s: s['jobs'][0].update(stepz=1))
     refused('jobs[0].hosts[1]: 3 is not in 0..2', lambda s: s['jobs'][0].update(hosts=[0, 3]))
-    refused('jobs[0].hosts: a host is there twice', lambda s: s['jobs'][0].update(hosts=[0, 0]))
     refused('jobs[0].options.id: is weir-faults\' to set', lambda s: s['jobs'][0].update(options={'id': 7}))
-    refused('jobs[0].type: "fp4" must be one of ' + ', '.join(TYPES),
-            lambda s: s['jobs'][0].update(type='fp4'))
     refused('jobs[0].op: "bxor" is for integers', lambda s: s['jobs'][0].update(type='fp16', op='bxor'))
-    refused('jobs[0].collective: "barrier" must be one of ' + ', '.join(COLLECTIVES),
-            lambda s: s['jobs'][0].update(collective='barrier'))
-    refused('jobs[0].root: the job has 3 hosts', lambda s: s['jobs'][0].update(root=3))
-    refused('jobs[0].error_feedback: goes with "allreduce" only',
-            lambda s: s['jobs'][0].update(error_feedback=True, collective='reduce'))
     refused('jobs[0].error_feedback: goes with sums of type "int32" only: those of fp32 depend on their order',
             lambda s: s['jobs'][0].update(error_feedback=True, op='max'))
     refused('actions[0].host: host 1 is in no job', lambda s: s['jobs'][0].update(hosts=[0, 2]))
-    refused('expect.ends.1: host 1 is in no job',
-            lambda s: (s['jobs'][0].update(hosts=[0, 2]), s['actions'].clear()))
-    refused('expect.ends: "01" is not a host, "random" or "all"',
-            lambda s: s['expect'].update(ends={'01': 'done'}))
     refused('jobs[0].endless: true in all jobs: it would not end',
             lambda s: s['jobs'][0].update(endless=True))
-    refused('jobs[0].stragglers.hosts: the job has 3 hosts', lambda s: s['jobs'][0].update(
-        stragglers={'hosts': 4, 'least_ms': 1, 'most_ms': 2}))
-    refused('jobs[0].stragglers: "most_ms" is missing', lambda s: s['jobs'][0].update(
-        stragglers={'hosts': 1, 'least_ms': 1}))
-    refused('switch.ports: is weir-faults\' to set', lambda s: s.update(switch={'ports': []}))
-    refused('actions[0].do: "stopp" must be one of stop, continue, kill, start, link_down, link_up, faults',
-            lambda s: s['actions'][0].update(do='stopp'))
-    refused('actions[0]: needs either "host" or "switch"', lambda s: s['actions'][0].update(switch=True))
-    refused('actions[0].host: 3 is not in 0..2', lambda s: s['actions'][0].update(host=3))
     refused('actions[0].for_ms: nothing undoes "start"', lambda s: s['actions'][0].update(do='start'))
-    refused('actions[0]: "faults" goes with "do": "faults", and with nothing else',
-            lambda s: s['actions'][0].update(faults={}))
     refused('traffic[0]: is either "ping" or "flood"', lambda s: s.update(traffic=[{}]))
-    refused('traffic[0].ping: "to" is missing', lambda s: s['traffic'][0]['ping'].pop('to'))
     refused('expect.counts.lost: [3, 2]: the least is more than the most',
             lambda s: s['expect']['counts'].update(lost=[3, 2]))
-    refused('expect.ends.1: "dead" must be one of done, failed, killed, any',
-            lambda s: s['expect']['ends'].update({'1': 'dead'}))
-    refused('expect.ends.3: 3 is not in 0..2', lambda s: s['expect']['ends'].update({'3': 'done'}))
     refused('expect.says.0: "(": missing ), unterminated subpattern at position 0',
             lambda s: s['expect'].update(says={'0': '('}))
     refused('seed: "%s... is not an integer' % ('x' * 56), lambda s: s.update(seed='x' * 1000))
-    refused('seed: -1 is not in 0..9223372036854775807', lambda s: s.update(seed=-1))
 
 
 @case
@@ -158,30 +126,15 @@ def trees():
     tree('needs either "hosts" or "tree"', lambda s: s.update(hosts=4))
     refused('needs either "hosts" or "tree"', lambda s: s.pop('hosts'))
     tree('tree: 64 hosts are not in 1..32', lambda s: s.update(tree={'leaves': 2, 'hosts': 32}))
-    tree('jobs[0].spines: 2 is not in 0..1', lambda s: s['jobs'][0].update(spines=[2]))
-    tree('jobs[0].spines: a spine is there twice', lambda s: s['jobs'][0].update(spines=[1, 1]))
     refused('jobs[0].spine_options: goes with "tree" only',
             lambda s: s['jobs'][0].update(spine_options={'timeout_ms': 1}))
-    tree('jobs[0].spine_options.id: is weir-faults\' to set',
-         lambda s: s['jobs'][0].update(spine_options={'id': 1}))
     tree('jobs[0].hosts: the hosts of a leaf must follow each other',
          lambda s: s['jobs'][0].update(hosts=[0, 2, 1]))
-    tree('jobs[0].stragglers.hosts: a rack of the job has 1 hosts', lambda s: s['jobs'][0].update(
-        hosts=[0, 1, 2], stragglers={'hosts': 2, 'least_ms': 1, 'most_ms': 2}))
-    tree('jobs[0].spines: a job below tops has all spines', lambda s: s['tree'].update(tops=1))
     tree('actions[0].switch: is one of leaf0, leaf1, spine0, spine1', lambda s: s['actions'][0].update(switch=True))
-    refused('actions[0].switch: there is one switch: true',
-            lambda s: s.update(actions=[{'do': 'stop', 'switch': 'leaf0'}]))
     tree('actions[1].link: there is no link "leaf0-spine2"', lambda s: s['actions'][1].update(link='leaf0-spine2'))
-    tree('actions[0].link: goes with "link_down" and "link_up"',
-         lambda s: s.update(actions=[{'do': 'stop', 'link': 'leaf0-spine1'}]))
-    tree('actions[0]: needs either "host" or "switch" or "link"', lambda s: s['actions'][0].update(host=1))
-    tree('faults.rules[0].link: there is no link "spine-leaf"',
-         lambda s: s['faults']['rules'][0].update(link='spine-leaf'))
     tree('faults.rules[0].way: "in" must be one of up, down', lambda s: s['faults']['rules'][0].update(way='in'))
     tree('faults.rules[1].direction: a tree has "link" and "way"',
          lambda s: s['faults']['rules'][1].update(direction='in'))
-    refused('faults.rules[1]: 5 is not an object', lambda s: s.update(faults={'rules': [{'action': 'drop'}, 5]}))
     refused('faults.rules[0].link: goes with "tree" only',
             lambda s: s.update(faults={'rules': [{'action': 'drop', 'link': 'leaf-spine'}]}))
 

@@ -15,8 +15,7 @@ from scenario import load
 from tap import check, main
 
 SHORT = ['everything-one-worker', 'first-window-out', 'damaged-authenticated-unchecked', 'stopped-five-timeouts-partial',
-         'killed-partial', 'switch-killed', 'broadcast-root-killed', 'allgather-partial', 'alltoall-bursts',
-         'loss-1-percent-eight-hosts', 'damaged-crc32c', 'damaged-crc32c-unchecked', 'damaged-crc32c-alltoall']
+         'killed-partial', 'switch-killed', 'broadcast-root-killed', 'alltoall-bursts', 'damaged-crc32c-unchecked']
 ALL = {one['name']: one['source'] for path in glob.glob(os.path.join(HERE, '*.json')) for one in load(path)}
 
 

@@ -2,6 +2,7 @@
 """libweir.so, the shared library that is installed, through ctypes: only what its header declares, as the package weir
 has it, and not checked by the package: tests pass what it would refuse."""
 import ctypes
+import functools
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ def path(build):
     return os.path.join(build, 'apps', 'libweir', 'libweir.so')
 
 
+@functools.cache
 def environment(build):
     """For Python, so that it can load the library: a sanitizer's runtime has to come first, and would
     count Python's own leaks."""

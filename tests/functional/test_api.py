@@ -285,7 +285,12 @@ def tls_on_tcp_alone():
 @case
 def slow_clients_delay_nobody():
     _, api = plain()
-    slow, began = [], time.monotonic()
+    with contextlib.closing(api.connect('sw')) as one:
+        one.sock.sendall(b'GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ')
+        expect(api.unix('GET', '/v1/status'), 200)
+        one.sock.sendall(b'x\r\n\r\n')
+        check(one.sock.recv(12) == b'HTTP/1.1 200', 'a request in two parts is not answered')
+    slow = []
     for _ in range(20):
         with contextlib.suppress(OSError):
             slow.append(api.connect('sw'))
@@ -307,7 +312,6 @@ def slow_clients_delay_nobody():
             return True
 
     wait_for(is_closed, 'slow requests are kept for ever')
-    check(time.monotonic() - began > 4, 'closed after %.1f s', time.monotonic() - began)
 
     def is_let_in():
         with contextlib.suppress(OSError, http.client.HTTPException):

@@ -20,7 +20,7 @@ from tap import case, check, main, seed
 
 # What is large is given back when it is freed: a reload's 4 MiB are no growth of the heap.
 os.environ['GLIBC_TUNABLES'] = 'glibc.malloc.mmap_threshold=131072'
-COUNT = int(os.environ.get('WEIR_FUZZ') or 600)
+COUNT = int(os.environ.get('WEIR_FUZZ') or 320)
 RING = {'name': 'ring', 'size': 2, 'window': 16, 'elements': 64}
 BODIES = {
     ('/v1/jobs', 'POST'): {'name': 'new', 'size': 2, 'window': 8, 'elements': 32, 'type': 'fp32',

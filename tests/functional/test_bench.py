@@ -51,71 +51,57 @@ def records(*options, keys=(), status=0):
 
 @case
 def engine_counts_what_it_gives():
-    for options in ([], ['--results', 'multicast'], ['--traffic', 'forward'], ['--lcores', '2', '--far', '50'], ['--integrity'],
-                    ['--jobs', '64', '--window', '8'], ['--sources', '256', '--window', '8'],
-                    *(['--type', 'fp32', '--deterministic', '--order', order] for order in ('runs', 'block', 'source', 'random')),
-                    *(['--sources', '4', '--role', role, *more] for role in ('leaf', 'spine') for more in (
-                        [], ['--type', 'fp32', '--deterministic'], ['--jobs', '3', '--window', '16'], ['--integrity']))):
+    """tests/instructions counts the other paths, one by one."""
+    for options in (['--integrity', '--jobs', '64', '--window', '8'], ['--type', 'fp32', '--deterministic', '--order', 'random'],
+                    ['--sources', '4', '--role', 'leaf', '--jobs', '3', '--window', '16'],
+                    ['--sources', '4', '--role', 'spine', '--type', 'fp32', '--deterministic', '--integrity']):
         end = bench('engine', *SMALL, '--packets', '2000', '--frames', '512', '--elements', '16', '--type', 'int32', *options)
         (counted,) = re.findall(r'^counted (\d+) packets$', end.stdout, re.M)
-        workers = 2 if '--lcores' in options else 1
-        check(2000 * workers <= int(counted) < 2032 * workers, '%s: %s', options, counted)
+        check(2000 <= int(counted) < 2032, '%s: %s', options, counted)
 
 
 @case
 def engine_has_records():
     keys = ('rate', 'payload', 'bare', 'ratio', 'kway', 'time')
-    found = records('engine', *SMALL, '--authenticate', '--elements', '16,300', '--type', 'fp32', '--frames', '2048', keys=keys)
-    check([(r['elements'], r['authenticated']) for r in found] == [(16, False), (16, True), (300, False), (300, True)], '%s', found)
-    check(all((r['kept'] is None) != r['authenticated'] for r in found), '%s', found)
+    found = records('engine', *SMALL, '--authenticate', '--elements', '16', '--type', 'fp32', '--frames', '2048', keys=keys)
+    check([(r['authenticated'], r['kept'] is None) for r in found] == [(False, True), (True, False)], '%s', found)
     if len(os.sched_getaffinity(0)) > 1:
-        found = records('engine', *SMALL, '--elements', '16', '--type', 'fp32', '--lcores', '1,2', '--far', '0,50', keys=keys)
-        check([(r['lcores'], r['far']) for r in found] == [(1, 0), (2, 0), (2, 0.5)], '%s', found)
-        check([(r['many'] is None, r['hop'] is None) for r in found] == [(True, True), (False, True), (False, False)], '%s', found)
-    few, many = records('engine', *SMALL, '--count', '--elements', '16,300', '--type', 'int32', keys=keys)
-    if few['instructions'] is None:
-        raise Skip('no valgrind')
-    check(0 < few['instructions'] < many['instructions'] < 100000, '%s', [few, many])
+        found = records('engine', *SMALL, '--elements', '16', '--type', 'fp32', '--lcores', '1,2', '--far', '50', keys=keys)
+        check([(r['lcores'], r['many'] is None, r['hop'] is None) for r in found] == [(1, True, True), (2, False, False)], '%s', found)
 
 
 @case
 def kernels_has_a_row_for_each_type_and_operation():
-    short = [*SMALL, '--elements', '65', '--phase-ms', '1']
-    found = records('kernels', *short, '--kib', '4', keys=('scalar', 'block', 'copy'))
-    check(len({(r['type'], r['op']) for r in found}) == len(found) == 8 * 11 + 6 * 5, '%d', len(found))
-    (one,) = records('kernels', *short, '--kib', '4', '--type', 'bf16', '--op', 'max', keys=('scalar', 'scalar_bare'))
-    check((one['avx2'] is None) == (one['avx2_bare'] is None), '%s', one)
+    short = [*SMALL, '--elements', '65', '--phase-ms', '1', '--kib', '4']
+    found = records('kernels', *short, '--op', 'max', keys=('scalar', 'block', 'copy'))
+    check(len({r['type'] for r in found}) == len(found) > 8, '%s', found)
 
 
 @case
 def hash_has_a_row_for_each_operation():
-    found = records('hash', *SMALL, '--records', '64,1000', '--load', '50,10', '--phase-ms', '1', '--batch', '7', keys=('ns', 'mops'))
-    check([(r['records'], r['load'], r['op']) for r in found] == [
-        (n, load, op) for n in (64, 1000) for load in (10, 50) for op in ('hit', 'miss', 'insert', 'delete', 'scan', 'age')], '%s', found)
+    found = records('hash', *SMALL, '--records', '64', '--load', '50,10', '--phase-ms', '1', '--batch', '7', keys=('ns', 'mops'))
+    check([(r['load'], r['op']) for r in found] == [
+        (load, op) for load in (10, 50) for op in ('hit', 'miss', 'insert', 'delete', 'scan', 'age')], '%s', found)
     check(all((r['ratio'] is None) == (r['op'] == 'age') for r in found), '%s', found)
-    for operation in ('hit', 'miss', 'insert', 'delete'):
-        end = bench('hash', *SMALL, '--records', '1000', '--load', '50', '--operations', '512', '--operation', operation)
-        check('counted 512 operations' in end.stdout, '%s', end.stdout)
+    end = bench('hash', *SMALL, '--records', '1000', '--load', '50', '--operations', '512', '--operation', 'insert')
+    check('counted 512 operations' in end.stdout, '%s', end.stdout)
 
 
 @case
-def tree_has_a_row_for_each_number_of_elements():
-    found = records('tree', *SMALL, '--elements', '16,300', '--sources', '3', '--frames', '512', '--count', keys=[
+def tree_has_the_times_of_each_level():
+    (r,) = records('tree', *SMALL, '--elements', '16', '--sources', '3', '--frames', '512', '--count', keys=[
         kind + role for kind in ('time_', 'latency_') for role in ('switch', 'leaf', 'spine')])
-    check([r['elements'] for r in found] == [16, 300], '%s', found)
-    for r in found:
-        check(math.isclose(r['up'], 3 * (r['time_leaf'] - r['time_switch'])), '%s', r)
-        check(0 < r['latency_leaf_up'] < r['latency_leaf'], '%s', r)
-        check(math.isclose(r['added'], r['latency_leaf'] + r['latency_spine'] - r['latency_switch']), '%s', r)
-        check(r['instructions_up'] is None or 0 < r['instructions_switch'] < r['instructions_leaf'], '%s', r)
+    check(math.isclose(r['up'], 3 * (r['time_leaf'] - r['time_switch'])), '%s', r)
+    check(0 < r['latency_leaf_up'] < r['latency_leaf'], '%s', r)
+    check(math.isclose(r['added'], r['latency_leaf'] + r['latency_spine'] - r['latency_switch']), '%s', r)
+    check(r['instructions_up'] is None or 0 < r['instructions_switch'] < r['instructions_leaf'], '%s', r)
 
 
 @case
 def pair_runs_two_builds_in_turn():
-    found = records('pair', *SMALL, '--turns', '2', BUILD, BENCH, '--elements', '16,300', '--frames', '512', keys=('old', 'new', 'ratio'))
-    check([(r['elements'], r['results']) for r in found] ==
-          [(16, 'unicast'), (300, 'unicast'), (16, 'multicast'), (300, 'multicast')], '%s', found)
-    check(all(r['order'] == 'runs' and r['lower'] <= r['ratio'] <= r['upper'] for r in found), '%s', found)
+    found = records('pair', *SMALL, '--turns', '2', BUILD, BENCH, '--elements', '16', '--frames', '512', keys=('old', 'new', 'ratio'))
+    check([(r['order'], r['results']) for r in found] == [('runs', 'unicast'), ('runs', 'multicast')], '%s', found)
+    check(all(r['lower'] <= r['ratio'] <= r['upper'] for r in found), '%s', found)
     check('/nowhere: no weir-bench' in bench('pair', BUILD, '/nowhere', status=2).stderr, 'it says nothing')
 
 
@@ -151,8 +137,7 @@ def plan_has_the_memory_of_the_switch_and_the_bytes_of_sums():
     # Three buffers for each residue of the window, with the bitmap.
     check(math.isclose(one['buffers'] * 2 ** 20, 3 * one['window'] * (8000 + 32), rel_tol=0.05), '%s', one)
     check(one['memory'] > one['buffers'], '%s', one)
-    for kind, op, above in (('fp16', 'sum', 4), ('fp16', 'min', 2), ('fp8_e4m3', 'avg', 4), ('int8', 'avg', 4), ('int8', 'sum', 1),
-                            ('int32', 'avg', 4), ('bf16', 'prod', 4), ('int16', 'max', 2)):
+    for kind, op, above in (('fp16', 'min', 2), ('fp8_e4m3', 'avg', 4), ('int8', 'sum', 1)):
         _, links = plan('--leaves', 2, '--elements', 100, '--type', kind, '--op', op, '--cost', 100)
         check(links['leaf, a spine']['parents_bytes'] == 100 * above + 82, '%s %s: %s', kind, op, links)
     levels, _ = plan('--cost', 100000, '--hosts', 200)
@@ -161,18 +146,16 @@ def plan_has_the_memory_of_the_switch_and_the_bytes_of_sums():
 
 @case
 def ports_and_latency_and_rfc2544():
-    found = records('ports', *PORTS, '--elements', '300,1', '--frames', '64,1518', keys=('rate', 'rate_testpmd', 'wire', 'ratio'))
+    found = records('ports', *PORTS, '--elements', '300', '--frames', '64', keys=('rate', 'rate_testpmd', 'wire', 'ratio'))
     check([(r.get('elements'), r['frame_bytes'], r.get('results')) for r in found] == [
-        (300, 1254, 'unicast'), (300, 1254, 'multicast'), (1, 58, 'unicast'), (1, 58, 'multicast'), (None, 64, None), (None, 1518, None)],
-          '%s', found)
-    found = records('latency', *PORTS, '--elements', '16', '--loads', '0,10')
-    check([(r['what'], r['load_percent']) for r in found] == [(w, n) for w in ('reduce', 'forward') for n in (0, 10)], '%s', found)
+        (300, 1254, 'unicast'), (300, 1254, 'multicast'), (None, 64, None)], '%s', found)
+    found = records('latency', *PORTS, '--elements', '16', '--loads', '10')
+    check([r['what'] for r in found] == ['reduce', 'forward'], '%s', found)
     for r in found:  # a machine may leave the switch no capacity to load it with
         check(r['disturbed'] if r['p50'] is None else 0 < r['p50'] <= r['p99'] <= r['max'] and r['p99.9'] is None, '%s', r)
     # A busy machine passes no trial, and then that is said.
-    found = records('rfc2544', *PORTS, '--frames', '64,512', '--trial-ms', '2', '--resolution', '50', status=(0, 1))
-    check([(r['frame_bytes'], r['what'], r['elements']) for r in found] == [
-        (64, 'forward', 0), (512, 'forward', 0), (62, 'reduce', 1), (510, 'reduce', 113)], '%s', found)
+    found = records('rfc2544', *PORTS, '--frames', '512', '--trial-ms', '2', '--resolution', '50', status=(0, 1))
+    check([(r['frame_bytes'], r['what'], r['elements']) for r in found] == [(512, 'forward', 0), (510, 'reduce', 113)], '%s', found)
 
 
 @case
@@ -219,12 +202,10 @@ def an_interrupt_ends_all():
 
 @case
 def hosts_beside_iperf3_and_testpmd():
-    short = ['--hosts', '2', '--sizes', '4,64K', '--repeat', '1', '--phase-ms', '50']
+    short = ['--hosts', '2', '--sizes', '64K', '--repeat', '1', '--phase-ms', '20', '--mtu']
     keys = ('time_us', 'goodput', 'per_core', 'switch_cpus')
-    found = records('hosts', *short, '--against', BUILD, keys=(*keys, 'per_core_udp', 'per_core_tcp', 'ratio_goodput'))
-    check([(r['mtu'], r['elements'], r['bytes']) for r in found] == [
-        (mtu, elements, size) for mtu, elements in ((1500, 364), (9000, 2048)) for size in (4, 65536)], '%s', found)
-    records('hosts', *short, '--mtu', '9000', '--transport', 'dpdk', keys=(*keys, 'goodput_io', 'time_us_io'))
+    records('hosts', *short, '1500', '--against', BUILD, keys=(*keys, 'per_core_udp', 'per_core_tcp', 'ratio_goodput'))
+    records('hosts', *short, '9000', '--transport', 'dpdk', keys=(*keys, 'goodput_io', 'time_us_io'))
 
 
 @case
@@ -243,14 +224,11 @@ def hosts_that_fail_leave_nothing():
 
 @case
 def wrong_options_are_refused():
-    for options in (['engine', '--lcores', '17'], ['engine', '--far', '100'], ['engine', '--authenticate', '--checksum', 'software'],
-                    ['engine', '--role', 'leaf', '--lcores', '2'], ['engine', '--jobs', '200', '--lcores', '2', '--packets', '1'],
-                    ['kernels', '--type', 'fp4'], ['kernels', '--type', 'fp64', '--op', 'band'], ['hash', '--load', '100'],
-                    ['hash', '--batch', '65'], ['plan'], ['plan', '--cost', '1', '--window', '3'], ['plan', '--cost', '1', '--leaves', '3'],
-                    ['plan', '--cost', '1', '--spines', '2'], ['plan', '--cost', '1', '--op', 'bor'],
+    for options in (['engine', '--lcores', '17'], ['engine', '--authenticate', '--checksum', 'software'],
+                    ['kernels', '--type', 'fp64', '--op', 'band'], ['hash', '--load', '100'], ['plan'],
                     ['plan', '--cost', '1', '--type', 'fp16', '--op', 'avg', '--narrow'], ['ports', '--window', '7'],
-                    ['ports', '--slots', '100'], ['rfc2544', '--resolution', 'nan'], ['tree', '--sources', '1'], ['pair'],
-                    ['hosts', '--hosts', '1'], ['hosts', '--sizes', '5'], ['hosts', '--transport', 'pigeon'], ['no-such-bench'], []):
+                    ['rfc2544', '--resolution', 'nan'], ['tree', '--sources', '1'], ['pair'], ['hosts', '--transport', 'pigeon'],
+                    ['no-such-bench'], []):
         check(len(bench(*options, status=2).stderr.splitlines()) > 0, '%s: silence', options)
     one = ['taskset', '-c', str(min(os.sched_getaffinity(0))), BENCH, 'engine', '--huge', 'no', '--lcores', '2']
     end = subprocess.run(one, capture_output=True, text=True, timeout=800, check=False)

@@ -5,7 +5,6 @@ line from figures that are known; wrong results are found, and nothing stays beh
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -75,23 +74,6 @@ def the_table_and_the_last_line_say_what_was_measured():
     check(last == ['compare: 8 hosts 4 MiB: 0.84 of the link, -.-- x the best other'], '%s', last)
     last = compare.last_lines([p for p in POINTS if p['algorithm'] != 'default' or 'Weir' in p['system']], 200)
     check(last[0] == 'compare: 8 hosts 1 MiB through MPI: -.-- x plain Open MPI', '%s', last)
-
-
-@case
-def aims_that_are_missed_are_said():
-    words = compare.missed(POINTS, 200)
-    check(words == [
-        '8 hosts, allreduce, 4 B: through MPI 85.0 us; plain Open MPI takes 80.0 us',
-        '8 hosts, 4 B: 100.0 us; Open MPI takes 80.0 us',
-        '8 hosts, allreduce, 1 MiB: through MPI 1.030 x the time of libweir; the aim is 1.03',
-        '8 hosts, 4 MiB: through PyTorch 1.100 x the time of libweir; the aim is 1.05',
-        '8 hosts, 4 MiB: 0.839 of the link; the aim is 0.95',
-        '8 hosts, 4 MiB: 1.50 x the best other (Gloo, ring); the aim is 1.7',
-        '2 hosts, 1 MiB: 0.839 of the link; the aim is 0.95'], '%s', words)
-    mine = [point('Open MPI + Weir', 'default', bytes_, 1000.0, hosts, collective) for hosts, collective, bytes_ in (
-        (8, 'allreduce', 1 << 12), (8, 'allreduce', 1 << 14), (4, 'allreduce', 1 << 14), (8, 'alltoall', 1 << 14))]
-    words = compare.missed(mine + [dict(p, system='Open MPI', us=1690.0) for p in mine], 200)
-    check(words == ['8 hosts, allreduce, 16 KiB: through MPI 1.69 x plain Open MPI; the aim is 1.7'], '%s', words)
 
 
 @case
@@ -182,16 +164,14 @@ def the_checks_of_the_bench_find_other_data():
     with systems.LimitedRack(BUILD, 2, 1000, {}) as rack:
         rack.start_switch()
         weir = systems.weir(rack)
-        for collective, kind in (('allreduce', 'fp32'), ('broadcast', 'fp32'), ('broadcast', 'int32')):
+        for collective, kind in (('allreduce', 'fp32'), ('broadcast', 'int32')):
             good = weir.run({'collective': collective, 'type': kind, 'total': 5000, 'algorithm': 'default', 'warmup': 0,
                              'iterations': 1, 'check': 1, 'seed': 1}, 300)
             check([a['wrong'] for a in good] == [0, 0] and good[0]['fingerprint'] == good[1]['fingerprint'], '%s', good)
-        for collective in ('allreduce', 'broadcast'):
-            # Each rank believes in a seed of its own.
-            for rank, link in weir.ranks.items():
-                link.send(b'run %s int32 5000 default 0 1 %d 1\n' % (collective.encode(), rank))
-            bad = [weir.answer(weir.ranks[rank], time.monotonic() + 300)['wrong'] for rank in range(2)]
-            check(bad[1] > 4900 and (bad[0] > 4900 or collective == 'broadcast' and bad[0] == 0), '%s: %s', collective, bad)
+        for rank, link in weir.ranks.items():  # each believes in a seed of its own
+            link.send(b'run allreduce int32 5000 default 0 1 %d 1\n' % rank)
+        bad = [weir.answer(weir.ranks[rank], time.monotonic() + 300)['wrong'] for rank in range(2)]
+        check(min(bad) > 4900, '%s', bad)
         weir.close()
         rack.stop_switch()
 
@@ -252,14 +232,6 @@ def each_system_is_measured():
 
 
 @case
-def hosts_may_have_several_ranks():
-    others()
-    found, _, through = play('--per-host', '2', '--collectives', 'allreduce', '--sizes', '64K')
-    check({p['system'] for p in found['points']} == {'Open MPI', systems.WITH_WEIR, systems.FLAT}, '%s', found)
-    check(through[0].startswith('compare: 2 hosts 64 KiB through MPI: '), '%s', through)
-
-
-@case
 def two_racks_are_measured():
     """Each byte crosses the thin link once with the tree, and as often as the algorithm says with the others."""
     others()
@@ -270,26 +242,6 @@ def two_racks_are_measured():
     check(1.0 < found['Weir', 'default', None] < 1.75, '%s', found)
     check(1.75 < found['Gloo', 'ring', racks.BY_RACK] < 3.5 and 7 < found['Gloo', 'ring', racks.DEALT] < 14, '%s', found)
     check(re.fullmatch(r'compare: 2 racks of 4 hosts 256 KiB: \d+\.\d\d x the best other', said.splitlines()[-1]), '%s', said)
-
-
-@case
-def an_interruption_leaves_nothing():
-    run = subprocess.Popen([RUNNER, BUILD, '--hosts', '2', '--sizes', '64M', '--systems', 'gloo', '--collectives',
-                            'allreduce'], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    said = ''
-    while 'up are' not in said:
-        line = run.stdout.readline()
-        check(line, 'ended: %s', said)
-        said += line
-    run.send_signal(signal.SIGTERM)
-    rest, _ = run.communicate(timeout=800)
-    check(run.returncode == 128 + signal.SIGTERM and 'interrupted' in rest, '%d: %s', run.returncode,
-          rest)
-    name = 'weir-%d-' % run.pid
-    left = [n for n in os.listdir('/run/netns') if n.startswith(name)]
-    check(not left, 'namespaces: %s', left)
-    left = subprocess.run(['pgrep', '-f', name], text=True, stdout=subprocess.PIPE, check=False).stdout
-    check(not left, 'processes: %s', left)
 
 
 if __name__ == '__main__':

@@ -5,12 +5,11 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 
-from tap import case, check, main, wait_for
+from tap import case, check, main
 
 APPS_BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'apps', 'bench')
 sys.path.insert(0, os.path.abspath(APPS_BENCH))
@@ -138,16 +137,6 @@ def a_bench_that_hangs_is_ended():
         out = made.run('hash', 'kernels', '--bound', '5', status=1, fake='hash=hang')
         check('hash (records) failed: not done after 5 s' in out and made.gone(), 'it says:\n%s', out)
         check(os.path.exists(made.path('out', 'kernels.json')), 'the rest did not run')
-
-
-@case
-def an_interrupt_ends_all():
-    with Made() as made:
-        process = made.start('hash', 'kernels', fake='hash=hang')
-        wait_for(lambda: os.path.exists(made.path('pid')) and os.path.getsize(made.path('pid')), 'it does not start')
-        process.send_signal(signal.SIGTERM)
-        out = process.communicate(timeout=800)[0]
-        check(process.returncode == 128 + signal.SIGTERM and 'interrupted' in out and made.gone(), 'it says:\n%s', out)
 
 
 @case

@@ -95,31 +95,6 @@ def a_capture_goes_through_the_switch():
 
 
 @case
-def an_endless_pipe():
-    """Block ids go on; when the switch goes, weir-capture ends without a word."""
-    with Bench() as bench:
-        jobs = [job(3, 4, block_bits=32, window=16)]
-        config = bench.configure('testpmd/replay.json', jobs=jobs)
-        os.mkfifo(bench.path('pipe'))
-        writer = bench.spawn(CAPTURE, '-c', config, '-o', bench.path('pipe'), '--endless',
-                             '--order', 'random', '--seed', '7')
-        bench.start_switch('testpmd/replay.json', jobs=jobs,
-                           ports=[pcap_port(rx_pcap=bench.path('pipe'),
-                                            tx_pcap=bench.path('out.pcap'))])
-        bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 1000, 'blocks', bench.switch)
-        stats = bench.stop_switch()
-        check(writer.wait(300) == 0 and bench.output(writer) == '', '%s', bench.output(writer))
-        check(stats['dropped'] == 0, '%s', stats['drops'])
-        # The same seed makes the same capture: as many blocks as the switch took, at least.
-        bench.capture('-c', config, '-o', bench.path('same.pcap'), '--order', 'random', '--seed',
-                      7, '--blocks', 600)
-        reference = Reference(read_pcap(bench.path('same.pcap')), INT32, 16)
-        results = read_pcap(bench.path('out.pcap'))[:1500]
-        blocks = {reference.result(f)[1] for f in results}
-        check(len(blocks) >= 490, '%d blocks', len(blocks))
-
-
-@case
 def standard_output_and_signals():
     with Bench() as bench:
         config = bench.configure('testpmd/replay.json')

@@ -20,7 +20,6 @@ from reference import COLLECTIVES, REDUCING, ROOTED
 from wire import OK, PROBE, UNSUPPORTED, Peer, header, join_all
 
 
-
 # -- by the library: the child
 
 

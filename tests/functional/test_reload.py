@@ -80,7 +80,7 @@ def jobs_of_the_file_come_change_and_go():
                 taken(rack)
 
         steps = [nothing, another, replaced, changed]
-        beside(lambda: start(rack, 1, [0, 1], '-b', '256K', '-e', '256K', '-n', 30, '--timeout', 60000), turn, 10)
+        beside(lambda: start(rack, 1, [0, 1], '-b', '256K', '-e', '256K', '-n', 30, '--timeout', 60000), turn, 6)
         count = api.get('/v1/jobs/job1')['counters']
         for key in ('blocks_error', 'blocks_partial', 'blocks_mismatch', 'stale'):
             check(count[key] == 0, '%s', count)

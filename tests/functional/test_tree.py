@@ -103,7 +103,7 @@ def told(rack, plan, number=1):
 @case
 def every_collective_over_two_spines():
     tree = two_spines()
-    Run(tree, ALL, everything(seed(), 4, 64, 2), range(4)).finish(80)
+    Run(tree, ALL, everything(seed(), 4, 64, 8), range(4)).finish(80)
     blocks = counted(tree, 'blocks_complete', ALL)
     check(blocks['leaf0'] == blocks['leaf1'] == blocks['spine0'] + blocks['spine1'], '%s', blocks)
     check(0 <= blocks['spine0'] - blocks['spine1'] <= 4, 'not half each: %s', blocks)

@@ -1,16 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The protocol, packet by packet, with peers that know it from docs/protocol.md alone."""
+"""The protocol, packet by packet, with peers that know it from docs/protocol.md alone; tests/eal has the rest of a block's life."""
 from control import running
-from tap import case, check, main, seed, shared, wait_for
+from tap import case, check, main, seed, shared
 from rack import job
-from wire import (BARRIER, EXPIRED, INT32, MISMATCH, OK, STALE, UNSUPPORTED, WAITING, WINDOW,
-                  ALLREDUCE, Peer, join_all)
-
+from wire import ALLREDUCE, INT32, MISMATCH, OK, WAITING, Peer, join_all
 
 # The jobs of the switch: their sources, and settings.
 JOBS = {'two': (2, {}), 'three': (3, {}), 'four': (4, {}), 'floats': (2, {'type': 'fp32'}),
-        'partial': (3, {'policy': 'partial', 'timeout_ms': 500}), 'error': (3, {'policy': 'error'}),
         'fixed': (2, {'generation': 9}), 'other': (3, {'window': 8, 'elements': 16})}
 
 
@@ -27,7 +24,6 @@ class Table:
 
     def __init__(self, name, extended=True, join=True):
         self.rack, self.number, self.sources = switch(), list(JOBS).index(name) + 1, JOBS[name][0]
-        self.before = self.rack.stats_at_rest()['drops']
         self.peers = [Peer(self.rack, i, self.number, i, extended) for i in range(self.sources)]
         if join:
             join_all(self.peers)
@@ -38,9 +34,6 @@ class Table:
     def __exit__(self, *_):
         for peer in self.peers:
             peer.socket.close()
-
-    def drops(self):
-        return {key: number - self.before[key] for key, number in self.rack.stats_at_rest()['drops'].items()}
 
     def whole(self, block, numbers):
         """Every source contributes; every source gets the sum."""
@@ -120,109 +113,6 @@ def final_is_set_when_all_set_it():
 
 
 @case
-def barrier_in_both_forms():
-    for extended in (True, False):
-        with Table('three', extended) as table:
-            for peer in table.peers[:2]:
-                peer.send(0)
-            silent(table.peers[0])
-            table.peers[2].send(0)
-            for peer in table.peers:
-                got = result(peer, 0, [])
-                check(not extended or got.collective == BARRIER, 'collective %d', got.collective)
-
-
-@case
-def duplicate_is_dropped_and_counted():
-    with Table('two') as table:
-        table.peers[0].send(0, [5])
-        table.peers[0].send(0, [5])
-        silent(table.peers[0], 0.1)
-        table.peers[1].send(0, [6])
-        for peer in table.peers:
-            result(peer, 0, [11])
-        check(table.drops()['duplicate'] == 1, 'drops: %s', table.drops())
-
-
-@case
-def lost_result_is_answered_alone():
-    with Table('two') as table:
-        table.whole(0, [3, 4])
-        table.peers[1].send(0, [6, 8])
-        result(table.peers[1], 0, [9, 12])
-        silent(table.peers[0])
-
-
-@case
-def waiting_names_who_is_in():
-    with Table('three') as table:
-        table.peers[1].send(0, [5])
-        silent(table.peers[1], 0.3)
-
-        def answer():
-            table.peers[1].send(0, [5])
-            return table.peers[1].receive(0.2)
-        got = wait_for(answer, 'no "waiting"')
-        check(got.status == WAITING, 'no "waiting" but %s', got.status)
-        check(got.bitmap() == [1], 'bitmap %s', got.bitmap())
-        table.peers[0].send(0, [1])
-        table.peers[2].send(0, [1])
-        for peer in table.peers[::2]:
-            result(peer, 0, [7])
-
-
-@case
-def old_and_far_blocks_are_told():
-    with Table('two') as table:
-        for block in range(12):
-            table.whole(block, [block])
-        table.peers[0].send(0, [1])
-        got = table.peers[0].receive()
-        check(got is not None and got.status == EXPIRED and got.block == 0, 'not expired: %s',
-              got and got.status)
-        table.peers[0].send(12 + 3 * 4, [1])
-        got = table.peers[0].receive()
-        check(got is not None and got.status == WINDOW, 'not out-of-window: %s',
-              got and got.status)
-        table.whole(12, [1])
-
-
-@case
-def disagreement_fails_the_block_for_all():
-    with Table('two') as table:
-        table.peers[0].send(0, [1, 2])
-        table.peers[1].send(0, [1, 2, 3])
-        for peer in table.peers:
-            got = peer.receive()
-            check(got is not None and got.status == MISMATCH, 'source %d: %s', peer.source,
-                  got and got.status)
-            check(len(got.payload) == 8, '%d bytes of explanation', len(got.payload))
-        check(table.drops()['mismatch'] == 1, 'drops: %s', table.drops())
-
-
-@case
-def what_is_not_served_is_told():
-    with Table('two') as table:
-        table.peers[0].send(0, [1, 2], collective=9)
-        got = table.peers[0].receive()
-        check(got is not None and got.status == UNSUPPORTED, '%s', got and got.status)
-        check(table.drops()['unsupported'] == 1, 'drops: %s', table.drops())
-
-
-@case
-def another_generation_is_stale():
-    with Table('two') as table:
-        table.whole(0, [1])
-        old = table.peers[0].generation
-        join_all(table.peers)
-        check(table.peers[0].generation != old, 'the generation did not advance')
-        table.peers[0].send(0, [1], generation=old)
-        got = table.peers[0].receive()
-        check(got is not None and got.status == STALE, '%s', got and got.status)
-        table.whole(0, [2])
-
-
-@case
 def a_join_waits_for_all_and_is_repeatable():
     with Table('other', join=False) as table:
         peers = table.peers
@@ -247,28 +137,6 @@ def fixed_generation_needs_no_join():
             peer.generation = 9
         for block in range(9):
             table.whole(block, [block, 1])
-
-
-@case
-def partial_results_name_their_sources():
-    with Table('partial') as table:
-        table.peers[0].send(0, [1])
-        table.peers[2].send(0, [5])
-        for peer in table.peers:
-            got = peer.receive()
-            check(got is not None and got.status == 1 and got.degraded, 'source %d', peer.source)
-            check(got.ints() == [6] and got.sources == 2, '%s of %d', got.ints(), got.sources)
-            check(got.bitmap() == [0, 2], 'bitmap %s', got.bitmap())
-
-
-@case
-def an_error_names_who_was_in():
-    with Table('error') as table:
-        table.peers[1].send(0, [1])
-        for peer in table.peers:
-            got = peer.receive()
-            check(got is not None and got.status == 2 and got.degraded, 'source %d', peer.source)
-            check(got.count == 0 and got.bitmap() == [1], 'bitmap %s', got.bitmap())
 
 
 @case

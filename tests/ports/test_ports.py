@@ -8,7 +8,6 @@ that go on; frames of all lengths.
 port_types.py has the types.
 """
 import contextlib
-import json
 import os
 import re
 import socket
@@ -18,10 +17,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, '..', 'functional'), os.path.join(HERE, '..', '..', 'apps', 'rack')]
 
-from perf import reduce, shapes, start  # noqa: E402
+from perf import reduce, report, shapes, start  # noqa: E402
 from port_types import TYPES  # noqa: E402
-from rack import SWITCH_ADDRESS, SWITCH_MAC, job  # noqa: E402
-from tap import Skip, case, check, main, wait_for  # noqa: E402
+from rack import SWITCH_ADDRESS, job  # noqa: E402
+from tap import Skip, case, check, main, shared, wait_for  # noqa: E402
 from wire import Peer, Raw, mac  # noqa: E402
 
 TYPE = None  # the class, from the arguments
@@ -31,6 +30,7 @@ EXTENDED = 16
 PARTIAL = 3  # weir-perf's exit status when some sums were partial
 OTHER = b'\x88\xb5'  # an EtherType for experiments (IEEE 802)
 BROADCAST = b'\xff' * 6
+STRANGERS = 2, 3
 
 
 def largest(mtu):
@@ -49,9 +49,28 @@ def running(*shape, started=True, **more):
         rack.stop_switch()
 
 
-def report(run):
-    with open(run.json) as file:
-        return json.load(file)
+@shared
+def plain():
+    """What most cases share, with the API: a job of hosts 0 and 1, and one of host 2 and of host 3. Each leaves it as it was."""
+    strangers = [job(10 + host, 1, first=host, generation=7) for host in STRANGERS if TYPE.deaf]
+    with running(hosts=5, jobs=[job(1, 2, timeout_ms=10000)] + strangers, kernel=range(5), started=False) as rack:
+        api = rack.control()
+        rack.start_switch()
+        yield rack, api
+
+
+@shared
+def long_frames():
+    """As plain(), with an MTU of 9000 and no job."""
+    with running(hosts=2, mtu=9000, kernel=range(2), chains=True, started=False) as rack:
+        api = rack.control()
+        rack.start_switch()
+        yield rack, api
+
+
+def each_mtu():
+    """(MTU, rack, API)."""
+    return [(1500, *plain())] + ([(9000, *long_frames())] if TYPE.jumbo else [])
 
 
 def few_repeated(rack, again):
@@ -80,7 +99,7 @@ def allreduce(mtu, workers, kernel):
     with running(hosts=2, mtu=mtu, workers=workers, queues=queues, jobs=[job(1, 2, elements=elements, timeout_ms=10000)],
                  kernel=kernel) as rack:
         counts = [1, COPIED - 1, COPIED, COPIED + 1, 256, elements - 1, elements, elements + 1, 40 * elements]
-        options = '--shapes', shapes(rack, counts), '-n', 10, '--timeout', 60000, '-d', 'fp32'
+        options = '--shapes', shapes(rack, counts), '-n', 5, '--timeout', 60000, '-d', 'fp32'
         few_repeated(rack, lambda: reduce(rack, 1, range(2), *options))
         check_checksums(rack, [host for host in range(2) if host in kernel or not rack.is_dpdk(host)])
 
@@ -147,7 +166,7 @@ def a_host_dies_and_another_stops():
         rack.start_switch()
         others = start(rack, 2, range(4, 6), '-b', '4K', '-e', '64M', '-i', '4K', '-n', 5, '-d', 'int32', '--timeout', 60000)
         wait_blocks(rack, 2, 100, others)
-        victims = start(rack, 1, range(4), '-b', '16K', '-e', '16K', '-n', 100, '-d', 'int32', '--timeout', 60000,
+        victims = start(rack, 1, range(4), '-b', '16K', '-e', '16K', '-n', 60, '-d', 'int32', '--timeout', 60000,
                         '--partial', 'as-is')
         wait_blocks(rack, 1, 100, victims)
         for number, harm in enumerate((rack.kill, rack.pause), 1):
@@ -189,54 +208,40 @@ def flood(rack, host, frames):
 
 def sums_go_on(rack, number, hosts, *options):
     """A job of other hosts runs, and repeats less than half of its packets."""
-    few_repeated(rack, lambda: reduce(rack, number, hosts, '-b', '256K', '-e', '256K', '-n', 10, '--timeout', 60000, *options))
+    few_repeated(rack, lambda: reduce(rack, number, hosts, '-b', '256K', '-e', '256K', '-n', 5, '--timeout', 60000, *options))
 
 
 @case
-def strangers_do_not_read():
-    """Four hosts repeat a contribution each, to jobs of their own, and take no answer; the others can join and reduce."""
-    if not TYPE.deaf:
-        raise Skip('the kernel reads for its hosts')
-    strangers = range(2, 6)
-    jobs = [job(1, 2, timeout_ms=10000)] + [job(10 + host, 1, first=host, generation=7) for host in strangers]
-    with running(hosts=6, jobs=jobs, kernel=range(6)) as rack:
-        with contextlib.ExitStack() as stack:
-            peers = [stack.enter_context(Peer(rack, host, 10 + host, 0)) for host in strangers]
-            for host, peer in zip(strangers, peers):
-                rack.ping(host, SWITCH_ADDRESS, count=1)  # ARP
-                rack.stop_reading(host)
-                peer.generation = 7
-            for turn in range(40):
-                for _ in range(64):
-                    for peer in peers:
-                        peer.send(0, [1] * 256)
-                rack.read_stats()  # when it answers, it has taken what came
-            rack.ping(0, SWITCH_ADDRESS, count=1)
-            sums_go_on(rack, 1, range(2))
-        wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
+def a_cable_out_and_in():
+    rack, _ = plain()
+    rack.ping(0, rack.address(1), count=1)
+    for _ in range(2):
+        rack.unplug(1)
+        rack.ping(0, rack.address(2), count=1)
+        rack.plug(1)
+        rack.ping(1, SWITCH_ADDRESS, count=1)
+        rack.ping(0, rack.address(1), count=1)
+    sums_go_on(rack, 1, range(2))
 
 
 @case
 def broadcasts_to_ports_that_are_off():
-    """Hosts 2 to 5 are dead, stopped or unplugged; host 6 floods; a job of others and forwarding go on."""
-    with running(hosts=8, jobs=[job(1, 2, timeout_ms=10000)], kernel=range(8)) as rack:
-        rack.ping(6, rack.address(7), count=1)
-        for host in (2, 3):
-            rack.unplug(host)
-            if TYPE.knows_link:
-                wait_for(lambda: 'msg="link down" port=p%d' % host in rack.log(), 'the link of port p%d is not down', host)
-        for host in (4, 5):
-            rack.pause(host)
-        flood(rack, 6, 6000)
-        rack.ping(6, rack.address(7), count=3)
-        rack.ping(0, SWITCH_ADDRESS, count=1)
-        sums_go_on(rack, 1, range(2))
-        wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
-        check(rack.read_stats()['drops']['port_stalled'] > 0, 'nothing is dropped for ports whose link is down')
-        for host in (4, 5):
-            rack.resume(host)
-        rack.plug(2)
-        rack.ping(2, rack.address(4), count=1)
+    """Host 2 is dead or unplugged, host 4 stopped; host 3 floods; a job of others and forwarding go on."""
+    rack, _ = plain()
+    rack.ping(3, rack.address(0), count=1)
+    rack.unplug(2)
+    if TYPE.knows_link:
+        wait_for(lambda: 'msg="link down" port=p2' in rack.log(), 'the link of port p2 is not down')
+    rack.pause(4)
+    flood(rack, 3, 6000)
+    rack.ping(3, rack.address(0), count=3)
+    rack.ping(0, SWITCH_ADDRESS, count=1)
+    sums_go_on(rack, 1, range(2))
+    wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
+    check(rack.read_stats()['drops']['port_stalled'] > 0, 'nothing is dropped for ports whose link is down')
+    rack.resume(4)
+    rack.plug(2)
+    rack.ping(2, rack.address(4), count=1)
 
 
 @case
@@ -244,44 +249,28 @@ def a_port_that_takes_nothing_is_named():
     """In the log, by the control API and by counters; and so is its recovery."""
     if not TYPE.deaf:
         raise Skip('the kernel reads for its hosts')
+    rack, api = plain()
 
-    def queues(api):
+    def queues():
         return api.get('/v1/ports/p1')['queues']
 
-    with TYPE(hosts=3, kernel=range(3)) as rack:
-        api = rack.control()
-        rack.start_switch()
-        rack.ping(0, rack.address(1), count=1)
-        rack.pause(1)
-        with Raw(rack, 0) as raw:
-            def is_stalled():
-                for _ in range(100):  # its ring fills first
-                    raw.send((BROADCAST + mac(rack.mac(0)) + OTHER).ljust(60, b'\0'))
-                return queues(api)['stalled']
-            wait_for(is_stalled, 'the port is not stalled: %s', lambda: queues(api))
-        wait_for(lambda: 'msg="port takes no packets, and what waits for it is dropped" port=p1' in rack.log(), 'no line in the log')
-        wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: queues(api))
-        found = rack.read_stats()
-        check(0 < found['ports'][1]['stalled'] <= found['drops']['port_stalled'], '%s', found)
-        rack.resume(1)
-        rack.ping(1, SWITCH_ADDRESS, count=1)
-        wait_for(lambda: not queues(api)['stalled'], 'the port has not recovered: %s', lambda: queues(api))
-        wait_for(lambda: 'msg="port takes packets again" port=p1' in rack.log(), 'no line in the log')
-        rack.check_packets()
-        rack.stop_switch()
-
-
-@case
-def a_cable_out_and_in():
-    with running(hosts=3, jobs=[job(1, 2, timeout_ms=10000)], kernel=range(3)) as rack:
-        rack.ping(0, rack.address(1), count=1)
-        for _ in range(2):
-            rack.unplug(1)
-            rack.ping(0, rack.address(2), count=1)
-            rack.plug(1)
-            rack.ping(1, SWITCH_ADDRESS, count=1)
-            rack.ping(0, rack.address(1), count=1)
-        sums_go_on(rack, 1, range(2))
+    before = rack.read_stats()['ports'][1]['stalled']
+    rack.ping(0, rack.address(1), count=1)
+    rack.pause(1)
+    with Raw(rack, 0) as raw:
+        def is_stalled():
+            for _ in range(100):  # its ring fills first
+                raw.send((BROADCAST + mac(rack.mac(0)) + OTHER).ljust(60, b'\0'))
+            return queues()['stalled']
+        wait_for(is_stalled, 'the port is not stalled: %s', queues)
+    wait_for(lambda: 'msg="port takes no packets, and what waits for it is dropped" port=p1' in rack.log(), 'no line in the log')
+    wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', queues)
+    found = rack.read_stats()
+    check(before < found['ports'][1]['stalled'] <= found['drops']['port_stalled'], '%s', found)
+    rack.resume(1)
+    rack.ping(1, SWITCH_ADDRESS, count=1)
+    wait_for(lambda: not queues()['stalled'], 'the port has not recovered: %s', queues)
+    wait_for(lambda: 'msg="port takes packets again" port=p1' in rack.log(), 'no line in the log')
 
 
 @case
@@ -350,45 +339,61 @@ def frames(rack, sender, receiver, lengths, tag):
 @case
 def frames_of_all_lengths():
     """From 60 bytes to the MTU, without and with a VLAN tag, and in several buffers where a device has them."""
-    for mtu in (1500, 9000) if TYPE.jumbo else (1500,):
-        with running(hosts=2, mtu=mtu, kernel=range(2), chains=True) as rack:
-            rack.ping(0, rack.address(1), count=1)
-            lengths = [60, 61, 64, 127, 128, 191, 192, 193, 255, 256, 1000, 1513, 1514]
-            lengths += [2047, 2048, 4095, 4096, 8191, 9013, 9014] if mtu == 9000 else []
-            for tag in (b'', b'\x81\x00\x00\x07'):
-                frames(rack, 0, 1, lengths, tag)
-                frames(rack, 1, 0, lengths, tag)
-            check_checksums(rack, range(2))
+    for mtu, rack, _ in each_mtu():
+        rack.ping(0, rack.address(1), count=1)
+        lengths = [60, 61, 64, 127, 128, 191, 192, 193, 255, 256, 1000, 1513, 1514]
+        lengths += [2047, 2048, 4095, 4096, 8191, 9013, 9014] if mtu == 9000 else []
+        for tag in (b'', b'\x81\x00\x00\x07'):
+            frames(rack, 0, 1, lengths, tag)
+            frames(rack, 1, 0, lengths, tag)
+        check_checksums(rack, range(2))
 
 
 @case
 def pings_of_all_sizes_to_the_switch():
     """A frame that is too long for the exception interface costs others nothing."""
-    for mtu in (1500, 9000) if TYPE.jumbo else (1500,):
-        with TYPE(hosts=2, mtu=mtu, kernel=range(2)) as rack:
-            api = rack.control()
-            rack.start_switch()
-            for size in [0, 18, 1000, 1472] + ([1473, 4000, 20000] if TYPE.fragments and mtu == 1500 else []):
-                rack.call(0, ['ping', '-n', '-c', '1', '-W', '100', '-s', str(size), SWITCH_ADDRESS])
-            for size in [1473, 4000, mtu - 28] if mtu > 1500 else []:
-                rack.call(0, ['ping', '-n', '-c', '1', '-W', '100', '-s', str(size), SWITCH_ADDRESS])
-                rack.ping(1, SWITCH_ADDRESS, count=1)
-            rack.call(1, ['ip', 'neigh', 'flush', 'dev', 'eth0'])
+    for mtu, rack, api in each_mtu():
+        for size in [0, 18, 1000, 1472] + ([1473, 4000, 20000] if TYPE.fragments and mtu == 1500 else []):
+            rack.call(0, ['ping', '-n', '-c', '1', '-W', '100', '-s', str(size), SWITCH_ADDRESS])
+        for size in [1473, 4000, mtu - 28] if mtu > 1500 else []:
+            rack.call(0, ['ping', '-n', '-c', '1', '-W', '100', '-s', str(size), SWITCH_ADDRESS])
             rack.ping(1, SWITCH_ADDRESS, count=1)
-            check(api.tcp('GET', '/v1/health', place=1, address=SWITCH_ADDRESS).status == 200, 'no control API')
-            check_checksums(rack, range(2))
-            rack.check_packets()
-            rack.stop_switch()
+        rack.call(1, ['ip', 'neigh', 'flush', 'dev', 'eth0'])
+        rack.ping(1, SWITCH_ADDRESS, count=1)
+        check(api.tcp('GET', '/v1/health', place=1, address=SWITCH_ADDRESS).status == 200, 'no control API')
+        check_checksums(rack, range(2))
 
 
 @case
 def a_switch_that_is_killed():
     """Another one takes its ports, and what it left behind."""
-    with running(hosts=2, jobs=[job(1, 2, timeout_ms=10000)], kernel=range(2)) as rack:
-        rack.ping(0, rack.address(1), count=1)
-        rack.restart_switch()
-        rack.ping(0, rack.address(1), count=1)
+    rack, _ = plain()
+    rack.ping(0, rack.address(1), count=1)
+    rack.restart_switch()
+    rack.ping(0, rack.address(1), count=1)
+    sums_go_on(rack, 1, range(2))
+
+
+@case
+def strangers_do_not_read():
+    """Two hosts repeat a contribution each, to jobs of their own, and take no answer; the others can join and reduce."""
+    if not TYPE.deaf:
+        raise Skip('the kernel reads for its hosts')
+    rack, _ = plain()
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(Peer(rack, host, 10 + host, 0)) for host in STRANGERS]
+        for host, peer in zip(STRANGERS, peers):
+            rack.ping(host, SWITCH_ADDRESS, count=1)  # ARP
+            rack.stop_reading(host)
+            peer.generation = 7
+        for _ in range(40):
+            for _ in range(64):
+                for peer in peers:
+                    peer.send(0, [1] * 256)
+            rack.read_stats()  # when it answers, it has taken what came
+        rack.ping(0, SWITCH_ADDRESS, count=1)
         sums_go_on(rack, 1, range(2))
+    wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
 
 
 @case

@@ -5,9 +5,8 @@
     check.py [--large] [--tree] [NAME...]
 
 Each case is a configuration of the model that must hold, or one with a fault planted that must be
-found, for the right reason. --large: configurations that take minutes, instead (make model). --tree: those
-of tree.pml, instead. NAME:
-only the cases whose name has this in it. A trail of what went wrong is kept, and named.
+found, for the right reason. --large: more and larger configurations, which take minutes, instead (make model). --tree: those
+of tree.pml, instead. NAME: only the cases whose name has this in it. A trail of what went wrong is kept, and named.
 """
 import os
 import re
@@ -27,48 +26,48 @@ LARGE_SECONDS = 1800
 LOSSY = 'LOSSES=1 DUPLICATES=1 '
 AGAIN = 'LIVES=2 EPOCHS=2 '  # who fails opens again, once
 
-# name, definitions
+# name, definitions; one for each thing that may happen. LARGE has more of them, and together.
 HOLDS = [
     ('wait: two losses, two duplicates', 'LOSSES=2 DUPLICATES=2'),
+    ('partial, window 2: any packet at any time', 'ADVERSARY POLICY=PARTIAL WINDOW=2'),
+    ('error: loss, duplicate', LOSSY + 'POLICY=ERROR'),
+    ('the switch restarts: loss, duplicate', LOSSY + 'RESTARTS=1 LIVES=2 EPOCHS=3'),
+    ('a source crashes, and revokes the others: loss', 'LOSSES=1 CRASHES=1 REVOKE BLOCKS=2 ' + AGAIN),
+    ('partial: silent sources are expelled: loss, duplicate', LOSSY + 'POLICY=PARTIAL DEAD_AFTER'),
+    ('a source comes back: loss, duplicate', LOSSY + 'POLICY=PARTIAL AWAY=2'),
+    ('acknowledgements, window 2: any packet at any time',
+     'ADVERSARY POLICY=PARTIAL AWAY=3 WINDOW=2'),
+    ('a source moves while it joins, one crashes, and revokes',
+     'MOVES CRASHES=1 REVOKE WINDOW=2 BLOCKS=2 ' + AGAIN),
+    ('batches, in order: two duplicates', 'DUPLICATES=2 BATCH ORDERED'),
+    ('batches, a source crashes, and is expelled: any packet at any time',
+     'ADVERSARY BATCH CRASHES=1 POLICY=PARTIAL DEAD_AFTER'),
+]
+LARGE = [
     ('wait, window 2: loss, duplicate', LOSSY + 'WINDOW=2'),
     ('wait, window 2: any packet at any time', 'ADVERSARY WINDOW=2'),
     ('partial: loss, duplicate', LOSSY + 'POLICY=PARTIAL'),
-    ('partial, window 2: any packet at any time', 'ADVERSARY POLICY=PARTIAL WINDOW=2'),
-    ('error: loss, duplicate', LOSSY + 'POLICY=ERROR'),
     ('error, window 2: any packet at any time', 'ADVERSARY POLICY=ERROR WINDOW=2'),
-    ('the switch restarts: loss, duplicate', LOSSY + 'RESTARTS=1 LIVES=2 EPOCHS=3'),
     ('the switch restarts: any packet at any time', 'ADVERSARY BLOCKS=2 RESTARTS=1 ' + AGAIN),
     ('a source crashes: loss', 'LOSSES=1 CRASHES=1 POLICY=PARTIAL BLOCKS=2 ' + AGAIN),
     ('a source crashes: any packet at any time', 'ADVERSARY CRASHES=1 POLICY=PARTIAL BLOCKS=2 ' + AGAIN),
     ('a source crashes twice: any packet at any time',
      'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2'),
-    ('a source crashes, and revokes the others: loss', 'LOSSES=1 CRASHES=1 REVOKE BLOCKS=2 ' + AGAIN),
     ('a source crashes, and revokes the others: any packet at any time',
      'ADVERSARY CRASHES=1 REVOKE WINDOW=2 BLOCKS=2 ' + AGAIN),
-    ('partial: silent sources are expelled: loss, duplicate', LOSSY + 'POLICY=PARTIAL DEAD_AFTER'),
     ('a source crashes, and is expelled: any packet at any time',
      'ADVERSARY CRASHES=1 POLICY=PARTIAL DEAD_AFTER'),
     ('a source is away, and acknowledges: two losses, two duplicates',
      'LOSSES=2 DUPLICATES=2 POLICY=PARTIAL BLOCKS=4 AWAY=4'),
-    ('a source comes back: loss, duplicate', LOSSY + 'POLICY=PARTIAL AWAY=2'),
     ('acknowledgements: any packet at any time', 'ADVERSARY POLICY=PARTIAL AWAY=3 BLOCKS=4'),
-    ('acknowledgements, window 2: any packet at any time',
-     'ADVERSARY POLICY=PARTIAL AWAY=3 WINDOW=2'),
     ('a source is away, and may be expelled: any packet at any time',
      'ADVERSARY POLICY=PARTIAL AWAY=3 DEAD_AFTER'),
     ('one is away, and one crashes, is expelled, revokes: loss',
      'LOSSES=1 CRASHES=1 REVOKE POLICY=PARTIAL DEAD_AFTER AWAY=2 BLOCKS=2 ' + AGAIN),
     ('a source moves while it joins, window 2: loss', 'LOSSES=1 MOVES WINDOW=2'),
-    ('a source moves while it joins, one crashes, and revokes',
-     'MOVES CRASHES=1 REVOKE WINDOW=2 BLOCKS=2 ' + AGAIN),
     ('batches, window 2: loss, duplicate', LOSSY + 'BATCH WINDOW=2'),
-    ('batches, in order: two duplicates', 'DUPLICATES=2 BATCH ORDERED'),
     ('batches, partial, window 2: any packet at any time', 'ADVERSARY BATCH POLICY=PARTIAL WINDOW=2'),
-    ('batches, a source crashes, and is expelled: any packet at any time',
-     'ADVERSARY BATCH CRASHES=1 POLICY=PARTIAL DEAD_AFTER'),
     ('three sources, partial: any packet at any time', 'ADVERSARY SOURCES=3 POLICY=PARTIAL BLOCKS=2'),
-]
-LARGE = [
     ('wait, window 2: two losses, two duplicates', 'LOSSES=2 DUPLICATES=2 WINDOW=2'),
     ('partial, window 2: loss', 'LOSSES=1 POLICY=PARTIAL WINDOW=2'),
     ('partial: two losses, two duplicates', 'LOSSES=2 DUPLICATES=2 POLICY=PARTIAL'),
@@ -131,15 +130,15 @@ REJOIN = 'EPOCHS=3 LIVES=3 BLOCKS=1 '
 RACK_AWAY = PARTIAL + 'AWAY=3 SLOW=0 SLOW_LEAVES=1'
 
 TREE_HOLDS = [
-    ('wait', 'BLOCKS=3 SLOW=0'),
     ('a straggler, and a leaf is late', PARTIAL + 'SLOW_LEAVES=1'),
-    ('a host is dead', PARTIAL + 'DEAD=1'),
-    ('a host is away, and acknowledges', PARTIAL + 'AWAY=1'),
     ('a rack is away, and acknowledges', RACK_AWAY),
     ('a leaf restarts, and a leaf is late', REJOIN + PARTIAL + 'RESTARTS=1 SLOW_LEAVES=1'),
     ('a host crashes, and comes back', REJOIN + 'CRASHES=1'),
 ]
 TREE_LARGE = [
+    ('wait', 'BLOCKS=3 SLOW=0'),
+    ('a host is dead', PARTIAL + 'DEAD=1'),
+    ('a host is away, and acknowledges', PARTIAL + 'AWAY=1'),
     ('a straggler, and three blocks', PARTIAL + 'BLOCKS=3'),
     ('any leaf loses patience with any host', PARTIAL + 'SLOW=15'),
     ('a straggler in each rack, any leaf is late', PARTIAL + 'SLOW=5 SLOW_LEAVES=3'),
