@@ -314,5 +314,27 @@ def mpi_programs_run_on_the_switch():
         program.end()
 
 
+TORCHRUN = '''#!/bin/sh
+for rank in 0 1; do
+	RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "$@" &
+	ranks="$ranks $!"
+done
+for rank in $ranks; do wait $rank || exit; done
+'''
+
+
+@case
+def processes_of_torchrun_reach_the_switch():
+    """By a stand-in of this name, as no package of ours has torchrun: its environment is enough for weir-perf."""
+    with mpi.running(2) as rack:
+        with open(os.path.join(rack.folder, 'torchrun'), 'w') as file:
+            file.write(TORCHRUN)
+        os.chmod(file.name, 0o755)
+        output = rack.spawn(0, [WEIRCTL, 'run', '--', 'sh', '-c', 'WEIR_JOB=$WEIR_NAMESPACE.a exec "$@"', 'sh', file.name,
+                                rack.program(('perf', 'weir-perf')), '--opens', '3'], env={
+                                    'PATH': os.environ['PATH'], 'WEIR_SWITCH': mpi.SWITCH}).wait(60)
+        check('# 3 jobs opened' in output and not rack.jobs_now(), '%s', output)
+
+
 if __name__ == '__main__':
     sys.exit(main())
