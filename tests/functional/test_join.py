@@ -335,18 +335,6 @@ def who_has_not_joined_is_named():
               r'job "ring" \(\d+\) did not begin')
 
 
-@case
-def a_switch_that_restarts():
-    with switch_with_api(2, tenants=OPERATED) as (rack, address):
-        made = hosts_with(rack, address, only=[0, 1], WEIR_JOB='made', size=2,
-                          options=['--create', *LONG], WEIR_TOKEN='s3cret')
-        under_way(rack, made, 'made')
-        rack.switch.kill()
-        rack.start_switch()
-        for run in made:
-            # By the control API, or by the switch itself, which comes first.
-            hears(run, r'job "made" (\(\d+\) )?is gone at the switch')
-
 
 if __name__ == '__main__':
     main()

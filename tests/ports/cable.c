@@ -32,7 +32,7 @@
 #define DESCRIPTORS 512u
 #define BURST       32u
 #define NAP_LEAST   20000 /* ns; each nap is longer than the one before */
-#define NAP_MOST    640000
+#define NAP_MOST    2560000
 
 static volatile sig_atomic_t deaf;
 

@@ -33,7 +33,7 @@ HOLDS = [
     ('error: loss, duplicate', LOSSY + 'POLICY=ERROR'),
     ('the switch restarts: loss, duplicate', LOSSY + 'RESTARTS=1 LIVES=2 EPOCHS=3'),
     ('a source crashes, and revokes the others: loss', 'LOSSES=1 CRASHES=1 REVOKE BLOCKS=2 ' + AGAIN),
-    ('partial: silent sources are expelled: loss, duplicate', LOSSY + 'POLICY=PARTIAL DEAD_AFTER'),
+    ('partial: silent sources are expelled: loss', 'LOSSES=1 POLICY=PARTIAL DEAD_AFTER'),
     ('a source comes back: loss, duplicate', LOSSY + 'POLICY=PARTIAL AWAY=2'),
     ('acknowledgements, window 2: any packet at any time',
      'ADVERSARY POLICY=PARTIAL AWAY=3 WINDOW=2'),
@@ -44,6 +44,7 @@ HOLDS = [
      'ADVERSARY BATCH CRASHES=1 POLICY=PARTIAL DEAD_AFTER'),
 ]
 LARGE = [
+    ('partial: silent sources are expelled: loss, duplicate', LOSSY + 'POLICY=PARTIAL DEAD_AFTER'),
     ('wait, window 2: loss, duplicate', LOSSY + 'WINDOW=2'),
     ('wait, window 2: any packet at any time', 'ADVERSARY WINDOW=2'),
     ('partial: loss, duplicate', LOSSY + 'POLICY=PARTIAL'),
