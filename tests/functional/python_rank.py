@@ -193,7 +193,6 @@ def other_buffers(comm):
         check((comm.allreduce(np.ones(4, ml_dtypes.float8_e4m3fn)) == 4).all(), 'ml_dtypes')
 
 
-
 # -- wrong arguments
 
 

@@ -76,66 +76,6 @@ def the_table_and_the_last_line_say_what_was_measured():
     check(last[0] == 'compare: 8 hosts 1 MiB through MPI: -.-- x plain Open MPI', '%s', last)
 
 
-@case
-def two_racks_are_said():
-    points = [dict(point(system, algorithm, bytes_, us), order=order, crossed=crossed * bytes_)
-              for system, algorithm, order, bytes_, us, crossed in (
-                  ('Weir', 'default', None, 1 << 16, 5000.0, 1.02), ('Weir', 'default', None, 1 << 20, 85000.0, 1.01),
-                  ('Gloo', 'ring', racks.BY_RACK, 1 << 20, 170000.0, 1.77),
-                  ('Open MPI', 'default', racks.BY_RACK, 1 << 20, 180000.0, 1.01),
-                  ('Gloo', 'halving', racks.DEALT, 1 << 20, 425000.0, 4.04))]
-    lines = racks.lines(points, 100, compare.size_text)
-    check([line.split() for line in lines[-2:]] == [
-        ['64', 'KiB', '5000.0', '1.049', '1.02'] + ['-'] * 8,
-        ['1', 'MiB', '85000.0', '0.987', '1.01', '170000.0', '1.77', 'Gloo,', 'ring', '2.00',
-         '425000.0', '4.04', 'Gloo,', 'halving', '5.00']], '%s', lines)
-    check(max(len(line) for line in lines) <= 130, 'too wide: %s', lines)
-    check(racks.last_lines(points, compare.size_text, compare.times) == [
-        'compare: 2 racks of 4 hosts 1 MiB, ranks dealt: 5.00 x the best other',
-        'compare: 2 racks of 4 hosts 1 MiB: 2.00 x the best other'], '%s', points)
-    check(racks.missed(points, compare.size_text) == ['2 racks, 1 MiB: 2.00 x the best other; the aim is 3.0'], '%s', points)
-    check(racks.last_lines([], compare.size_text, compare.times) == [], 'of nothing')
-    check(racks.ORDERS[racks.DEALT] == [0, 4, 1, 5, 2, 6, 3, 7], '%s', racks.ORDERS)
-
-
-class Canned:
-    """A system that answers at once."""
-
-    def __init__(self, name, us, wrong=0, algorithms=('default',)):
-        self.name, self.us, self.wrong, self.algorithms = name, us, wrong, {'allreduce': algorithms}
-        self.orders = []
-
-    def run(self, order, _seconds):
-        self.orders.append(order)
-        took = int(self.us[order['algorithm']] * order['iterations'] * 1000)
-        return [{'began': 5000 + r, 'ended': 5000 + took - (r == 0), 'wrong': self.wrong * r}
-                for r in range(2)]
-
-
-class Bare:
-    hosts, rate = 2, 200
-
-
-def comparison(*up):
-    chosen = compare.options(['--repeat', '3'])
-    return compare.Comparison(chosen, Bare(), list(up))
-
-
-@case
-def repetitions_are_interleaved_and_slow_ones_given_up():
-    """But never what others are compared with: Weir, PyTorch, and plain Open MPI, which is not repeated if it is slow."""
-    weir = Canned('Weir', {'default': 50})
-    one = comparison(weir, Canned('Gloo', {'ring': 100, 'bcube': 160, 'halving': 330}, 0, ('ring', 'bcube', 'halving')),
-                     Canned('Open MPI', {'default': 400}), Canned('PyTorch', {'weir': 500, 'gloo': 500}, 0, ('weir', 'gloo')))
-    last = [('default', 1), ('weir', 3), ('gloo', 3)]
-    for bytes_, others_ in ((1 << 20, [('ring', 3), ('bcube', 1), ('halving', 1)]), (1 << 22, [('ring', 3), ('bcube', 1)]),
-                            (1 << 24, [('ring', 3)])):
-        found = [(p['algorithm'], len(p['samples_us'])) for p in one.measure('allreduce', bytes_)]
-        check(found == [('default', 3)] + others_ + last, '%s: %s', bytes_, found)
-    # Checked once for each size.
-    check([o['check'] for o in weir.orders] == 3 * [1, 0, 0], '%s', weir.orders)
-
-
 def fails(call, kind, *words):
     try:
         call()
@@ -145,9 +85,18 @@ def fails(call, kind, *words):
         check(False, 'nobody noticed')
 
 
+class Wrong:
+    """A system whose second rank has wrong elements."""
+
+    hosts, rate, name, algorithms = 2, 200, 'Weir', {'allreduce': ('default',)}
+
+    def run(self, _order, _seconds):
+        return [{'began': 0, 'ended': 50000, 'wrong': 3 * rank} for rank in range(2)]
+
+
 @case
 def a_wrong_result_ends_it():
-    one = comparison(Canned('Weir', {'default': 50}, wrong=3))
+    one = compare.Comparison(compare.options(['--repeat', '3']), Wrong(), [Wrong()])
     fails(lambda: one.measure('allreduce', 4), compare.Wrong, 'Weir', '3 elements are WRONG')
 
 

@@ -335,6 +335,5 @@ def who_has_not_joined_is_named():
               r'job "ring" \(\d+\) did not begin')
 
 
-
 if __name__ == '__main__':
     main()

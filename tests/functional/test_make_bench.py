@@ -105,21 +105,6 @@ def files_and_figures():
 
 
 @case
-def verdicts():
-    import figures
-    record = {'bench': 'ports', 'elements': 1024, 'results': 'unicast', 'wire': 20.0}
-    for disturbed, bound, ratio, verdict in ((True, False, 2.0, 'disturbed'), (False, False, 2.0, 'met'),
-                                             (False, True, 2.0, 'met, generator-bound'), (False, True, 0.5, 'not met')):
-        record.update(disturbed=disturbed, generator_bound=bound, wire_testpmd=20.0 / ratio)
-        found = {r.name: r.met for r in figures.figures([record], {'ports'})}
-        check(found['ports, 1024 elements, unicast'] == verdict, '%s', found)
-    record = {'bench': 'engine', 'lcores': 1, 'sources': 8, 'window': 64, 'threads': 20, 'elements': 1024, 'huge_pages': True,
-              'payload': 80.0, 'order': 'runs', 'jobs': 1, 'bare': 100.0}
-    met = [r.met for r in figures.figures([record], {'engine'}) if r.name.startswith('payload')]
-    check(met == ['not judged'], '%s', met)
-
-
-@case
 def a_bench_that_fails_is_told_and_the_rest_goes_on():
     with Made() as made:
         out = made.run(status=1, fake='hash=fail hosts=forbid')

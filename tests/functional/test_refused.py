@@ -172,7 +172,6 @@ def by_the_switch():
         check(stats['jobs'][0]['blocks_complete'] == block, '%s', stats['jobs'][0])
 
 
-
 if __name__ == '__main__':
     if sys.argv[1:2] == ['child']:
         child(*sys.argv[2:])
