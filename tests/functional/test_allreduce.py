@@ -55,7 +55,7 @@ def two_jobs_at_once():
     hosts = list(JOBS)
     runs = []
     for name, dtype in (('base_form_int32', 'int32'), ('base_form_fp32', 'fp32')):
-        runs += start(eight(), hosts.index(name) + 1, [0, 1, 2], '-b', 4, '-e', '2M', '-f', 8, '-n', 4, '-d', dtype)
+        runs += start(eight(), hosts.index(name) + 1, [0, 1, 2], '-b', 4, '-e', '256K', '-f', 8, '-n', 4, '-d', dtype)
     finish(runs)
 
 

@@ -39,7 +39,7 @@ def wrong_configurations_are_refused_and_a_good_one_passes_the_check():
         check('weir-switch: ready' not in output and 'EAL' not in output, 'it started: %s', output)
 
 
-LONG = ('-b', '8M', '-e', '8M', '-n', 5000, '-d', 'fp32', '--timeout', 1500, '--join-timeout', 60000)
+LONG = ('-b', '1M', '-e', '1M', '-n', 50000, '-d', 'fp32', '--timeout', 1500, '--join-timeout', 60000)
 SHORT = ('-b', 65536, '-e', 65536, '-d', 'int32')
 
 
@@ -66,8 +66,8 @@ def a_switch_stops_amid_traffic_and_starts_again():
 @case
 def two_racks_beside_each_other():
     with running(hosts=2, jobs=[job(1, 2)]) as one, running(hosts=2, jobs=[job(1, 2)]) as two:
-        runs = start(one, 1, range(2), *SHORT, '-n', 100)
-        finish(runs + start(two, 1, range(2), '-b', 65536, '-e', 65536, '-n', 100, '-d', 'fp32'))
+        runs = start(one, 1, range(2), *SHORT, '-n', 30)
+        finish(runs + start(two, 1, range(2), '-b', 65536, '-e', 65536, '-n', 30, '-d', 'fp32'))
 
 
 @shared

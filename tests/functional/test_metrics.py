@@ -49,7 +49,7 @@ def scrape(api, **more):
 
 
 def sums(rack, size='65536'):
-    runs = [rack.perf(i, 1, '-b', size, '-e', size) for i in range(2)]
+    runs = [rack.perf(i, 1, '-b', size, '-e', size, '-n', 5) for i in range(2)]
     for run in runs:
         run.wait(30)
 

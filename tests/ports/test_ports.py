@@ -164,7 +164,7 @@ def a_host_dies_and_another_stops():
     with running(hosts=6, jobs=jobs, changes={'faults': SLOW}, kernel=() if TYPE.own_macs else range(6), started=False) as rack:
         api = rack.control()
         rack.start_switch()
-        others = start(rack, 2, range(4, 6), '-b', '4K', '-e', '64M', '-i', '4K', '-n', 5, '-d', 'int32', '--timeout', 60000)
+        others = start(rack, 2, range(4, 6), '-b', '4K', '-e', '8M', '-i', '4K', '-n', 5, '-d', 'int32', '--timeout', 60000)
         wait_blocks(rack, 2, 100, others)
         victims = start(rack, 1, range(4), '-b', '16K', '-e', '16K', '-n', 60, '-d', 'int32', '--timeout', 60000,
                         '--partial', 'as-is')
