@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a communicator's job. A communicator that is freed while all is well leaves its job to the next one of the
- * same ranks: opening a job takes as long as some hundred calls, and a program may create and free a communicator in each
- * of its steps. A rank keeps the last few. Which ones differs from rank to rank, since ranks free their communicators in
- * different orders; so ranks that open a communicator first agree on a job that all of them have (open.c).
+ * The end of a communicator's job. A communicator that is freed while all is well leaves its job to
+ * the next one of the same ranks: opening a job takes as long as some hundred calls, and a program
+ * may create and free a communicator in each of its steps. A rank keeps the last few. Which ones
+ * differs from rank to rank, since ranks free their communicators in different orders; so ranks
+ * that open a communicator first agree on a job that all of them have (open.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +49,8 @@ job_close(struct offload_comm *comm)
 	comm->layout = (struct layout){0};
 }
 
-/* Close the last ones of the list, but for the first `n`. */
-static void
-close_all_but(unsigned int n)
+void
+kept_close(unsigned int n)
 {
 	struct offload_comm **link = &kept, *rest, *next;
 
@@ -68,12 +68,6 @@ close_all_but(unsigned int n)
 }
 
 void
-kept_close(void)
-{
-	close_all_but(0);
-}
-
-void
 comm_end(struct offload_comm *comm)
 {
 	mpi_comm_free(&comm->private_comm);
@@ -86,7 +80,7 @@ comm_end(struct offload_comm *comm)
 	comm->next = kept;
 	kept = comm;
 	pthread_mutex_unlock(&lock);
-	close_all_but(KEPT_MAX);
+	kept_close(KEPT_MAX);
 }
 
 struct offload_comm *

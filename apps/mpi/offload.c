@@ -14,24 +14,26 @@ struct offload_settings settings;
 _Thread_local unsigned int inside;
 
 /*
- * Two locks. The registry's protects the list of communicators and their references; no MPI function is called with it. The
- * engine's protects operations and openings. MPI is called with it, though never to wait, and MPI's progress may call the core
- * again in the same thread: then offload_progress() finds the lock taken and returns, and the creation and release of
+ * Two locks. The registry's protects the list of communicators and their references; no MPI
+ * function is called with it. The engine's protects operations and openings. MPI is called with it,
+ * though never to wait, and MPI's progress may call the core again in the same thread: then
+ * offload_progress() finds the lock taken and returns, and the creation and release of
  * communicators need the registry alone.
  */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER, engine = PTHREAD_MUTEX_INITIALIZER;
 static struct offload_comm *comms; /* registry */
 static struct offload_comm *actives; /* engine */
 static _Atomic unsigned int busy; /* active communicators */
-static _Atomic(struct offload_op *) dead; /* operations that ops_bury() destroys */
+static _Atomic(struct offload_op *) freed; /* ended operations that ops_destroy() destroys */
 static bool started, finalized;
 
 #define PROGRESS_BUSY_NS 8000
-#define SPIN_NS          200000 /* how long a wait for a step polls before it sleeps between polls */
+#define SPIN_NS          200000 /* a wait for a step polls, before it sleeps between polls */
 /*
- * A blocking call on Weir sleeps 8 times for 1 ms, 8 times for 2 ms, and so on up to 8 ms. After each sleep MPI has some
- * turns. Each one with work is worth 10 more, and halves the sleeps, since a large message takes many turns, with
- * pauses between them. One alone is worth little: it may also be one that an interrupt made long.
+ * A blocking call on Weir sleeps 8 times for 1 ms, 8 times for 2 ms, and so on up to 8 ms. After
+ * each sleep MPI has some turns. Each one with work is worth 10 more, and halves the sleeps, since
+ * a large message takes many turns, with pauses between them. One alone is worth little: it may
+ * also be one that an interrupt made long.
  */
 #define WAIT_SLEEPS    56
 #define WAIT_TURNS     4
@@ -53,7 +55,7 @@ offload_init(const struct offload_front *front_, const struct offload_settings *
 	started = true;
 }
 
-/* Let MPI work. True: it had work, so more of it is due soon. CPU time tells, since MPI may also give the CPU away. */
+/* Let MPI work. True: it had work, so more is due soon. CPU time tells: MPI may sleep. */
 static bool
 mpi_progress(void)
 {
@@ -65,7 +67,7 @@ mpi_progress(void)
 	return now_ns(CLOCK_THREAD_CPUTIME_ID) - start > PROGRESS_BUSY_NS;
 }
 
-/* Between two looks at something that MPI, another thread or libweir completes. start: when the wait began. */
+/* Between two looks at what MPI, another thread or libweir completes. start: of the wait. */
 static void
 wait_a_little(uint64_t start)
 {
@@ -119,9 +121,9 @@ comm_reference(struct offload_comm *comm)
 /* Errors */
 
 /*
- * The communicator fails, by an error of this rank or, on a rank without a handle, by its leader's. Every error after the
- * decision to run a call on Weir comes here, since the rank's next call would meet the others' current one. Under the
- * engine's lock. Returns the code.
+ * The communicator fails, by an error of this rank or, on a rank without a handle, by its leader's.
+ * Every error after the decision to run a call on Weir comes here, since the rank's next call would
+ * meet the others' current one. Under the engine's lock. Returns the code.
  */
 static int
 comm_fail(struct offload_comm *comm, enum weir_collective collective, const char *text)
@@ -144,7 +146,7 @@ comm_fail(struct offload_comm *comm, enum weir_collective collective, const char
 	return comm->error;
 }
 
-/* This rank misses an opening or an operation that the others count, wherever that one runs. As comm_fail(). */
+/* This rank misses an opening or an operation that the others count, wherever that one runs. */
 static int
 comm_lose(struct offload_comm *comm, enum weir_collective collective, const char *text)
 {
@@ -172,7 +174,8 @@ comm_look_for_failure(struct offload_comm *comm, enum weir_collective collective
 
 /* The engine: operations in progress */
 
-/* Operations start their steps of one kind in the order of the calls, which is the same on all ranks. Messages have tags. */
+/* Operations start their steps of one kind in the order of the calls, which is the same on all
+ * ranks. Messages have tags. */
 static unsigned int
 gate_of(const struct step *step)
 {
@@ -211,8 +214,9 @@ step_test(struct offload_op *op, const struct step *step, bool *done)
 }
 
 /*
- * Start and test steps until one has not ended; never waits. gates: what earlier operations have not started yet; testing: none
- * of them waits for Weir. starts: a step that has been started is not tested.
+ * Start and test steps until one has not ended; never waits. gates: what earlier operations have
+ * not started yet; testing: none of them waits for Weir. starts: a step that has been started is
+ * not tested.
  */
 static void
 op_advance(struct offload_op *op, unsigned int *gates, bool *testing, bool starts)
@@ -229,7 +233,7 @@ op_advance(struct offload_op *op, unsigned int *gates, bool *testing, bool start
 				break;
 			op->in_progress = true;
 		}
-		/* Weir completes operations in their order, so the first one's test is enough, and moves all. */
+		/* Weir completes operations in their order: the first one's test moves all. */
 		if (starts || (step->kind == STEP_WEIR && !*testing))
 			break;
 		op->error = step_test(op, step, &done);
@@ -250,7 +254,8 @@ op_advance(struct offload_op *op, unsigned int *gates, bool *testing, bool start
 	}
 }
 
-/* Why does this operation, which Weir could have, run on MPI? If it does, a nonblocking one may have to use the private one. */
+/* Why does this operation, which Weir could have, run on MPI? If it does, a nonblocking one may
+ * have to use the private one. */
 static enum reason
 why_mpi(const struct offload_comm *comm, enum comm_state state, const struct offload_call *call,
 	const struct facts *facts)
@@ -291,9 +296,10 @@ op_plan(struct offload_op *op, enum comm_state state)
 }
 
 /*
- * Advance a communicator. Operations that ended go from its list to *ended. True: nothing is in progress any more. starts: in a
- * call that starts an operation, where MPI itself makes no progress. Open MPI's MPI_Comm_idup is in order on all ranks only if
- * that stays so: in its progress it takes tags of nonblocking collectives.
+ * Advance a communicator. Operations that ended go from its list to *ended. True: nothing is in
+ * progress any more. starts: in a call that starts an operation, where MPI itself makes no
+ * progress. Open MPI's MPI_Comm_idup is in order on all ranks only if that stays so: in its
+ * progress it takes tags of nonblocking collectives.
  */
 static bool
 comm_advance(struct offload_comm *comm, struct offload_op ***ended, bool starts)
@@ -333,7 +339,7 @@ comm_advance(struct offload_comm *comm, struct offload_op ***ended, bool starts)
 		**ended = op;
 		*ended = &op->next;
 	}
-	/* Not earlier: a blocking call in another thread must not get ahead of those that waited. */
+	/* Not earlier: no blocking call in another thread may get ahead of those that waited. */
 	atomic_compare_exchange_strong(&comm->state, &opening, state);
 	return comm->first == NULL;
 }
@@ -373,9 +379,9 @@ op_destroy(struct offload_op *op)
 
 /* Destroy the operations that were freed where MPI cannot be called. */
 static void
-ops_bury(void)
+ops_destroy(void)
 {
-	struct offload_op *op = atomic_exchange(&dead, NULL), *next;
+	struct offload_op *op = atomic_exchange(&freed, NULL), *next;
 
 	for (; op != NULL; op = next) {
 		next = op->next;
@@ -403,7 +409,7 @@ ops_end(struct offload_op *ended)
 void
 offload_comm_release(struct offload_comm *comm)
 {
-	ops_bury();
+	ops_destroy();
 	if (comm == NULL)
 		return;
 	comm->released = true;
@@ -426,7 +432,7 @@ offload_finalize(void)
 {
 	if (!started || finalized)
 		return;
-	ops_bury();
+	ops_destroy();
 	report_finalize();
 	/* Nothing is in progress any more, and no other thread calls MPI. */
 	finalized = true;
@@ -435,20 +441,7 @@ offload_finalize(void)
 		job_close(comm);
 		atomic_store(&comm->state, COMM_OFF);
 	}
-	kept_close();
-}
-
-/* Under the lock. */
-static void
-comm_activate(struct offload_comm *comm)
-{
-	if (comm->active)
-		return;
-	comm->active = true;
-	comm->next_active = actives;
-	actives = comm;
-	comm_reference(comm);
-	atomic_fetch_add(&busy, 1);
+	kept_close(0);
 }
 
 int
@@ -458,13 +451,13 @@ offload_progress(void)
 	struct offload_comm *idle[IDLE_MAX];
 	unsigned int n = 0;
 
-	if (atomic_load_explicit(&dead, memory_order_relaxed) != NULL)
-		ops_bury();
+	if (atomic_load_explicit(&freed, memory_order_relaxed) != NULL)
+		ops_destroy();
 	if (atomic_load_explicit(&busy, memory_order_relaxed) == 0 ||
 		pthread_mutex_trylock(&engine) != 0)
 		return 0;
 	for (struct offload_comm **link = &actives, *comm; (comm = *link) != NULL;) {
-		/* What is let go is not in a list: its next_active may change once the lock is free. */
+		/* Not in a list: its next_active may change once the lock is free. */
 		if (!comm_advance(comm, &last, false) || n == IDLE_MAX) {
 			link = &comm->next_active;
 			continue;
@@ -482,7 +475,7 @@ offload_progress(void)
 
 /* Calls */
 
-/* The communicator is not open. Has it had so many calls, with this one, that a job is worthwhile? The same on all ranks. */
+/* Has a communicator had so many calls that a job is worthwhile? The same on all ranks. */
 static bool
 comm_deserves_job(struct offload_comm *comm, const struct facts *facts)
 {
@@ -605,7 +598,13 @@ op_append(struct offload_comm *comm, const struct offload_call *call, void (*end
 	op->request = MPI_REQUEST_NULL;
 	comm_reference(comm);
 	*last = op;
-	comm_activate(comm);
+	if (!comm->active) {
+		comm->active = true;
+		comm->next_active = actives;
+		actives = comm;
+		comm_reference(comm);
+		atomic_fetch_add(&busy, 1);
+	}
 	return op;
 }
 
@@ -725,7 +724,7 @@ offload_start(struct offload_comm *comm, const struct offload_call *call,
 	}
 	if (*op != NULL) {
 		op_keep_types(*op);
-		/* Its Weir operation starts here, if it can: the next call may be a blocking one. */
+		/* Its Weir operation starts here: the next call may be a blocking one. */
 		comm_advance(comm, &last, true);
 	}
 	pthread_mutex_unlock(&engine);
@@ -758,7 +757,7 @@ offload_op_free(struct offload_op *op)
 {
 	if (op == NULL || !(atomic_fetch_or(&op->marks, OP_FREED) & OP_TOLD))
 		return;
-	op->next = atomic_load(&dead);
-	while (!atomic_compare_exchange_weak(&dead, &op->next, op))
+	op->next = atomic_load(&freed);
+	while (!atomic_compare_exchange_weak(&freed, &op->next, op))
 		;
 }

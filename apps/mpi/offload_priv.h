@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the core's files share. offload.c has the states and runs operations, plan.c turns calls into steps and starts
- * these, open.c opens communicators, keep.c closes jobs or keeps them, report.c counts and prints.
+ * What the core's files share. offload.c has the states and runs operations, plan.c turns calls
+ * into steps and starts these, open.c opens communicators, keep.c closes jobs or keeps them,
+ * report.c counts and prints.
  */
 #ifndef APPS_MPI_OFFLOAD_PRIV_H
 #define APPS_MPI_OFFLOAD_PRIV_H
@@ -24,7 +25,7 @@ enum comm_state {
 	COMM_FAILED,
 };
 
-/* Where the ranks are. Hosts are numbered by their lowest rank; a host's lowest rank is its leader. */
+/* Where the ranks are. A host's lowest rank is its leader; hosts are in the order of leaders. */
 struct layout {
 	int hosts, host; /* number of hosts, and this rank's */
 	int local, locals; /* this rank's position on its host, and the ranks there */
@@ -47,7 +48,7 @@ struct offload_comm {
 	unsigned int references; /* the front end's, and one for each operation */
 	struct offload_comm *next, *previous; /* all of them */
 
-	/* Calls that could be offloaded, and their bytes, until it is opened; equal on all ranks. */
+	/* Calls that could be offloaded, until it is opened; equal on all ranks. */
 	uint64_t calls, bytes;
 
 	/* From the opening on, until the end: */
@@ -56,8 +57,8 @@ struct offload_comm {
 	unsigned int contact_ms;
 	unsigned int elements; /* of 4 bytes, in a block of the job */
 	struct layout layout;
-	/* The ranks of this host, for the first steps of operations and for the last ones. So the order of calls on
-	 * each is the order of the operations, whatever ends first. */
+	/* The ranks of this host, for the first steps of operations and for the last ones. So the
+	 * order of calls on each is the order of the operations, whatever ends first. */
 	MPI_Comm local[2];
 	/* Of the opening, and for the nonblocking calls that waited for it. */
 	MPI_Comm private_comm;
@@ -67,7 +68,7 @@ struct offload_comm {
 
 	/* In progress; under the engine's lock. */
 	struct offload_comm *next_active;
-	bool privately; /* a nonblocking call opened it; such calls that Weir cannot have use private_comm */
+	bool privately; /* a nonblocking call opened it; what Weir cannot have uses private_comm */
 	bool active; /* among those that offload_progress() looks at */
 	struct opening *opening; /* by a nonblocking call */
 	struct offload_op *first; /* operations that have not ended, in the order of the calls */
@@ -78,8 +79,9 @@ struct offload_comm {
 };
 
 /*
- * The steps of an operation. Each is done by one rank or by all of a host. STEP_FIRST and STEP_LAST are collectives inside the
- * host, on local[0] and local[1]; messages go on local[0]; STEP_WEIR is the one among the hosts; STEP_PRIVATE the whole call.
+ * The steps of an operation. Each is done by one rank or by all of a host. STEP_FIRST and STEP_LAST
+ * are collectives inside the host, on local[0] and local[1]; messages go on local[0]; STEP_WEIR is
+ * the one among the hosts; STEP_PRIVATE the whole call.
  */
 enum step_kind { STEP_FIRST, STEP_LAST, STEP_SEND, STEP_RECV, STEP_WEIR, STEP_PRIVATE };
 
@@ -148,7 +150,8 @@ now_ns(clockid_t clock)
 /* Seconds of the monotonic clock. */
 #define now_s() (now_ns(CLOCK_MONOTONIC) / 1000000000u)
 
-/* Communicators but MPI_COMM_WORLD are opened by so many calls, or KiB in them; that takes as long as some hundred small calls. */
+/* Communicators but MPI_COMM_WORLD are opened by so many calls, or KiB in them; that takes as long
+ * as some hundred small calls. */
 #define OPENING_CALLS 8
 #define OPENING_KIB   64
 #define TEXT_OF(n)    TEXT_OF_(n)
@@ -198,17 +201,19 @@ struct facts {
 };
 
 /*
- * Can Weir have this call? ON_WEIR, or why not. Fills the facts. From the call and the communicator's size alone. A call
- * without bytes ends at once: Open MPI's own entry points do that where a count is 0, and not where a type has no bytes, which
- * may be another rank's view of the same call.
+ * Can Weir have this call? ON_WEIR, or why not. Fills the facts. From the call and the
+ * communicator's size alone. A call without bytes ends at once: Open MPI's own entry points do that
+ * where a count is 0, and not where a type has no bytes, which may be another rank's view of the
+ * same call.
  */
 enum reason call_facts(
 	const struct offload_comm *comm, const struct offload_call *call, struct facts *facts);
 
-/* Do the buffer, count and type of what is sent matter on this rank, or those of what is received? MPI ignores the others. */
+/* Do the buffer, count and type of what is sent matter on this rank, or those of what is received?
+ * MPI ignores the others. */
 bool call_uses(const struct offload_comm *comm, const struct offload_call *call, bool send);
 
-/* Does an open communicator run it on Weir? ON_WEIR, or why not. From what is equal on all ranks alone. */
+/* Does an open communicator run it on Weir? ON_WEIR, or why not; equal on all ranks. */
 enum reason call_fits(const struct offload_comm *comm, const struct offload_call *call,
 	const struct facts *facts);
 
@@ -221,8 +226,8 @@ enum plan_copy { PLAN_PACK, PLAN_UNPACK };
 int plan_copy(const struct plan *plan, enum plan_copy what);
 void plan_end(struct plan *plan);
 
-/* Start a step: among the hosts, which gives a request of libweir or -errno; or any other, by MPI, which gives op->request
- * or an MPI error code. */
+/* Start a step: among the hosts, which gives a request of libweir or -errno; or any other, by MPI,
+ * which gives op->request or an MPI error code. */
 int weir_start(struct weir *weir, const struct plan *plan, const struct step *step,
 	struct weir_request **request);
 int mpi_start(struct offload_op *op, const struct step *step);
@@ -230,22 +235,23 @@ int mpi_start(struct offload_op *op, const struct step *step);
 /* open.c */
 
 /*
- * Begin to open. From the program's call, since MPI orders what is created with the program's other calls; `blocking`: that call
- * waits for the opening, and makes no other one on this communicator meanwhile. Without front.create, in blocking calls alone.
- * NULL: no memory, or no communicator.
+ * Begin to open. From the program's call, since MPI orders what is created with the program's other
+ * calls; `blocking`: that call waits for the opening, and makes no other one on this communicator
+ * meanwhile. Without front.create, in blocking calls alone. NULL: no memory, or no communicator.
  */
 struct opening *opening_begin(struct offload_comm *comm, bool blocking);
 
 /*
- * One step further. Returns COMM_OPENING, or what the communicator becomes; then *opening is NULL. Waits only without
- * front.create. COMM_FAILED: this rank could not tell the others; NULL, an opening for which there was no memory, gives that.
+ * One step further. Returns COMM_OPENING, or what the communicator becomes; then *opening is NULL.
+ * Waits only without front.create. COMM_FAILED: this rank could not tell the others; NULL, an
+ * opening for which there was no memory, gives that.
  */
 enum comm_state opening_advance(struct opening **opening);
 
 /* keep.c */
 
-extern _Atomic unsigned int
-	jobs_open; /* of communicators of this rank, also those that are being opened, and those that are kept */
+/* Of communicators of this rank, also those that are being opened, and those that are kept. */
+extern _Atomic unsigned int jobs_open;
 
 /* The communicator's job is one of jobs_open, or none any more. */
 void job_count(struct offload_comm *comm, bool open);
@@ -256,14 +262,14 @@ void job_close(struct offload_comm *comm);
 /* The communicator has no references any more. Takes it. */
 void comm_end(struct offload_comm *comm);
 
-/* A kept job of a communicator with the same ranks, in the same order; the caller owns it. NULL: there is none. */
+/* A kept job of the same ranks, in the same order; the caller owns it. NULL: there is none. */
 struct offload_comm *kept_take(const struct offload_comm *comm);
 
 /* The job becomes that of `to`, which is being opened; `from` is freed. */
 void job_move(struct offload_comm *to, struct offload_comm *from);
 
-/* Close all that are kept. */
-void kept_close(void);
+/* Close all that are kept, but for the last n. */
+void kept_close(unsigned int n);
 
 void mpi_comm_free(MPI_Comm *comm);
 

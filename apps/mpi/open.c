@@ -12,8 +12,9 @@
 
 #define CONTACT_TIMEOUT_MS 800
 /*
- * After the time of the contact. All ranks have arrived when they join, so only a broken path makes them wait: a rank that
- * cannot reach the switch votes at the end of its contact's time, and the others wait for its join until then.
+ * After the time of the contact. All ranks have arrived when they join, so only a broken path makes
+ * them wait: a rank that cannot reach the switch votes at the end of its contact's time, and the
+ * others wait for its join until then.
  */
 #define JOIN_MORE_MS      3000
 #define OP_TIMEOUT_MS     86400000 /* a rank may be late for legal reasons: a day */
@@ -22,7 +23,7 @@
 #define MAX_JOBS          64
 #define MIN_HOSTS         3 /* two send each other half of what they would send to the switch */
 #define LATE_S            3 /* a rank that waits for others of its host for so long says so */
-#define RETRY_S           30 /* after a switch did not answer, new communicators do not ask it for so long */
+#define RETRY_S           30 /* after a switch did not answer, no new communicator asks it */
 
 /* A number of a rank's host; the lowest bit says that the rank has a switch's address. */
 #define HOST_HAS_SWITCH UINT64_C(1)
@@ -45,7 +46,7 @@ enum {
 	VOTE_FAILED_RANK,
 	VOTE_CONTACT,
 	VOTE_ELEMENTS,
-	VOTE_MTU, /* and the host's number: one of several hosts with the least MTU prints the warning */
+	VOTE_MTU, /* and the host's number: one host with the least MTU prints the warning */
 	VOTE_MTU_NEGATIVE, /* so the largest one */
 	VOTES
 };
@@ -58,7 +59,7 @@ struct opening {
 	enum comm_state (*stage)(struct opening *); /* what is done next */
 	void *creation; /* of a communicator, in progress */
 	MPI_Request request; /* of a collective, which ends before the next stage */
-	uint64_t host, *hosts; /* hash of the own host's name, and of all ranks' */
+	uint64_t host; /* hash of the own host's name; hosts: of all ranks' */
 	struct invitation invitation;
 	char job_settings[OFFLOAD_TEXT_MAX + 16];
 	int vote[VOTES], votes[VOTES];
@@ -72,6 +73,7 @@ struct opening {
 	bool local_voted; /* the vote is that on comm->local, the last one */
 	uint64_t join_until, trial_until; /* seconds: an earlier time-out is not the join's */
 	char why_not[256];
+	uint64_t hosts[]; /* [comm->size] */
 };
 
 static _Atomic uint64_t no_switch_until; /* seconds of the monotonic clock */
@@ -117,18 +119,7 @@ layout_hash(const void *data, size_t bytes)
 	return hash;
 }
 
-/* Ranks whose processor has the same name share a host. */
-static uint64_t
-layout_own_host(void)
-{
-	char name[MPI_MAX_PROCESSOR_NAME + 1] = "";
-	int length = 0;
-
-	PMPI_Get_processor_name(name, &length);
-	return layout_hash(name, (size_t)length);
-}
-
-/* A hash of the ranks' numbers in MPI_COMM_WORLD, in their order. 0: some are not in it, or no memory. */
+/* A hash of the ranks' numbers in MPI_COMM_WORLD, in order. 0: some are not in it, or no memory. */
 static uint64_t
 layout_members(const struct offload_comm *comm)
 {
@@ -154,18 +145,11 @@ layout_members(const struct offload_comm *comm)
 	return members;
 }
 
-/* One rank's part: the lowest rank that has a switch's address invites the others, or rank 0 says that none does. */
+/* One rank's part: the lowest rank that has a switch's address invites the others, or rank 0 says
+ * that none does. */
 
-static int
-inviter(const struct opening *opening)
-{
-	for (int rank = 0; rank < opening->comm->size; rank++)
-		if (opening->hosts[rank] & HOST_HAS_SWITCH)
-			return rank;
-	return 0;
-}
-
-/* The settings, which offload_take() changes: variables may be set on one host only, and all ranks use those from then on. */
+/* The settings, which offload_take() changes: variables may be set on one host only, and all ranks
+ * use those from then on. */
 static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
 static struct offload_settings
@@ -219,7 +203,7 @@ invite(struct invitation *to, bool world)
 	to->exists = world && own->job[0] != '\0';
 	max_jobs = own->max_jobs > 0 ? own->max_jobs : MAX_JOBS;
 	if (atomic_load(&jobs_open) >= max_jobs)
-		kept_close();
+		kept_close(0);
 #define WHY_NOT(...) snprintf(to->why_not, sizeof(to->why_not), __VA_ARGS__)
 	if (own->switch_address[0] == '\0')
 		WHY_NOT("WEIR_SWITCH is not set");
@@ -239,6 +223,10 @@ invite(struct invitation *to, bool world)
 #define OFFLOAD_X(field, name, variable, type, help) type(field, variable)
 	OFFLOAD_SETTING_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
+#undef NUMBER
+#undef FLAG
+#undef TEXT
+#undef WHY_NOT
 	else name_job(to);
 }
 
@@ -253,7 +241,7 @@ warn(void *context, const char *text)
 	say(atomic_exchange(&warned, true) ? 1 : 0, "%s", text);
 }
 
-/* One host has a smaller MTU than others, which makes the packets of all of them smaller: it says so, once. */
+/* A host with a smaller MTU than others, which makes all packets smaller, says so, once. */
 static void
 say_mtu(const struct opening *opening)
 {
@@ -349,7 +337,8 @@ vote(struct opening *opening, int code)
 	}
 }
 
-/* Start to create the private communicator, 0; or that of this host's ranks for first steps or for last ones, 1 and 2. */
+/* Start to create the private communicator, 0; or that of this host's ranks for first steps or for
+ * last ones, 1 and 2. */
 static int
 create(struct opening *opening, int which)
 {
@@ -394,8 +383,8 @@ local_make(struct opening *opening)
 }
 
 /*
- * Stages. Each gives COMM_OPENING, or what the communicator becomes. A collective of all ranks has ended before the next
- * stage begins.
+ * Stages. Each gives COMM_OPENING, or what the communicator becomes. A collective of all ranks has
+ * ended before the next stage begins.
  */
 static enum comm_state send_invitation(struct opening *), accept_invitation(struct opening *),
 	await_join(struct opening *), count_votes(struct opening *), await_local(struct opening *),
@@ -406,8 +395,8 @@ static enum comm_state send_invitation(struct opening *), accept_invitation(stru
 	INSIDE(call(__VA_ARGS__, (opening)->comm->private_comm, &(opening)->request))
 
 /*
- * The communicator stays on MPI. One rank says why; of MPI_COMM_WORLD always, as then nothing may run on Weir. allowed:
- * whatever `require` says.
+ * The communicator stays on MPI. One rank says why; of MPI_COMM_WORLD always, as then nothing may
+ * run on Weir. allowed: whatever `require` says.
  */
 static enum comm_state
 off(const struct opening *opening, bool allowed, int speaker, const char *why_not)
@@ -435,14 +424,14 @@ exchange_hosts(struct opening *opening)
 }
 
 /*
- * A kept job. The job's number is asked for, and not a rank's word that it has one: a rank may have freed communicators in another
- * order, or have closed some. Its members have to be those of this communicator then, in the same order, since each keeps a job
- * with its own rank and the same size.
+ * A kept job. The job's number is asked for, and not a rank's word that it has one: a rank may have
+ * freed communicators in another order, or have closed some. Its members have to be those of this
+ * communicator then, in the same order, since each keeps a job with its own rank and the same size.
  */
 
 /*
- * The least of all ranks' offers. In a blocking call on the program's communicator, as that call itself would be; otherwise on
- * the private one, as calls of the program may be in progress.
+ * The least of all ranks' offers. In a blocking call on the program's communicator, as that call
+ * itself would be; otherwise on the private one, as calls of the program may be in progress.
  */
 static void
 agree(struct opening *opening)
@@ -488,7 +477,7 @@ open_anew(struct opening *opening)
 	return COMM_OPENING;
 }
 
-/* All ranks know the offers. A job that was kept may be gone, with the switch or with a rank: a barrier tells. */
+/* A job that was kept may be gone, with the switch or with a rank: a barrier tells. */
 static enum comm_state
 take_offer(struct opening *opening)
 {
@@ -559,14 +548,18 @@ create_private(struct opening *opening)
 static enum comm_state
 send_invitation(struct opening *opening)
 {
-	int from = inviter(opening);
+	const int size = opening->comm->size;
+	int from = 0;
 
+	while (from < size && !(opening->hosts[from] & HOST_HAS_SWITCH))
+		from++;
+	from %= size;
 	if (opening->comm->rank == from) {
 		invite(&opening->invitation, opening->comm->comm == MPI_COMM_WORLD);
 		if (opening->invitation.why_not[0] == '\0')
 			job_count(opening->comm, true);
 	}
-	for (int rank = 0; rank < opening->comm->size; rank++)
+	for (int rank = 0; rank < size; rank++)
 		opening->hosts[rank] &= ~HOST_HAS_SWITCH;
 	COLLECTIVE(opening, PMPI_Ibcast, &opening->invitation, (int)sizeof(opening->invitation),
 		MPI_BYTE, from);
@@ -643,7 +636,7 @@ count_votes(struct opening *opening)
 	if (opening->votes[VOTE_FAILED_RANK] != INT_MAX) {
 		if (opening->votes[VOTE_CONTACT] == 0)
 			atomic_store(&no_switch_until, now_s() + RETRY_S);
-		kept_close(); /* the switch may have had no room for one more */
+		kept_close(0); /* the switch may have had no room for one more */
 		return off(opening, false, opening->votes[VOTE_FAILED_RANK] % comm->size,
 			opening->why_not);
 	}
@@ -691,18 +684,18 @@ await_local(struct opening *opening)
 struct opening *
 opening_begin(struct offload_comm *comm, bool blocking)
 {
-	struct opening *opening = calloc(1, sizeof(*opening));
+	struct opening *opening =
+		calloc(1, sizeof(*opening) + (size_t)comm->size * sizeof(opening->hosts[0]));
+	char name[MPI_MAX_PROCESSOR_NAME + 1] = "";
+	int length = 0;
 
 	if (opening == NULL)
 		return NULL;
-	opening->hosts = malloc((size_t)comm->size * sizeof(*opening->hosts));
-	if (opening->hosts == NULL) {
-		free(opening);
-		return NULL;
-	}
 	opening->comm = comm;
 	opening->request = MPI_REQUEST_NULL;
-	opening->host = layout_own_host() & ~HOST_HAS_SWITCH;
+	/* Ranks whose processor has the same name share a host. */
+	PMPI_Get_processor_name(name, &length);
+	opening->host = layout_hash(name, (size_t)length) & ~HOST_HAS_SWITCH;
 	if (settings_now(NULL).switch_address[0] != '\0')
 		opening->host |= HOST_HAS_SWITCH;
 	for (int i = 0; i < VOTES; i++)
@@ -713,7 +706,6 @@ opening_begin(struct offload_comm *comm, bool blocking)
 		comm->members = layout_members(comm);
 	opening->stage = opening->asked ? open_anew : offer_kept;
 	if (!blocking && open_anew(opening) != COMM_OPENING) {
-		free(opening->hosts);
 		free(opening);
 		return NULL;
 	}
@@ -752,7 +744,6 @@ opening_advance(struct opening **at)
 		weir_close(comm->weir);
 		comm->weir = NULL;
 	}
-	free(opening->hosts);
 	free(opening);
 	*at = NULL;
 	return state;

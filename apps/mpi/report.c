@@ -204,16 +204,20 @@ offload_environment(struct offload_settings *to)
 #define OFFLOAD_X(field, name, variable, type, help) type(field, variable)
 	OFFLOAD_SETTING_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
+#undef NUMBER
+#undef FLAG
+#undef TEXT
 }
 
 void
 offload_take(struct offload_settings *own, const struct offload_settings *other)
 {
-	struct offload_settings taken = *other;
-
 	if (own->switch_address[0] != '\0' || other->switch_address[0] == '\0')
 		return;
-	taken.verbose = own->verbose;
-	memcpy(taken.report, own->report, sizeof(taken.report));
-	*own = taken;
+		/* Other threads read these two without a lock. */
+#define OFFLOAD_X(field, ...)                                                                      \
+	if ((void *)&own->field != &own->verbose && (void *)&own->field != own->report)            \
+		memcpy(&own->field, &other->field, sizeof(own->field));
+	OFFLOAD_SETTING_LIST(OFFLOAD_X)
+#undef OFFLOAD_X
 }

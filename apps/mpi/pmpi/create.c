@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPICH's communicators, by MPI_Comm_create_group, which waits, in a thread. Unlike MPI_Comm_idup it copies no attributes. */
+/* MPICH's communicators, by MPI_Comm_create_group, which waits, in a thread. Unlike MPI_Comm_idup
+ * it copies no attributes. */
 #include "apps/mpi/create.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define TAG(which)                                                                                 \
-	(32767 -                                                                                   \
-		(which)) /* the largest ones that every MPI has, since the program may call it, too */
+#include "apps/libweir/work.h"
+
+/* The largest ones that every MPI has, since the program may call it, too. */
+#define TAG(which) (32767 - (which))
 
 struct creation {
 	MPI_Comm comm, parent;
@@ -40,7 +42,7 @@ create(MPI_Comm comm, MPI_Group group, int which, void **creation)
 	made->tag = TAG(which);
 	PMPI_Group_excl(group, 0, NULL, &made->group);
 	/* Without a thread here: the other ranks have begun, or will in threads of theirs. */
-	made->threaded = thread_start(&made->thread, create_in_thread, made);
+	made->threaded = weir_thread_start(&made->thread, create_in_thread, made) == 0;
 	if (!made->threaded)
 		create_in_thread(made);
 	return MPI_SUCCESS;

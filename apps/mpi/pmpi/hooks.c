@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libweir-mpi-KIND-offload.so: what the preload library calls instead of MPI (calls.h), on top of the core
- * (offload.h).
+ * libweir-mpi-KIND-offload.so: what the preload library calls instead of MPI (calls.h), on top of
+ * the core (offload.h).
  *
- * The state of a communicator is its attribute. A nonblocking operation is a generalized request, so MPI's own functions
- * complete it, among requests of all kinds; before they wait, the hook waits here, in the way that suits operations.
+ * The state of a communicator is its attribute. A nonblocking operation is a generalized request,
+ * so MPI's own functions complete it, among requests of all kinds; before they wait, the hook waits
+ * here, in the way that suits operations.
  *
- * Progress. MPI obliges an operation to go on while its rank is blocked in any MPI call, also in calls that are not
- * taken over, such as MPI_Recv or MPI_Win_fence. Two ways:
+ * Progress. MPI obliges an operation to go on while its rank is blocked in any MPI call, also in
+ * calls that are not taken over, such as MPI_Recv or MPI_Win_fence. Two ways:
  *
- *	Open MPI  calls functions that were registered with opal_progress_register() while it waits for anything.
- *	others    have nothing of this kind. The library asks MPI for MPI_THREAD_MULTIPLE, and while requests are
- *	          outstanding, a thread calls offload_progress() once a millisecond. If MPI grants less, nonblocking
- *	          calls stay with MPI.
+ *	Open MPI  calls functions of opal_progress_register() while it waits for anything.
+ *	others    have nothing of this kind. The library asks MPI for MPI_THREAD_MULTIPLE, and while
+ *	          operations are in progress, a thread calls offload_progress() once a millisecond.
+ *	          If MPI grants less, nonblocking calls stay with MPI.
  *
- * Errors. MPI would call the error handler of MPI_COMM_WORLD for a generalized request. So the request always succeeds, and
- * its status tells the hook of the completion call that it did not; the hook calls the communicator's handler.
+ * Errors. MPI would call the error handler of MPI_COMM_WORLD for a generalized request. So the
+ * request always succeeds, and its status tells the hook of the completion call that it did not;
+ * the hook calls the communicator's handler.
  */
 #include "apps/mpi/offload.h"
-#include "apps/mpi/pmpi/calls.h"
+#include "apps/libweir/work.h"
 #include "apps/mpi/create.h"
+#include "apps/mpi/pmpi/calls.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +50,7 @@ static struct {
 	int keyval; /* of the attribute: struct offload_comm *, or NULL */
 	MPI_Comm own; /* a duplicate of MPI_COMM_SELF that returns errors */
 	MPI_Request
-		endless; /* without opal_progress(): a generalized request that ends in MPI_Finalize */
+		endless; /* a generalized request that ends in MPI_Finalize; not with Open MPI */
 } mpi;
 
 /* A nonblocking operation, until MPI frees its request. */
@@ -59,12 +61,13 @@ struct request {
 	atomic_bool has_ended;
 };
 
-/* The requests by handle, and the thread that runs while there are some. */
+/* The requests by handle, and the thread that runs while some have not ended. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct request *bucket[BUCKETS];
-	atomic_uint requests;
+	atomic_uint requests; /* that MPI has not freed */
+	atomic_uint in_progress; /* of them, those that have not ended */
 	pthread_t thread;
 	bool started, stop;
 } rounds = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
@@ -145,6 +148,7 @@ ended(void *context, int error)
 
 	(void)error; /* query() asks for it */
 	atomic_store(&request->has_ended, true);
+	rounds.in_progress--;
 	PMPI_Grequest_complete(request->handle);
 }
 
@@ -180,6 +184,7 @@ forget(void *context)
 	if (*at != NULL)
 		*at = request->next;
 	rounds.requests--;
+	rounds.in_progress -= !request->has_ended;
 	pthread_mutex_unlock(&rounds.lock);
 	offload_op_free(request->op);
 	free(request);
@@ -194,19 +199,6 @@ cancel(void *context, int complete)
 	return MPI_SUCCESS;
 }
 
-bool
-thread_start(pthread_t *thread, void *(*function)(void *), void *argument)
-{
-	sigset_t all, former;
-	bool can;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &former);
-	can = pthread_create(thread, NULL, function, argument) == 0;
-	pthread_sigmask(SIG_SETMASK, &former, NULL);
-	return can;
-}
-
 static void *
 go_on(void *unused)
 {
@@ -214,7 +206,7 @@ go_on(void *unused)
 
 	pthread_mutex_lock(&rounds.lock);
 	while (!rounds.stop) {
-		if (rounds.requests == 0) {
+		if (rounds.in_progress == 0) {
 			pthread_cond_wait(&rounds.wake, &rounds.lock);
 			continue;
 		}
@@ -236,11 +228,12 @@ count_in(struct request *request)
 
 	pthread_mutex_lock(&rounds.lock);
 	if (opal_progress_register == NULL && !rounds.started)
-		rounds.started = thread_start(&rounds.thread, go_on, NULL);
+		rounds.started = weir_thread_start(&rounds.thread, go_on, NULL) == 0;
 	can = opal_progress_register != NULL || rounds.started;
 	request->next = *bucket;
 	*bucket = request;
-	if (atomic_fetch_add(&rounds.requests, 1) == 0 && rounds.started)
+	rounds.requests++;
+	if (rounds.in_progress++ == 0 && rounds.started)
 		pthread_cond_signal(&rounds.wake);
 	pthread_mutex_unlock(&rounds.lock);
 	return can;
@@ -303,7 +296,8 @@ struct waiting {
 	int n, at; /* the library's own requests before `at` have ended */
 };
 
-/* Have the library's own requests ended? MPI waits for the others: some, as of ROMIO, go on only while it does. */
+/* Have the library's own requests ended? MPI waits for the others: some, as of ROMIO, go on only
+ * while it does. */
 static bool
 have_ended(void *context)
 {
@@ -336,7 +330,8 @@ has_any_ended(void *context)
 	return !any;
 }
 
-/* The end of a call that completes nothing: a failure is told by the one that does. error: MPI's answer. */
+/* The end of a call that completes nothing: a failure is told by the one that does. error: MPI's
+ * answer. */
 static int
 end_none(int error, MPI_Status *status)
 {
@@ -356,8 +351,8 @@ end_one(int error, MPI_Status *status)
 }
 
 /*
- * The end of a call for several requests, which has completed n of them. As MPI demands, the statuses have the errors, and
- * one error handler is called.
+ * The end of a call for several requests, which has completed n of them. As MPI demands, the
+ * statuses have the errors, and one error handler is called.
  */
 static int
 end_several(int error, int n, MPI_Status *statuses)
@@ -424,7 +419,8 @@ WEIR_MPI_COMPLETIONS(HOOK)
 
 /* ---- MPI_Init and MPI_Finalize ---- */
 
-/* MPI_Iprobe would not do: MPICH's makes progress only if there is nothing to find, and not on MPI_COMM_SELF. */
+/* MPI_Iprobe would not do: MPICH's makes progress only if there is nothing to find, and not on
+ * MPI_COMM_SELF. */
 static void
 progress(void)
 {
@@ -434,8 +430,9 @@ progress(void)
 }
 
 /*
- * MPI would keep a communicator until its own operations have ended. It does not know of those here, and they need the
- * communicator to open it and to unpack. The call is collective, so it may wait for them.
+ * MPI would keep a communicator until its own operations have ended. It does not know of those
+ * here, and they need the communicator to open it and to unpack. The call is collective, so it may
+ * wait for them.
  */
 static int
 hook_Comm_free(MPI_Comm *comm)
@@ -447,11 +444,7 @@ hook_Comm_free(MPI_Comm *comm)
 	return WEIR_MPI_NEXT;
 }
 
-static int
-hook_Comm_disconnect(MPI_Comm *comm)
-{
-	return hook_Comm_free(comm);
-}
+#define hook_Comm_disconnect hook_Comm_free
 
 #if MPI_VERSION >= 4
 #pragma weak PMPI_Comm_create_from_group /* the library may be older than the header */
