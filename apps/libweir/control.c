@@ -39,15 +39,6 @@ environment(const char *name)
 	return value == NULL || value[0] == '\0' ? NULL : value;
 }
 
-static const struct launcher *
-find(void)
-{
-	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
-		if (environment(launchers[i].rank) != NULL)
-			return &launchers[i];
-	return NULL;
-}
-
 /* Read a number of [0, 256] from a variable that is set. */
 static int
 read_number(const char *name, long *number, char *text, size_t size)
@@ -68,10 +59,13 @@ read_number(const char *name, long *number, char *text, size_t size)
 int
 weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
 {
-	const struct launcher *by = find();
+	const struct launcher *by = NULL;
 	const char *rank_from = "as configured", *size_from = "as configured";
 	long number;
 
+	for (size_t i = 0; by == NULL && i < sizeof(launchers) / sizeof(launchers[0]); i++)
+		if (environment(launchers[i].rank) != NULL)
+			by = &launchers[i];
 	if (launch->rank < 0) {
 		if (by == NULL)
 			return weir_error_text(text, size, -EINVAL,
@@ -108,7 +102,7 @@ weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
 /* ---- the control API ---- */
 
 #define LEAVE_NS   (2000 * WEIR_NS_PER_MS)
-#define SILENT_NS  (5000 * WEIR_NS_PER_MS) /* after a leave without an answer: see is_silent() */
+#define SILENT_NS  (5000 * WEIR_NS_PER_MS) /* after a leave without an answer: leave_later() */
 #define QUERY_NS   (2000 * WEIR_NS_PER_MS) /* for all requests about a silent switch */
 #define AGAIN_NS   (100 * WEIR_NS_PER_MS) /* pause after status 503 */
 #define LATER_NS   (500 * WEIR_NS_PER_MS) /* pause after 429, which many ranks may get */
@@ -270,7 +264,7 @@ ask(struct weir_handle *h, struct weir_connection *connection, const char *metho
 	control->again = weir_now() + pause;
 	if (pause == 0 || control->again >= (control->has_answered ? control->deadline : until))
 		return code;
-	if (answer->status != 0 && weir_warn_is_due(h, control->asked_at))
+	if (answer->status != 0 && weir_now() >= weir_warn_due(h, control->asked_at))
 		weir_warn_waiting(h, h->error);
 	return 1;
 }
@@ -393,7 +387,7 @@ check_mtu(struct weir_handle *h, const struct weir_member *member)
 			"the switch drops larger packets; ip link set dev %s mtu %u, or raise the "
 			"switch's MTU",
 			name, h->mtu, member->mtu, name, member->mtu);
-		weir_warn(h, text);
+		weir_warn(h, "", text);
 	}
 	return 0;
 }
@@ -475,15 +469,15 @@ static bool
 still_waiting(void *handle)
 {
 	struct weir_handle *h = handle;
-	uint64_t since = h->control->asked_at;
+	uint64_t since = h->control->asked_at, now = weir_now();
 	char text[TEXT_MAX];
 
-	if (!weir_warn_is_due(h, since))
+	if (now < weir_warn_due(h, since))
 		return false;
 	snprintf(text, sizeof(text),
 		"the switch's control API at %s has not answered for %llu ms: is the address "
 		"right, and the switch running?",
-		h->control->address, (unsigned long long)((weir_now() - since) / WEIR_NS_PER_MS));
+		h->control->address, (unsigned long long)((now - since) / WEIR_NS_PER_MS));
 	weir_warn_waiting(h, text);
 	return false;
 }
@@ -574,7 +568,7 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 			code = 0;
 			if (control->again >= deadline)
 				break;
-			if (weir_warn_is_due(h, control->asked_at))
+			if (weir_now() >= weir_warn_due(h, control->asked_at))
 				weir_warn_waiting(h, h->error);
 		}
 		weir_sleep(NULL, 0, control->again);
@@ -697,37 +691,25 @@ destroy(struct weir_control *control)
 	free(control);
 }
 
-/* The last switch that did not answer a leave. Only the control thread uses it. */
-static char *silent_address;
-static uint64_t silent_at; /* ns */
-
 /*
- * Did the switch fail to answer a leave a moment ago, and has it answered no join since? Then do
- * not leave: each attempt would block the control thread for LEAVE_NS. If the switch is up after
- * all, the member expires.
+ * In the control thread. If the switch failed to answer a leave a moment ago, and has answered no
+ * join since, do not leave: each attempt would block the thread for LEAVE_NS. If the switch is up
+ * after all, the member expires.
  */
-static bool
-is_silent(const struct weir_control *control)
-{
-	return silent_address != NULL && strcmp(silent_address, control->address) == 0 &&
-		control->joined_at < silent_at && weir_now() < silent_at + SILENT_NS;
-}
-
-static void
-note_silent(const struct weir_control *control)
-{
-	free(silent_address);
-	silent_address = copy(control->address);
-	silent_at = weir_now();
-}
-
 static void
 leave_later(struct weir_work *work)
 {
+	static char *address; /* of the last switch that did not answer a leave */
+	static uint64_t at; /* ns */
 	struct weir_control *control = work->owner;
+	bool silent = address != NULL && strcmp(address, control->address) == 0 &&
+		control->joined_at < at && weir_now() < at + SILENT_NS;
 
-	if (!is_silent(control) && leave(control) == -ETIMEDOUT)
-		note_silent(control);
+	if (!silent && leave(control) == -ETIMEDOUT) {
+		free(address);
+		address = copy(control->address);
+		at = weir_now();
+	}
 	destroy(control);
 }
 

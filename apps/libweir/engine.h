@@ -272,8 +272,6 @@ void weir_request_free(struct weir_request *request);
 void weir_fd_update(struct weir *weir);
 
 /* window.c */
-int weir_ring_create(struct weir_ring *ring, uint32_t window);
-void weir_ring_destroy(struct weir_ring *ring);
 /* Make the request's first blocks ready, where slots are idle. False: all requests have failed. */
 bool weir_window_begin(struct weir *weir, struct weir_request *request);
 void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */

@@ -163,14 +163,6 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 					  : "does it need no key");
 }
 
-/* Has the switch said that it waits for other sources, and does it still answer? It answers probes
- * and repetitions, whose intervals grow up to WEIR_RTO_MOST. */
-static bool
-says_waiting(const struct weir_handle *h, uint64_t progressed, uint64_t now)
-{
-	return h->has_waiting && now - h->heard_at < (now - progressed) / 4 * 3;
-}
-
 int
 weir_error_timeout(
 	struct weir_handle *h, const struct weir_request *o, uint64_t progressed, uint64_t now)
@@ -178,7 +170,9 @@ weir_error_timeout(
 	char missing[2 * SET_MAX], call[CALL_MAX];
 
 	print_request(call, o);
-	if (says_waiting(h, progressed, now)) {
+	/* Has the switch said that it waits for other sources, and does it still answer? It answers
+	 * probes and repetitions, whose intervals grow up to WEIR_RTO_MOST. */
+	if (h->has_waiting && now - h->heard_at < (now - progressed) / 4 * 3) {
 		print_missing(h, missing, sizeof(missing), h->waiting, h->sources);
 		return weir_error_set(h, -ETIMEDOUT,
 			"%s, %s: no block has completed for %llu ms (%u of %u have); block %u "
@@ -269,18 +263,6 @@ weir_error_stale(struct weir_handle *h, const struct weir_header *reply)
 		h->job_text, reply->gen_id, h->generation, h->noun);
 }
 
-/* The control API tells which of these it is (weir_query_job). */
-static int
-error_refused(struct weir_handle *h)
-{
-	char own[INET_ADDRSTRLEN];
-
-	return weir_error_set(h, -ENOENT,
-		"%s is gone at the switch: it was deleted, or the switch was restarted without it; "
-		"or %s %u at %s is no longer in it; create it again, or join again",
-		h->job_text, h->noun, h->source, print_address(own, &h->own));
-}
-
 int
 weir_error_displaced(struct weir_handle *h, const uint8_t *payload)
 {
@@ -296,33 +278,23 @@ weir_error_displaced(struct weir_handle *h, const uint8_t *payload)
 		by.mac[2], by.mac[3], by.mac[4], by.mac[5], h->noun, h->source);
 }
 
-/* Sources were late, and the job's policy is `error`; or the root's data is missing. */
-static int
-error_late(
-	struct weir_handle *h, const struct weir_request *o, uint32_t block, const uint8_t *bitmap)
-{
-	char missing[2 * SET_MAX] = "", call[CALL_MAX];
-
-	if (bitmap != NULL)
-		print_missing(h, missing, sizeof(missing), bitmap, h->sources);
-	return weir_error_set(h, -EIO,
-		"%s, %s: block %u (%u of %u) timed out after %u ms at the switch, %s; the job's "
-		"policy is `error`, or the root's data is what is missing: restart the missing %ss "
-		"and join again on all",
-		h->job_text, print_request(call, o), block, block - o->first + 1, o->blocks,
-		h->timeout_ms, missing, h->noun);
-}
-
 int
 weir_error_status(struct weir_handle *h, const struct weir_request *o, uint32_t block,
 	const struct weir_shape *shape, const struct weir_header *reply, const uint8_t *payload,
 	size_t bytes)
 {
-	char call[CALL_MAX];
+	char missing[2 * SET_MAX] = "", call[CALL_MAX], own[INET_ADDRSTRLEN];
 
 	switch (reply->status) {
 	case WEIR_STATUS_ERROR:
-		return error_late(h, o, block, bytes >= WEIR_BITMAP_BYTES ? payload : NULL);
+		if (bytes >= WEIR_BITMAP_BYTES)
+			print_missing(h, missing, sizeof(missing), payload, h->sources);
+		return weir_error_set(h, -EIO,
+			"%s, %s: block %u (%u of %u) timed out after %u ms at the switch, %s; the "
+			"job's policy is `error`, or the root's data is what is missing: restart "
+			"the missing %ss and join again on all",
+			h->job_text, print_request(call, o), block, block - o->first + 1, o->blocks,
+			h->timeout_ms, missing, h->noun);
 	case WEIR_STATUS_MISMATCH: return error_mismatch(h, o, block, payload, bytes);
 	case WEIR_STATUS_EXPIRED:
 		return weir_error_set(h, -ENODATA,
@@ -342,21 +314,16 @@ weir_error_status(struct weir_handle *h, const struct weir_request *o, uint32_t 
 			"library, or the block larger than the job's?",
 			h->job_text,
 			print_call(call, shape->collective, o->op, o->dtype, shape->root));
-	case WEIR_STATUS_REFUSED: return error_refused(h);
+	case WEIR_STATUS_REFUSED: /* the control API tells which it is (weir_query_job) */
+		return weir_error_set(h, -ENOENT,
+			"%s is gone at the switch: it was deleted, or the switch was restarted "
+			"without it; or %s %u at %s is no longer in it; create it again, or join "
+			"again",
+			h->job_text, h->noun, h->source, print_address(own, &h->own));
 	default:
 		return weir_error_set(h, -EPROTO, "%s: block %u came back with status %u",
 			h->job_text, block, reply->status);
 	}
-}
-
-int
-weir_error_mtu(struct weir_handle *h, unsigned int elements, size_t datagram)
-{
-	return weir_error_set(h, -EMSGSIZE,
-		"a block of %zu bytes (%u elements and the header), %zu with IP and UDP, does not "
-		"fit the MTU of the interface: raise the MTU to at least that, on the switch's "
-		"side too, or lower the job's `elements`",
-		datagram, elements, datagram + 28);
 }
 
 int
@@ -405,14 +372,8 @@ weir_warn_due(struct weir_handle *h, uint64_t since)
 	return h->warn_at;
 }
 
-bool
-weir_warn_is_due(struct weir_handle *h, uint64_t since)
-{
-	return weir_now() >= weir_warn_due(h, since);
-}
-
-static void
-warn(struct weir_handle *h, const char *prefix, const char *text)
+void
+weir_warn(struct weir_handle *h, const char *prefix, const char *text)
 {
 	pthread_mutex_lock(&h->warn_lock);
 	if (h->warn != NULL)
@@ -423,25 +384,10 @@ warn(struct weir_handle *h, const char *prefix, const char *text)
 }
 
 void
-weir_warn_end(struct weir_handle *h)
-{
-	pthread_mutex_lock(&h->warn_lock);
-	h->warn = NULL;
-	h->is_muted = true;
-	pthread_mutex_unlock(&h->warn_lock);
-}
-
-void
-weir_warn(struct weir_handle *h, const char *text)
-{
-	warn(h, "", text);
-}
-
-void
 weir_warn_waiting(struct weir_handle *h, const char *text)
 {
 	h->warn_at = h->waits_since + 2 * (weir_now() - h->waits_since);
-	warn(h, "still waiting: ", text);
+	weir_warn(h, "still waiting: ", text);
 }
 
 /* ---- the last text of each thread ----

@@ -238,7 +238,7 @@ static int
 check_members(struct weir *weir, uint64_t begin)
 {
 	struct weir_handle *h = &weir->h;
-	bool late = weir_warn_is_due(h, begin);
+	bool late = weir_now() >= weir_warn_due(h, begin);
 	char text[WEIR_ERROR_MAX];
 	int code;
 
@@ -361,36 +361,28 @@ size_window(struct weir *weir)
 	return room == 0 ? 0 : window;
 }
 
-/* Receive the job's multicast results, if it has them. */
-static int
-join_group(struct weir_handle *h)
-{
-	struct sockaddr_in group = h->base_form ? h->switch_base : h->switch_ext;
-	char text[256];
-	int code;
-
-	if (h->group.s_addr == 0)
-		return 0;
-	group.sin_addr = h->group;
-	code = h->transport->ops->join(h->transport, &group, text, sizeof(text));
-	return code < 0 ? weir_error_set(h, code, "%s", text) : 0;
-}
-
 /* Create what depends on the job. */
 static int
 joined(struct weir *weir)
 {
-	int code = join_group(&weir->h);
+	struct weir_handle *h = &weir->h;
+	struct sockaddr_in group = h->base_form ? h->switch_base : h->switch_ext;
+	char text[256];
+	int code = 0;
 	uint32_t window;
 
+	group.sin_addr = h->group;
+	if (h->group.s_addr != 0) /* results are multicast */
+		code = h->transport->ops->join(h->transport, &group, text, sizeof(text));
 	if (code < 0)
-		return code;
+		return weir_error_set(h, code, "%s", text);
 	window = size_window(weir);
-	if (window == 0 || weir_ring_create(&weir->ring, window) < 0)
-		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
+	weir_recovery_init(&weir->ring.recovery, window);
+	weir->ring.slots = calloc(window, sizeof(*weir->ring.slots));
 	weir->outbox = calloc(1, sizeof(*weir->outbox));
-	if (weir->outbox == NULL || weir_unexpected_create(weir) < 0)
-		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
+	if (window == 0 || weir->ring.slots == NULL || weir->outbox == NULL ||
+		weir_unexpected_create(weir) < 0)
+		return weir_error_set(h, -ENOMEM, "out of memory");
 	return weir_loop_add(weir);
 }
 
@@ -419,24 +411,18 @@ open_transport(struct weir *weir)
 	return 0;
 }
 
-/* Prepare the join by UDP: become a member through the control API, if there is one, and open the
- * transport. Waits for the control API, but not for other hosts. again: see weir_control_join(). */
-static int
-contact(struct weir *weir, uint64_t deadline, uint64_t *again)
-{
-	int code = weir->h.control != NULL ? weir_control_join(&weir->h, deadline, again) : 0;
-
-	return code != 0 ? code : open_transport(weir);
-}
-
 int
 weir_begin_step(struct weir *weir, uint64_t *until)
 {
-	int code;
+	int code = 0;
 
 	if (weir->joining.begin != 0)
 		return step_join(weir, until);
-	code = contact(weir, weir->joining.deadline, until);
+	/* This waits for the control API, but not for other hosts. */
+	if (weir->h.control != NULL)
+		code = weir_control_join(&weir->h, weir->joining.deadline, until);
+	if (code == 0)
+		code = open_transport(weir);
 	if (code == 0)
 		code = begin_join(weir);
 	if (code != 0)
@@ -491,7 +477,7 @@ weir_end(struct weir *weir)
 		weir->h.transport->ops->leave(weir->h.transport);
 	weir->h.group.s_addr = 0;
 	weir->h.is_tagged = weir->h.has_crc = false;
-	weir_ring_destroy(&weir->ring);
+	free(weir->ring.slots);
 	weir_unexpected_destroy(weir);
 	free(weir->outbox);
 	weir->outbox = NULL;

@@ -225,16 +225,13 @@ int weir_error_status(struct weir_handle *h, const struct weir_request *request,
 int weir_error_displaced(struct weir_handle *h, const uint8_t *payload);
 /* The switch answers that the handle's generation is over. */
 int weir_error_stale(struct weir_handle *h, const struct weir_header *reply);
-int weir_error_mtu(struct weir_handle *h, unsigned int elements, size_t datagram);
 int weir_error_partial(struct weir_handle *h, struct weir_request *request);
 /* An unexpected result belongs to another operation than the call. */
 int weir_error_unexpected(struct weir_handle *h, const struct weir_request *request, uint32_t block,
 	const struct weir_shape *shape, const struct weir_header *kept);
 
-/* Report `text` through weir_config.warn, or on stderr. */
-void weir_warn(struct weir_handle *h, const char *text);
-/* Report nothing more: the application has closed the handle. Waits for a report under way. */
-void weir_warn_end(struct weir_handle *h);
+/* Report `text` through weir_config.warn, or on stderr, there after a prefix. */
+void weir_warn(struct weir_handle *h, const char *prefix, const char *text);
 
 /*
  * When to report the reason of a wait that began at `since` (ns): after 3 s, and each time the wait
@@ -242,7 +239,6 @@ void weir_warn_end(struct weir_handle *h);
  * time. Under the lock.
  */
 uint64_t weir_warn_due(struct weir_handle *h, uint64_t since);
-bool weir_warn_is_due(struct weir_handle *h, uint64_t since);
 void weir_warn_waiting(struct weir_handle *h, const char *text);
 
 /* Sleep until a descriptor is ready, or until `due` (ns): then no descriptor has events.

@@ -97,16 +97,14 @@ is_token(const char *token)
 static bool
 add_token(struct weir_http *http, const char *token)
 {
-	static const char begin[] = "Authorization: Bearer ";
-	size_t room = sizeof(begin) + strlen(token);
-	char *line = malloc(room);
+	char *line;
+	int length = asprintf(&line, "Authorization: Bearer %s", token);
 	bool added;
 
-	if (line == NULL)
+	if (length < 0)
 		return false;
-	snprintf(line, room, "%s%s", begin, token);
 	added = add_header(http, line);
-	explicit_bzero(line, room);
+	explicit_bzero(line, (size_t)length);
 	free(line);
 	return added;
 }

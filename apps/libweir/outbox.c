@@ -38,6 +38,7 @@ static void
 send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_t now)
 {
 	struct weir_recovery *r = &weir->ring.recovery;
+	size_t bytes = datagram_bytes(slot);
 
 	WEIR_COUNT(&weir->h, send_errors, 1);
 	if (error == EAGAIN) {
@@ -50,8 +51,13 @@ send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_
 		weir_take_errors(weir);
 		r->retry_at = now + RETRY_NS;
 	} else if (error == EMSGSIZE) {
-		weir_fail(
-			weir, weir_error_mtu(&weir->h, slot->shape.elements, datagram_bytes(slot)));
+		weir_fail(weir,
+			weir_error_set(&weir->h, -error,
+				"a block of %zu bytes (%u elements and the header), %zu with IP "
+				"and UDP, does not fit the MTU of the interface: raise the MTU to "
+				"at least that, on the switch's side too, or lower the job's "
+				"`elements`",
+				bytes, slot->shape.elements, bytes + 28));
 	} else {
 		weir_fail(weir,
 			weir_error_set(&weir->h, -error, "cannot send to the switch: %s",

@@ -32,16 +32,6 @@ timeout(const struct weir_recovery *r)
 	return r->may_probe && pto < r->rtt.rto ? pto : r->rtt.rto;
 }
 
-static void
-back_off(struct weir_recovery *r)
-{
-	bool full = timeout(r) >= r->rtt.rto;
-
-	r->silence += r->silence < SILENCE_MOST;
-	if (full)
-		weir_rtt_back_off(&r->rtt);
-}
-
 /* When the first flight counts as lost because later ones were answered; UINT64_MAX: not now. */
 static uint64_t
 gap_at(const struct weir_recovery *r, const struct weir_flight *first)
@@ -75,7 +65,9 @@ weir_recovery_lost(struct weir_recovery *r, uint64_t now, bool gives_up)
 				weir_flight_idle(r, f);
 				continue;
 			}
-			back_off(r);
+			if (timeout(r) >= r->rtt.rto)
+				weir_rtt_back_off(&r->rtt);
+			r->silence += r->silence < SILENCE_MOST;
 			r->allowance = WEIR_PROBE;
 			r->probe_at = now + timeout(r);
 		}

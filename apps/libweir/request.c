@@ -218,18 +218,6 @@ check_state(const struct weir *weir)
 	return 0;
 }
 
-/* The request of a nonblocking call is under way: the progress thread drives it, unless a wait or
- * test is expected soon. */
-static void
-expect(struct weir *weir, struct weir_request *o)
-{
-	o->submitted = weir_now();
-	if (weir->progress_thread_needed)
-		weir->hot_until = 0;
-	if (weir->is_driven || o->submitted >= weir->hot_until)
-		weir_drive_soon(weir);
-}
-
 /* Submit a prepared request. 0: the library owns it. Negative: it is freed, and the thread's error
  * text is set. waits: the caller is about to wait for it. */
 static int
@@ -247,9 +235,12 @@ submit(struct weir *weir, struct weir_request *o, bool waits)
 	} else if (code == 0) {
 		code = begin(weir, o);
 		o->is_attended = waits;
-		if (!waits)
-			expect(weir, o);
-		else if (weir->is_driven)
+		if (!waits) {
+			o->submitted = weir_now();
+			weir->hot_until = weir->progress_thread_needed ? 0 : weir->hot_until;
+		}
+		/* The progress thread drives it, unless a wait or test is expected soon. */
+		if (weir->is_driven || (!waits && o->submitted >= weir->hot_until))
 			weir_drive_soon(weir);
 	}
 	pthread_mutex_unlock(&weir->lock);
@@ -283,18 +274,6 @@ collect(struct weir *weir, struct weir_request *o, bool set_text)
 	return code;
 }
 
-/* Sleep until a request ends, until no caller drives, or until `until` (ns). */
-static void
-sleep_behind(struct weir *weir, uint64_t until)
-{
-	struct timespec t = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
-
-	if (until == UINT64_MAX)
-		pthread_cond_wait(&weir->ended, &weir->lock);
-	else
-		(void)pthread_cond_clockwait(&weir->ended, &weir->lock, CLOCK_MONOTONIC, &t);
-}
-
 /* The first wait or test after a nonblocking call. If it comes late, the progress thread drives the
  * next call at once. */
 static void
@@ -311,14 +290,18 @@ attend(struct weir *weir, struct weir_request *o, uint64_t now)
 static void
 await(struct weir *weir, const struct weir_request *o, uint64_t until)
 {
+	/* UINT64_MAX is half a millennium. */
+	struct timespec t = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
 	bool drove = false;
 
 	if (o->is_finished)
 		return;
 	weir->waiters++;
 	do {
+		/* Sleep until a request ends, or no caller drives. */
 		if (weir->is_driven || weir->is_failing) {
-			sleep_behind(weir, until);
+			(void)pthread_cond_clockwait(
+				&weir->ended, &weir->lock, CLOCK_MONOTONIC, &t);
 			continue;
 		}
 		weir->is_driven = true;

@@ -82,16 +82,6 @@ expected(const struct weir *weir, const struct weir_residue *r, uint64_t *number
 	return block;
 }
 
-/* Do the current operations have all results of this block's residue? */
-static bool
-all_called_are_done(const struct weir *weir, uint32_t block)
-{
-	const struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.recovery.window - 1)];
-
-	return slot->flight.state == WEIR_FLIGHT_IDLE ||
-		weir_block_diff(slot->block, block - weir->h.window_job) > 0;
-}
-
 /* ---- acknowledging ---- */
 
 /*
@@ -266,13 +256,16 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 	struct weir_header h = *header;
 	uint64_t number;
 	uint32_t block = expected(weir, r, &number);
+	const struct weir_slot *slot = &weir->ring.slots[block & (ring->window - 1)];
+	/* Have the current operations all results of this residue? */
+	bool are_done = slot->flight.state == WEIR_FLIGHT_IDLE ||
+		weir_block_diff(slot->block, block - weir->h.window_job) > 0;
 
 	if (!weir->h.is_tagged) {
 		weir->h.heard_at = now;
 		weir->h.network_error = 0;
 	}
-	if (h.status != WEIR_STATUS_PARTIAL || a->is_closed || h.block_id != block ||
-		!all_called_are_done(weir, block)) {
+	if (h.status != WEIR_STATUS_PARTIAL || a->is_closed || h.block_id != block || !are_done) {
 		/* The switch does not know that this result has arrived: acknowledge it again. */
 		if (!a->is_closed && !TAILQ_EMPTY(&r->kept) &&
 			h.block_id == block - weir->h.window_job)

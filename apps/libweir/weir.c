@@ -102,19 +102,6 @@ read_addresses(struct weir_handle *h, const struct weir_config *c)
 	return 0;
 }
 
-/* Take the configuration's key. */
-static int
-use_key(struct weir_handle *h, const struct weir_config *c)
-{
-	if (c->base_form)
-		return weir_error_set(
-			h, -EINVAL, "the base form has no place for an authenticated job's tag");
-	if (c->key_bytes != WEIR_KEY_BYTES)
-		return weir_error_set(
-			h, -EINVAL, "key_bytes: %zu is not %u", c->key_bytes, WEIR_KEY_BYTES);
-	return weir_auth_use(h, c->key, !c->key_of_source);
-}
-
 int
 weir_query_job(struct weir *weir, int code)
 {
@@ -131,43 +118,42 @@ weir_query_job(struct weir *weir, int code)
 	pthread_mutex_unlock(&weir->lock);
 	found = weir_control_query(&weir->h, has_waiting ? waiting : NULL, text, sizeof(text));
 	pthread_mutex_lock(&weir->lock);
-	if (weir->is_closing) { /* all requests have ended with weir->failed: keep its text */
+	if (weir->is_closing) /* all requests have ended with weir->failed: keep its text */
 		code = weir->failed;
-	} else if (found < 0) {
+	else if (found < 0)
 		code = weir_error_set(&weir->h, found, "%s", text);
-	} else if (code == -ETIMEDOUT) {
+	else if (code == -ETIMEDOUT)
 		weir_error_add(&weir->h, text);
-	}
 	pthread_mutex_unlock(&weir->lock);
 	return code;
-}
-
-/* Does this handle join through the control API? */
-static bool
-has_control(const struct weir_config *config)
-{
-	const char *variable = secure_getenv("WEIR_SWITCH");
-
-	return config->control != NULL ||
-		(config->switch_address == NULL && variable != NULL && variable[0] != '\0');
 }
 
 /* Read the configuration, which is not used afterwards. Does not wait. */
 static int
 prepare(struct weir *weir, const struct weir_config *config)
 {
+	const char *control = secure_getenv("WEIR_SWITCH");
 	struct weir_handle *h = &weir->h;
 	int code;
 
 	if (config == NULL)
 		return weir_error_set(h, -EINVAL, "config is NULL");
+	if (config->control != NULL || config->switch_address != NULL)
+		control = config->control;
 	code = read_config(weir, config);
 	if (code == 0)
-		code = has_control(config) ? weir_control_prepare(h, config)
-					   : read_addresses(h, config);
+		code = config->control != NULL || (control != NULL && control[0] != '\0')
+			? weir_control_prepare(h, config)
+			: read_addresses(h, config);
 	h->is_key_configured = config->key != NULL;
-	if (code == 0 && h->is_key_configured)
-		code = use_key(h, config);
+	if (code == 0 && h->is_key_configured && config->base_form)
+		code = weir_error_set(
+			h, -EINVAL, "the base form has no place for an authenticated job's tag");
+	else if (code == 0 && h->is_key_configured && config->key_bytes != WEIR_KEY_BYTES)
+		code = weir_error_set(
+			h, -EINVAL, "key_bytes: %zu is not %u", config->key_bytes, WEIR_KEY_BYTES);
+	else if (code == 0 && h->is_key_configured)
+		code = weir_auth_use(h, config->key, !config->key_of_source);
 	h->known[h->source / 8] |= (uint8_t)(1u << h->source % 8);
 	return code;
 }
@@ -304,9 +290,8 @@ cancel(struct weir *weir)
 
 	pthread_mutex_lock(&weir->lock);
 	weir->is_closing = true;
-	if (!TAILQ_EMPTY(&weir->requests)) {
+	if (!TAILQ_EMPTY(&weir->requests))
 		weir_fail(weir, weir_error_set(&weir->h, -ECANCELED, "the handle was closed"));
-	}
 	while (weir->waiters > 0 || weir->held_requests > 0)
 		pthread_cond_wait(&weir->ended, &weir->lock);
 	while ((o = TAILQ_FIRST(&weir->ended_requests)) != NULL) {
@@ -354,7 +339,11 @@ abandon(struct weir *weir)
 	pthread_mutex_lock(&weir->lock);
 	opening = weir->is_abandoned = weir->is_opening;
 	if (opening) {
-		weir_warn_end(&weir->h);
+		/* Report nothing more; this waits for a report under way. */
+		pthread_mutex_lock(&weir->h.warn_lock);
+		weir->h.warn = NULL;
+		weir->h.is_muted = true;
+		pthread_mutex_unlock(&weir->h.warn_lock);
 		weir->open_work.delays_exit = true;
 		(void)weir_work_submit(&weir->open_work, 0); /* cannot fail: the thread runs */
 	}

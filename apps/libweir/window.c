@@ -7,23 +7,6 @@
 
 #include "pktbuf/wire/crc32c.h"
 
-int
-weir_ring_create(struct weir_ring *ring, uint32_t window)
-{
-	ring->slots = calloc(window, sizeof(*ring->slots));
-	if (ring->slots == NULL)
-		return -ENOMEM;
-	weir_recovery_init(&ring->recovery, window);
-	return 0;
-}
-
-void
-weir_ring_destroy(struct weir_ring *ring)
-{
-	free(ring->slots);
-	ring->slots = NULL;
-}
-
 /* Fill the slot of the operation's block `nth`. */
 static struct weir_slot *
 fill(struct weir *weir, struct weir_request *o, uint32_t nth)
@@ -66,19 +49,19 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 static void
 load(struct weir *weir, struct weir_slot *slot)
 {
-	slot->tag_bytes = 0;
-	if (weir->h.is_tagged) {
-		struct iovec *vectors = weir->outbox->vectors;
+	struct iovec *vectors = weir->outbox->vectors;
+	unsigned int n = 0;
+	uint32_t crc = 0;
 
+	slot->tag_bytes = 0;
+	if (weir->h.is_tagged || weir->h.has_crc)
+		n = weir_slot_pieces(slot, vectors);
+	if (weir->h.is_tagged) {
 		/* Without memory the tag is wrong, and the block times out. */
-		weir_auth_tag(weir->h.auth, WEIR_IV_CONTRIBUTION, slot->number, vectors,
-			weir_slot_pieces(slot, vectors), slot->tag);
+		weir_auth_tag(
+			weir->h.auth, WEIR_IV_CONTRIBUTION, slot->number, vectors, n, slot->tag);
 		slot->tag_bytes = WEIR_TAG_BYTES;
 	} else if (weir->h.has_crc) {
-		struct iovec *vectors = weir->outbox->vectors;
-		unsigned int n = weir_slot_pieces(slot, vectors);
-		uint32_t crc = 0;
-
 		for (unsigned int i = 0; i < n; i++)
 			crc = weir_crc32c(crc, vectors[i].iov_base, vectors[i].iov_len);
 		weir_crc32c_put(slot->tag, crc);
@@ -400,13 +383,6 @@ is_undamaged(const struct weir *weir, const struct weir_slot *slot, const struct
 	return weir_crc_holds(&whole, packet, bytes);
 }
 
-static bool
-generation_fits(const struct weir *weir, const struct weir_header *h)
-{
-	return h->status == WEIR_STATUS_REFUSED ||
-		(h->gen_id != weir->h.generation) == (h->status == WEIR_STATUS_STALE);
-}
-
 /* Handle an answer to the join that began the generation: the join was repeated, the generation is
  * over, or a newer join has displaced it. Returns its counter, or NULL. */
 static uint64_t *
@@ -473,7 +449,9 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 			return &stats->crc;
 		bytes -= WEIR_CRC_BYTES;
 	}
-	if (!generation_fits(weir, &h) || (h.extended == weir->h.base_form && !of_probe))
+	if ((h.status != WEIR_STATUS_REFUSED &&
+		    (h.gen_id != weir->h.generation) != (h.status == WEIR_STATUS_STALE)) ||
+		(h.extended == weir->h.base_form && !of_probe))
 		return &stats->foreign;
 	if (slot->flight.state == WEIR_FLIGHT_IDLE ||
 		slot->block != h.block_id) /* a probe may cross the result */
