@@ -13,11 +13,12 @@
 #include "ppe/programs/programs.h"
 #include "rmw/kernels.h"
 
-#define RING             16384 /* results between two polls: a burst may finish so many */
-#define WARM_UP_MS       30
-#define PATIENCE_MS      3000
-#define PATIENCE_MAX     600000 /* under callgrind */
-#define FRAME_MEMORY     (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
+#define RING         16384 /* results between two polls: a burst may finish so many */
+#define WARM_UP_MS   30
+#define PATIENCE_MS  3000
+#define PATIENCE_MAX 600000 /* under callgrind */
+#define FRAME_MEMORY                                                                               \
+	(UINT64_C(1024) << 20) /* ready frames; with more, fewer blocks are under way */
 #define OF_A_JOB         2u /* blocks of one of many jobs under way */
 
 #define TREE_RANKS(work) (2 * (work)->sources) /* a leaf's hosts, and as many elsewhere */
@@ -270,19 +271,8 @@ destroy_generator(struct generator *g)
 	free(g->done);
 }
 
-/* Queue q of port p is worker (p + q) % workers' own (ppe/topology.c). */
-static void
-join_rings(struct bench_switch *s)
-{
-	unsigned int n = s->work->workers;
-
-	for (unsigned int p = 0; p < s->nb_ports; p++)
-		for (unsigned int q = 0; q < n; q++)
-			s->generator[(p + q) % n].out[p] = s->ring[p][q];
-}
-
-/* The additional port, and a frame from the station behind it, in the port's receive ring, so that the
- * switch learns where the station is. */
+/* The additional port, and a frame from the station behind it, in the port's receive ring, so that
+ * the switch learns where the station is. */
 static int
 teach(struct bench_switch *s)
 {
@@ -327,7 +317,10 @@ build(struct bench_switch *s)
 		warnx("no memory for the port to the parent");
 		return -1;
 	}
-	join_rings(s);
+	/* Queue q of port p is worker (p + q) % workers' own (ppe/topology.c). */
+	for (unsigned int p = 0; p < s->nb_ports; p++)
+		for (unsigned int q = 0; q < n; q++)
+			s->generator[(p + q) % n].out[p] = s->ring[p][q];
 	for (unsigned int i = 0; i < n; i++)
 		s->callback[i] =
 			rte_eth_add_rx_callback(s->ethdev[i], 0, generator_offer, &s->generator[i]);
@@ -350,7 +343,8 @@ count_workers(const struct bench_switch *s, bool finished)
 	return n;
 }
 
-/* Wait until all workers have finished, or one has verified. 0, or -1 after a line: they give no more packets. */
+/* Wait until all workers have finished, or one has verified. 0, or -1 after a line: they give no
+ * more packets. */
 static int
 await(const struct bench_switch *s, bool finished)
 {

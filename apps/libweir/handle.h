@@ -110,7 +110,7 @@ struct weir_handle {
 
 	uint64_t waits_since, warn_at; /* ns: see weir_warn_due() */
 
-	struct weir_error_feedback *feedback; /* list: buffers with kept contributions */
+	LIST_HEAD(, weir_error_feedback) feedback; /* buffers with kept contributions */
 	uint64_t error_feedback_bytes;
 	struct weir_stats stats; /* relaxed atomics: one writer at a time, any reader */
 	char error[WEIR_ERROR_MAX]; /* the last text of weir_error_set() */

@@ -172,7 +172,7 @@ struct piece {
 
 /* The blocks of one buffer. */
 struct weir_error_feedback {
-	struct weir_error_feedback *next;
+	LIST_ENTRY(weir_error_feedback) link;
 	const uint8_t *buffer;
 	size_t count;
 	unsigned int per_block, element_bytes;
@@ -225,7 +225,7 @@ find(struct weir_handle *h, const struct weir_request *o)
 {
 	struct weir_error_feedback *c;
 
-	for (c = h->feedback; c != NULL; c = c->next)
+	LIST_FOREACH (c, &h->feedback, link)
 		if (!c->is_busy && c->buffer == o->send && c->count == o->geometry.count &&
 			c->dtype == o->dtype && c->per_block == o->geometry.per_block)
 			return c;
@@ -247,19 +247,14 @@ create(struct weir_handle *h, const struct weir_request *o)
 	c->element_bytes = (unsigned int)o->geometry.element_bytes;
 	c->dtype = o->dtype;
 	c->blocks = o->blocks;
-	c->next = h->feedback;
-	h->feedback = c;
+	LIST_INSERT_HEAD(&h->feedback, c, link);
 	return c;
 }
 
 static void
 discard(struct weir_handle *h, struct weir_error_feedback *c)
 {
-	struct weir_error_feedback **at = &h->feedback;
-
-	while (*at != c)
-		at = &(*at)->next;
-	*at = c->next;
+	LIST_REMOVE(c, link);
 	for (uint32_t nth = 0; nth < c->blocks; nth++)
 		drop(h, c, nth, &c->piece[nth].owed);
 	free(c);
@@ -372,8 +367,8 @@ weir_error_feedback_drop(struct weir_handle *h, const void *buffer)
 {
 	uint64_t before = h->error_feedback_bytes;
 
-	for (struct weir_error_feedback *c = h->feedback, *next; c != NULL; c = next) {
-		next = c->next;
+	for (struct weir_error_feedback *c = LIST_FIRST(&h->feedback), *next; c != NULL; c = next) {
+		next = LIST_NEXT(c, link);
 		if (!c->is_busy && (buffer == NULL || c->buffer == buffer))
 			discard(h, c);
 	}

@@ -184,15 +184,10 @@ bind_own(struct udp *u, struct weir_transport_config *config, char *text, size_t
 	if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover)) < 0 ||
 		setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on)) < 0)
 		return refuse(text, size, "setsockopt");
-	if (bind(fd, (const struct sockaddr *)&config->own, sizeof(config->own)) < 0) {
-		int error = errno;
-
-		snprintf(text, size,
-			"cannot bind the own address: %s; is `address` one of this host's "
-			"interfaces?",
-			strerror(error));
-		return -error;
-	}
+	if (bind(fd, (const struct sockaddr *)&config->own, sizeof(config->own)) < 0)
+		return refuse(text, size,
+			"cannot bind the own address (is `address` one of this host's "
+			"interfaces?)");
 	/* Get the port, too: joins prove their address and port. */
 	if (getsockname(fd, (struct sockaddr *)&config->own, &length) < 0)
 		return refuse(text, size, "getsockname");

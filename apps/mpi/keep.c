@@ -16,7 +16,7 @@
 _Atomic unsigned int jobs_open;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* nothing is called with it */
-static struct offload_comm *kept; /* freed ones; the last one first */
+static LIST_HEAD(kept, offload_comm) kept = LIST_HEAD_INITIALIZER(kept); /* the last one first */
 
 void
 mpi_comm_free(MPI_Comm *comm)
@@ -52,19 +52,21 @@ job_close(struct offload_comm *comm)
 void
 kept_close(unsigned int n)
 {
-	struct offload_comm **link = &kept, *rest, *next;
+	struct offload_comm *comm;
 
-	pthread_mutex_lock(&lock);
-	for (; n > 0 && *link != NULL; n--)
-		link = &(*link)->next;
-	rest = *link;
-	*link = NULL;
-	pthread_mutex_unlock(&lock);
-	for (; rest != NULL; rest = next) {
-		next = rest->next;
-		job_close(rest);
-		free(rest);
-	}
+	do {
+		unsigned int left = n;
+
+		pthread_mutex_lock(&lock);
+		for (comm = LIST_FIRST(&kept); comm != NULL && left > 0; left--)
+			comm = LIST_NEXT(comm, link);
+		if (comm != NULL)
+			LIST_REMOVE(comm, link);
+		pthread_mutex_unlock(&lock);
+		if (comm != NULL)
+			job_close(comm);
+		free(comm);
+	} while (comm != NULL);
 }
 
 void
@@ -77,8 +79,7 @@ comm_end(struct offload_comm *comm)
 		return;
 	}
 	pthread_mutex_lock(&lock);
-	comm->next = kept;
-	kept = comm;
+	LIST_INSERT_HEAD(&kept, comm, link);
 	pthread_mutex_unlock(&lock);
 	kept_close(KEPT_MAX);
 }
@@ -86,16 +87,15 @@ comm_end(struct offload_comm *comm)
 struct offload_comm *
 kept_take(const struct offload_comm *comm)
 {
-	struct offload_comm **link = &kept, *found;
+	struct offload_comm *found;
 
 	pthread_mutex_lock(&lock);
-	while (*link != NULL &&
-		((*link)->members != comm->members || (*link)->size != comm->size ||
-			(*link)->rank != comm->rank))
-		link = &(*link)->next;
-	found = *link;
+	LIST_FOREACH (found, &kept, link)
+		if (found->members == comm->members && found->size == comm->size &&
+			found->rank == comm->rank)
+			break;
 	if (found != NULL)
-		*link = found->next;
+		LIST_REMOVE(found, link);
 	pthread_mutex_unlock(&lock);
 	return found;
 }

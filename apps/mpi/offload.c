@@ -21,7 +21,7 @@ _Thread_local unsigned int inside;
  * communicators need the registry alone.
  */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER, engine = PTHREAD_MUTEX_INITIALIZER;
-static struct offload_comm *comms; /* registry */
+static LIST_HEAD(, offload_comm) comms = LIST_HEAD_INITIALIZER(comms); /* registry */
 static struct offload_comm *actives; /* engine */
 static _Atomic unsigned int busy; /* active communicators */
 static _Atomic(struct offload_op *) freed; /* ended operations that ops_destroy() destroys */
@@ -102,10 +102,7 @@ offload_comm_create(MPI_Comm mpi)
 	comm->references = 1;
 	comm->local[0] = comm->local[1] = comm->private_comm = MPI_COMM_NULL;
 	pthread_mutex_lock(&registry);
-	comm->next = comms;
-	if (comms != NULL)
-		comms->previous = comm;
-	comms = comm;
+	LIST_INSERT_HEAD(&comms, comm, link);
 	pthread_mutex_unlock(&registry);
 	return comm;
 }
@@ -194,14 +191,6 @@ step_code(struct offload_op *op, const struct step *step, int code)
 }
 
 static int
-step_start(struct offload_op *op, const struct step *step)
-{
-	return step_code(op, step,
-		step->kind == STEP_WEIR ? weir_start(op->comm->weir, &op->plan, step, &op->weir)
-					: INSIDE(mpi_start(op, step)));
-}
-
-static int
 step_test(struct offload_op *op, const struct step *step, bool *done)
 {
 	int code, flag = 0;
@@ -228,7 +217,10 @@ op_advance(struct offload_op *op, unsigned int *gates, bool *testing, bool start
 		if (!op->in_progress) {
 			if (*gates & gate_of(step))
 				break;
-			op->error = step_start(op, step);
+			op->error = step_code(op, step,
+				step->kind == STEP_WEIR
+					? weir_start(op->comm->weir, &op->plan, step, &op->weir)
+					: INSIDE(mpi_start(op, step)));
 			if (op->error != MPI_SUCCESS)
 				break;
 			op->in_progress = true;
@@ -351,11 +343,8 @@ comm_release(struct offload_comm *comm)
 
 	pthread_mutex_lock(&registry);
 	last = --comm->references == 0;
-	if (last) {
-		*(comm->previous != NULL ? &comm->previous->next : &comms) = comm->next;
-		if (comm->next != NULL)
-			comm->next->previous = comm->previous;
-	}
+	if (last)
+		LIST_REMOVE(comm, link);
 	pthread_mutex_unlock(&registry);
 	if (last && finalized)
 		free(comm);
@@ -430,13 +419,15 @@ offload_comm_idle(void *comm)
 void
 offload_finalize(void)
 {
+	struct offload_comm *comm;
+
 	if (!started || finalized)
 		return;
 	ops_destroy();
 	report_finalize();
 	/* Nothing is in progress any more, and no other thread calls MPI. */
 	finalized = true;
-	for (struct offload_comm *comm = comms; comm != NULL; comm = comm->next) {
+	LIST_FOREACH (comm, &comms, link) {
 		mpi_comm_free(&comm->private_comm);
 		job_close(comm);
 		atomic_store(&comm->state, COMM_OFF);
@@ -670,19 +661,6 @@ offload_run(struct offload_comm *comm, const struct offload_call *call)
 	return error;
 }
 
-/* The program may free derived datatypes while the operation needs them. */
-static void
-op_keep_types(struct offload_op *op)
-{
-	MPI_Datatype *types[] = {&op->call.send_type, &op->call.recv_type};
-
-	if (front.keeps_types)
-		return;
-	for (int i = 0; i < 2; i++)
-		if (call_uses(op->comm, &op->call, i == 0) && !mpi_type_named(*types[i]))
-			op->kept[i] = PMPI_Type_dup(*types[i], types[i]) == MPI_SUCCESS;
-}
-
 int
 offload_start(struct offload_comm *comm, const struct offload_call *call,
 	void (*ended)(void *context, int error), void *context, struct offload_op **op)
@@ -723,7 +701,12 @@ offload_start(struct offload_comm *comm, const struct offload_call *call,
 					: comm_lose(comm, call->collective, NO_MEMORY);
 	}
 	if (*op != NULL) {
-		op_keep_types(*op);
+		MPI_Datatype *types[] = {&(*op)->call.send_type, &(*op)->call.recv_type};
+
+		/* The program may free derived datatypes while the operation needs them. */
+		for (int i = 0; i < 2 && !front.keeps_types; i++)
+			if (call_uses(comm, call, i == 0) && !mpi_type_named(*types[i]))
+				(*op)->kept[i] = PMPI_Type_dup(*types[i], types[i]) == MPI_SUCCESS;
 		/* Its Weir operation starts here: the next call may be a blocking one. */
 		comm_advance(comm, &last, true);
 	}

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 #include <time.h>
 
 #include "apps/libweir/weir.h"
@@ -46,7 +47,7 @@ struct offload_comm {
 
 	/* Of offload.c; under its registry lock. */
 	unsigned int references; /* the front end's, and one for each operation */
-	struct offload_comm *next, *previous; /* all of them */
+	LIST_ENTRY(offload_comm) link; /* all of them; later, those whose jobs are kept (keep.c) */
 
 	/* Calls that could be offloaded, until it is opened; equal on all ranks. */
 	uint64_t calls, bytes;

@@ -15,7 +15,7 @@ contributes(const struct collective_row *row, bool root)
 }
 
 static bool
-gets(const struct collective_row *row, bool root)
+is_receiver(const struct collective_row *row, bool root)
 {
 	return row->to == TO_ROOT ? root : row->result != RESULT_NOTHING;
 }
@@ -27,7 +27,7 @@ call_uses(const struct offload_comm *comm, const struct offload_call *call, bool
 	bool root = comm->rank == call->root;
 
 	if (!send)
-		return gets(row, root) &&
+		return is_receiver(row, root) &&
 			!(call->recv == MPI_IN_PLACE && root &&
 				call->collective == WEIR_COLLECTIVE_SCATTER);
 	return contributes(row, root) && call->collective != WEIR_COLLECTIVE_BROADCAST &&
@@ -96,7 +96,7 @@ call_fits(
 		return REASON_SMALL;
 	if (comm->max_bytes > 0 && facts->bytes > comm->max_bytes)
 		return REASON_LARGE;
-	/* A block has an element of each slice at least; it has half as many elements of 8 bytes. */
+	/* A block has an element of each slice at least, and half as many elements of 8 bytes. */
 	if (facts->reduces && weir_dtype_bytes(facts->form.dtype) == 8)
 		elements /= 2;
 	if (sliced && (uint64_t)layout->hosts < comm->min_hosts)
@@ -106,8 +106,8 @@ call_fits(
 	if (layout->alone)
 		return ON_WEIR;
 	/*
-	 * Leaders exchange the slices of their ranks in one piece, so these must be neighbors. An AlltoAll would be
-	 * reordered twice, and no byte of it less would pass the link.
+	 * Leaders exchange the slices of their ranks in one piece, so these must be neighbors. An
+	 * AlltoAll would be reordered twice, and no byte of it less would pass the link.
 	 */
 	if (call->collective == WEIR_COLLECTIVE_ALLTOALL)
 		return REASON_SHARED;
@@ -124,7 +124,7 @@ struct maker {
 	const struct offload_call *call;
 	const struct facts *facts;
 	const struct collective_row *row;
-	/* Contiguous memory: what this rank contributes, and what it gets; NULL where it has no part. */
+	/* Contiguous memory: what this rank contributes, and what it gets; NULL: it has no part. */
 	char *send, *recv;
 	bool leader, no_memory;
 };
@@ -163,7 +163,7 @@ part(const struct maker *maker, bool send)
 	bool root = maker->comm->rank == maker->call->root;
 
 	if (send ? !contributes(row, root)
-		 : !gets(row, root) ||
+		 : !is_receiver(row, root) ||
 				(root && row->contribution == CONTRIBUTION_ROOT &&
 					row->result == RESULT_WHOLE))
 		return 0;
@@ -177,27 +177,27 @@ regions(struct maker *maker)
 {
 	const struct offload_call *call = maker->call;
 	struct plan *plan = maker->plan;
-	size_t sends = part(maker, true), gets = part(maker, false), slice = maker->facts->unit;
+	size_t sent = part(maker, true), received = part(maker, false), slice = maker->facts->unit;
 	bool in_place = call->send == MPI_IN_PLACE, discard = call->recv == MPI_IN_PLACE;
 	char *from = in_place ? call->recv : (void *)(uintptr_t)call->send;
 	size_t count = (size_t)(in_place ? call->recv_count : call->send_count);
 	MPI_Datatype type = in_place ? call->recv_type : call->send_type;
 	MPI_Aint lb, extent;
 
-	if (in_place && sends > 0 && sends < gets) { /* the own slice among the others' */
+	if (in_place && sent > 0 && sent < received) { /* the own slice among the others' */
 		PMPI_Type_get_extent(type, &lb, &extent);
 		from += (MPI_Aint)maker->comm->rank * (MPI_Aint)count * extent;
 	}
-	if (sends > 0)
-		maker->send = region(
-			maker, &plan->pack, from, count * (sends / slice), type, sends, false);
-	if (gets > 0 && discard) /* the root of a scatter keeps its slice where it is */
-		maker->recv = temporary(maker, gets);
-	else if (gets > 0)
-		/* A reduce-scatter in place puts the result over the first slice, which is contributed by then or not. */
+	if (sent > 0)
+		maker->send =
+			region(maker, &plan->pack, from, count * (sent / slice), type, sent, false);
+	if (received > 0 && discard) /* the root of a scatter keeps its slice where it is */
+		maker->recv = temporary(maker, received);
+	else if (received > 0)
+		/* A reduce-scatter in place puts the result over the first slice. */
 		maker->recv = region(maker, &plan->unpack, call->recv,
-			(size_t)call->recv_count * (gets / slice), call->recv_type, gets,
-			in_place && sends > gets);
+			(size_t)call->recv_count * (received / slice), call->recv_type, received,
+			in_place && sent > received);
 }
 
 /* A step, if this rank has a part in it: of n slices, inside the host or among the leaders. */
@@ -312,7 +312,7 @@ plan_make(struct plan *plan, const struct offload_comm *comm, const struct offlo
 	return MPI_SUCCESS;
 }
 
-/* In pieces, because MPI_Pack counts in int. MPI_COMM_SELF, because the program may have freed the communicator. */
+/* In pieces: MPI_Pack counts in int. MPI_COMM_SELF: the program may have freed the communicator. */
 int
 plan_copy(const struct plan *plan, enum plan_copy what)
 {
@@ -327,7 +327,7 @@ plan_copy(const struct plan *plan, enum plan_copy what)
 		return MPI_SUCCESS;
 	bytes = mpi_type_bytes(type);
 	piece = bytes > 0 && bytes < INT_MAX / 2 ? INT_MAX / 2 / bytes : 1;
-	/* MPICH packs nothing at MPI_BOTTOM: use the data's own address, and a type that begins there. */
+	/* MPICH packs nothing at MPI_BOTTOM: take the data's address, a type that begins there. */
 	if (base == MPI_BOTTOM) {
 		PMPI_Type_get_true_extent(packing->type, &lb, &extent);
 		base += lb;

@@ -43,8 +43,8 @@ perf_quantile(const uint64_t *sorted, size_t n, unsigned int per_mille)
 	return n == 0 ? 0 : sorted[rank == 0 ? 0 : rank - 1];
 }
 
-static int
-failed(const struct perf_run *run, int code)
+int
+perf_failed(const struct perf_run *run, int code)
 {
 	perf_message(run, "%s", weir_last_error(run->weir));
 	return code;
@@ -122,8 +122,8 @@ perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 	}
 }
 
-/* Add what is degraded in the operation that has just ended, of elements from `first` on: the library forgets it with the
- * next. */
+/* Add what is degraded in the operation that has just ended, of elements from `first` on: the
+ * library forgets it with the next. */
 static int
 keep_degraded(struct perf_run *run, struct perf_slot *slot, struct perf_timing *timing, int code,
 	size_t first)
@@ -166,6 +166,17 @@ add_sample(struct perf_run *run, uint64_t ns)
 		run->samples[run->sample_count++] = ns;
 }
 
+/* A blocking call, of elements from `first` on. */
+static int
+operate_one(struct perf_run *run, struct perf_timing *timing, const struct weir_call *call,
+	size_t first)
+{
+	int code = weir_collective(run->weir, call, NULL);
+
+	return code < 0 ? perf_failed(run, code)
+			: keep_degraded(run, &run->slots[0], timing, code, first);
+}
+
 /* Begin all, then wait for all, also when one of them has failed. */
 static int
 operate_many(struct perf_run *run, struct perf_timing *timing, bool counts)
@@ -179,27 +190,18 @@ operate_many(struct perf_run *run, struct perf_timing *timing, bool counts)
 		slot->begun_ns = perf_now_ns();
 		code = weir_collective(run->weir, &slot->what.call, &slot->request);
 		if (code < 0)
-			(void)failed(run, code);
+			(void)perf_failed(run, code);
 	}
 	for (unsigned int i = 0; i < begun; i++) {
 		struct perf_slot *slot = &run->slots[i];
 		int end = keep_degraded(run, slot, timing, weir_wait(&slot->request), 0);
 
 		if (end < 0 && code == 0)
-			code = failed(run, end);
+			code = perf_failed(run, end);
 		if (end >= 0 && counts)
 			add_sample(run, perf_now_ns() - slot->begun_ns);
 	}
 	return code;
-}
-
-static int
-operate_one(struct perf_run *run, struct perf_timing *timing)
-{
-	struct perf_slot *slot = &run->slots[0];
-	int code = weir_collective(run->weir, &slot->what.call, NULL);
-
-	return code < 0 ? failed(run, code) : keep_degraded(run, slot, timing, code, 0);
 }
 
 /* CPU time from one reading to the next one, us. */
@@ -221,7 +223,8 @@ perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts)
 	weir_stats(run->weir, &before);
 	getrusage(RUSAGE_SELF, &from);
 	begin_ns = perf_now_ns();
-	code = n > 1 ? operate_many(run, timing, counts) : operate_one(run, timing);
+	code = n > 1 ? operate_many(run, timing, counts)
+		     : operate_one(run, timing, &run->slots[0].what.call, 0);
 	ns = perf_now_ns() - begin_ns;
 	getrusage(RUSAGE_SELF, &to);
 	if (code < 0)
@@ -245,14 +248,12 @@ perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts)
 int
 perf_operate_tensor(struct perf_run *run, struct perf_timing *timing, size_t first, size_t count)
 {
-	struct perf_slot *slot = &run->slots[0];
+	const struct perf_slot *slot = &run->slots[0];
 	struct verify v = slot->what;
-	int code;
 
 	v.call.count = count;
 	verify_place(&v, slot->send + first * weir_dtype_bytes(v.call.dtype), NULL);
-	code = weir_collective(run->weir, &v.call, NULL);
-	return code < 0 ? failed(run, code) : keep_degraded(run, slot, timing, code, first);
+	return operate_one(run, timing, &v.call, first);
 }
 
 size_t
@@ -278,5 +279,5 @@ perf_wait_for_all(struct perf_run *run)
 {
 	int code = weir_barrier(run->weir);
 
-	return code < 0 ? failed(run, code) : 0;
+	return code < 0 ? perf_failed(run, code) : 0;
 }

@@ -9,7 +9,7 @@
  *	run.c        the measurements, also of a model's tensors, as steps that can be repeated
  *	operate.c    operations: called, timed, counted and checked
  *	opens.c      how long it takes to open jobs
- *	rejoin.c     what the ranks tell each other; after a failure: join again, and agree where to resume
+ *	rejoin.c     what the ranks tell each other; after a failure: join again, agree, resume
  *	report.c     the table and the JSON report
  *
  * Every function here is for the main thread; codes are 0 or -errno, and the text is on stderr.
@@ -77,9 +77,10 @@ double perf_bus_factor(enum weir_collective collective, unsigned int ranks);
 const char *perf_plan_refuses(const struct perf_options *options, char *text, size_t size);
 
 /*
- * What is measured with all sizes: a series of a run is a collective, where it has them with type, operation and root.
- * They are in the order of collectives (a barrier is the last), types, operations and roots. op: SUM where
- * nothing is reduced. *series is the caller's to free. 0, -ENOMEM, or -EINVAL: the root is no rank.
+ * What is measured with all sizes: a series of a run is a collective, where it has them with type,
+ * operation and root. They are in the order of collectives (a barrier is the last), types,
+ * operations and roots. op: SUM where nothing is reduced. *series is the caller's to free. 0,
+ * -ENOMEM, or -EINVAL: the root is no rank.
  */
 int perf_plan(const struct perf_options *options, unsigned int ranks, struct weir_call **series,
 	unsigned int *count);
@@ -180,7 +181,8 @@ struct perf_run {
 /* The iteration of a step. */
 uint64_t perf_iteration(const struct perf_run *run, uint64_t step);
 
-/* Open and close options->opens jobs, and print how long that takes. 0, or -errno after a message. */
+/* Open and close options->opens jobs, and print how long that takes. 0, or -errno after a
+ * message. */
 int perf_opens(struct perf_run *run);
 
 /* Run the measurements; rows are printed as they come. 0 or -errno of what ended them. */
@@ -205,18 +207,22 @@ void perf_slots_destroy(struct perf_run *run);
 void perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill);
 
 /*
- * Operate once in every slot, and wait. *timing gets time and bytes if they count, and in any case what was
- * degraded; wrong elements if checks are on. 0, or -errno after a message.
+ * Operate once in every slot, and wait. *timing gets time and bytes if they count, and in any case
+ * what was degraded; wrong elements if checks are on. 0, or -errno after a message.
  */
 int perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts);
 
-/* One AllReduce of run->current's type in place, of elements [first, first + count) of the iteration, at
- * slot 0. 0, WEIR_PARTIAL, or -errno after a message. */
+/* One AllReduce of run->current's type in place, of elements [first, first + count) of the
+ * iteration, at slot 0. 0, WEIR_PARTIAL, or -errno after a message. */
 int perf_operate_tensor(
 	struct perf_run *run, struct perf_timing *timing, size_t first, size_t count);
 
-/* Elements of the slot's result that are wrong, and of what was sent that have changed; 0 if checks are off. */
+/* Elements of the slot's result that are wrong, and of what was sent that have changed; 0 if checks
+ * are off. */
 size_t perf_wrong(struct perf_run *run, struct perf_slot *slot);
+
+/* Print the text of the handle's last failure. Returns the code. */
+int perf_failed(const struct perf_run *run, int code);
 
 /* Wait for all ranks. 0, or -errno after a message. */
 int perf_wait_for_all(struct perf_run *run);
@@ -227,18 +233,20 @@ void perf_sort(uint64_t *values, size_t n);
 /* The least of n sorted values that so many of a thousand are not above; 0 if there are none. */
 uint64_t perf_quantile(const uint64_t *sorted, size_t n, unsigned int per_mille);
 
-/* After a measurement: all ranks' wrong elements, and the most bytes on the wire. 0, or -errno after a message. */
+/* After a measurement: all ranks' wrong elements, and the most bytes on the wire. 0, or -errno
+ * after a message. */
 int perf_exchange_timing(struct perf_run *run, struct perf_timing *timing);
 
 /*
  * Agree with all other ranks on the step to take next, run->step: the least that any is at, or 0 if
- * none has begun. A rank that has just started has no step. 0 or -errno of an operation that failed.
+ * none has begun. A rank that has just started has no step. 0 or -errno of an operation that
+ * failed.
  */
 int perf_agree(struct perf_run *run);
 
 /*
- * After the failure of an operation: join again and agree, as often as the options allow. 0: go on with
- * run->step; else the code of the failure, with its text in weir_last_error().
+ * After the failure of an operation: join again and agree, as often as the options allow. 0: go on
+ * with run->step; else the code of the failure, with its text in weir_last_error().
  */
 int perf_recover(struct perf_run *run, int code);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ranks tell each other: a sum in which each rank has places of its own. The numbers go in pieces
- * of 2 bits, which every type holds exactly: the base form has only the job's.
+ * What the ranks tell each other: a sum in which each rank has places of its own. The numbers go in
+ * pieces of 2 bits, which every type holds exactly: the base form has only the job's.
  *
- * After a failure they agree in this way where to continue. A rank may be one step ahead of another; a restarted rank
- * has no step. All take the lowest.
+ * After a failure they agree in this way where to continue. A rank may be one step ahead of
+ * another; a restarted rank has no step. All take the lowest.
  */
 #include "apps/perf/perf.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +51,8 @@ get(enum weir_dtype dtype, const uint8_t *words, size_t place)
 }
 
 /*
- * Exchange `n` values with all ranks: all[rank * n + i]. 0, -errno, or WEIR_PARTIAL: the values of late ranks are
- * 0. Uses the calls that the options allow: the base form has only the job's type.
+ * Exchange `n` values with all ranks: all[rank * n + i]. 0, -errno, or WEIR_PARTIAL: the values of
+ * late ranks are 0. Uses the calls that the options allow: the base form has only the job's type.
  */
 static int
 exchange(struct perf_run *run, const uint64_t *own, unsigned int n, uint64_t *all)
@@ -95,20 +96,16 @@ perf_exchange_timing(struct perf_run *run, struct perf_timing *timing)
 		(o->weir.base_form && o->ops.codes != 1u << WEIR_OP_SUM))
 		return 0;
 	code = exchange(run, own, 3, all);
-	if (code < 0) {
-		perf_message(run, "%s", weir_last_error(run->weir));
-		return code;
-	}
+	if (code < 0)
+		return perf_failed(run, code);
 	weir_last_result(run->weir, &result);
 	timing->degraded += result.degraded;
 	run->degraded += result.degraded;
 	timing->wrong = 0;
 	for (unsigned int r = 0; r < run->ranks; r++) {
 		timing->wrong += all[3 * r];
-		if ((double)all[3 * r + 1] > timing->wire_sent)
-			timing->wire_sent = (double)all[3 * r + 1];
-		if ((double)all[3 * r + 2] > timing->wire_received)
-			timing->wire_received = (double)all[3 * r + 2];
+		timing->wire_sent = fmax(timing->wire_sent, (double)all[3 * r + 1]);
+		timing->wire_received = fmax(timing->wire_received, (double)all[3 * r + 2]);
 	}
 	if (timing->wrong < timing->own_wrong)
 		timing->wrong = timing->own_wrong;
@@ -199,9 +196,7 @@ join_again(struct perf_run *run)
 	}
 	if (code == 0)
 		code = perf_agree(run);
-	if (code < 0)
-		perf_message(run, "%s", weir_last_error(run->weir));
-	return code;
+	return code < 0 ? perf_failed(run, code) : code;
 }
 
 int

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The measurements. A run is a sequence of steps, numbered alike on all ranks: an iteration each, or
- * the end of a measurement. A step depends only on its number, so ranks can agree on a step and continue there, even
- * if one was restarted or is a step ahead.
+ * The measurements. A run is a sequence of steps, numbered alike on all ranks: an iteration each,
+ * or the end of a measurement. A step depends only on its number, so ranks can agree on a step and
+ * continue there, even if one was restarted or is a step ahead.
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,21 +56,8 @@ rate(struct perf_run *run, struct perf_timing *t, size_t bytes)
 	t->wire_received = (double)t->received / n;
 }
 
-/* What of the link's rate is used, where the bytes of the busiest rank are known. */
-static void
-share(const struct perf_run *run, struct perf_timing *t)
-{
-	double busier = t->wire_sent > t->wire_received ? t->wire_sent : t->wire_received;
-	double rate = run->options->link_rate / 8e6; /* bytes per microsecond */
-
-	if (rate <= 0 || t->us <= 0)
-		return;
-	t->link_share = busier / t->us / rate;
-	t->data_share = t->algbw * 1e3 / rate;
-}
-
-/* A row that this rank works at: the last one, or the one before when the ranks go a step back. Valid until the next
- * call. NULL: out of memory, after a message. */
+/* A row that this rank works at: the last one, or the one before when the ranks go a step back.
+ * Valid until the next call. NULL: out of memory, after a message. */
 static struct perf_row *
 row_of(struct perf_run *run, unsigned int number)
 {
@@ -135,7 +123,8 @@ iterate(struct perf_run *run, const struct perf_row *row, struct perf_timing *ti
 	return perf_operate(run, timing, k >= o->warmup && run->step >= run->done);
 }
 
-/* The measurements have two ways of calling, but for the last one, of a barrier. False: it is over. */
+/* The measurements have two ways of calling, but for the last one, of a barrier. False: it is
+ * over. */
 static bool
 find(struct perf_run *run, uint64_t measurement, unsigned int *number, unsigned int *size)
 {
@@ -154,12 +143,17 @@ find(struct perf_run *run, uint64_t measurement, unsigned int *number, unsigned 
 static int
 conclude(struct perf_run *run, struct perf_row *row, struct perf_timing *timing, bool in_place)
 {
+	double link = run->options->link_rate / 8e6; /* bytes per microsecond */
 	int code = 0;
 
 	rate(run, timing, row->bytes);
 	if (run->current.collective != WEIR_COLLECTIVE_BARRIER)
 		code = perf_exchange_timing(run, timing);
-	share(run, timing);
+	if (link > 0 && timing->us > 0) { /* the bytes of the busiest rank are known */
+		timing->link_share =
+			fmax(timing->wire_sent, timing->wire_received) / timing->us / link;
+		timing->data_share = timing->algbw * 1e3 / link;
+	}
 	if (code >= 0 && in_place)
 		row_print(run, row);
 	return code;
@@ -194,8 +188,8 @@ take_step(struct perf_run *run)
 
 /* ---- --shapes: all tensors of a model, in place, one call each ---- */
 
-/* One iteration over all tensors. They are checked when all are reduced, so that no rank waits in the measurement while
- * another checks. */
+/* One iteration over all tensors. They are checked when all are reduced, so that no rank waits in
+ * the measurement while another checks. */
 static int
 iterate_model(struct perf_run *run, struct perf_row *row, unsigned int k)
 {
