@@ -142,8 +142,8 @@ unbound_packet(struct ppe_worker *worker, struct ppe_thread *thread, const struc
 	return reply_refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
 }
 
-static __rte_noinline struct ppe_next
-police(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+__rte_noinline struct ppe_next
+block_police(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
 	js->count.policed++;
 	return ppe_drop(worker, thread, PPE_DROP_POLICED);
@@ -227,7 +227,7 @@ block_examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (reason != ADMITTED)
 		return not_admitted(worker, thread, js, reason);
 	if (!conforms(worker, js, thread))
-		return police(worker, thread, js);
+		return block_police(worker, thread, js);
 	if (h->collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
 		return block_acknowledged(worker, thread, js);
 	if (h->collective == WEIR_COLLECTIVE_PROBE) {
@@ -274,7 +274,7 @@ block_admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->bytes -= js->crc_bytes;
 	note_heard(worker, js, h->src_id);
 	if (unlikely(!conforms(worker, js, thread)))
-		return police(worker, thread, js);
+		return block_police(worker, thread, js);
 	block_start_bucket(state, js, c);
 	return PPE_RUN(block_find);
 }

@@ -34,6 +34,10 @@ struct ppe_next block_entry(struct ppe_worker *worker, struct ppe_thread *thread
 struct ppe_next block_admit(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next block_examine(struct ppe_worker *worker, struct ppe_thread *thread);
 
+/* The job exceeds its rate: drop the packet. */
+struct ppe_next block_police(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+
 /* ---- flow_cache.c. Worker ---- */
 
 /* Set which bits of frames are compared. */
@@ -222,7 +226,7 @@ void block_send_one(struct ppe_worker *worker, struct job_shard *job,
 	const struct pktbuf_header_template *to);
 
 /* Send a finished block's result: to source `only`, or to all when negative. Returns the thread's
- * next segment: `then` (NULL: it ends), or before that block_emit_step, if results differ by
+ * next segment: `then` (NULL: it ends), or before that block_emit_step, if results to all differ by
  * receiver. */
 struct ppe_next block_emit(struct ppe_worker *worker, struct ppe_thread *thread,
 	struct block *block, int only, ppe_segment then);

@@ -49,6 +49,9 @@ answer_late(struct ppe_worker *worker, struct ppe_thread *thread, struct block *
 	uint8_t source = lmem(thread)->c.header.src_id;
 	struct job_shard *js = state->job[b->job];
 
+	/* Other threads may have sent answers since admission. */
+	if (in_debt(worker, js))
+		return block_police(worker, thread, js);
 	if (!mask_test(b->heard, source)) {
 		mask_set(b->heard, source);
 		b->heard_count++;

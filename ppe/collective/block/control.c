@@ -39,6 +39,8 @@ answer_lost(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 	if (b == NULL || b->block_id != h->block_id || b->state != BLOCK_DONE ||
 		slot_source_has(slot, b, h->src_id))
 		return ppe_drop(worker, thread, reason);
+	if (in_debt(worker, js))
+		return block_police(worker, thread, js);
 	js->count.asked_again++;
 	return block_answer(worker, thread, b);
 }

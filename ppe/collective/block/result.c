@@ -451,7 +451,8 @@ block_emit(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		e->next = only < 0 ? 0 : (uint16_t)only;
 		e->end = only < 0 ? js->source_end : (uint16_t)(only + 1);
 		e->then = then;
-		return PPE_RUN(block_emit_step);
+		/* One is charged before another thread asks whether the job may send. */
+		return only < 0 ? PPE_RUN(block_emit_step) : block_emit_step(worker, thread);
 	}
 	if (only < 0)
 		block_emit_to_all(worker, state, &block, 1);
