@@ -5,21 +5,12 @@
 
 #include "apps/perf/perf.h"
 
-#define CODES 16 /* of collectives; not all have one */
-
-/* The collectives that an application calls, as a bit for each code. */
-enum {
-#define X(name, code, text, contribution, result, to) +((TO_##to != TO_NONE) << code)
-	COLLECTIVES = 0 WEIR_COLLECTIVE_LIST(X)
-#undef X
-};
-
 static int
 collective_of(const char *word)
 {
 	int code = weir_collective_parse(word);
 
-	return code >= 0 && collective_table[code].served ? code : -EINVAL;
+	return code < WEIR_COLLECTIVES ? code : -EINVAL;
 }
 
 static int
@@ -77,7 +68,7 @@ perf_list_ops(const char *text, struct perf_list *list)
 bool
 perf_list_collectives(const char *text, struct perf_list *list)
 {
-	return parse(text, collective_of, COLLECTIVES, list);
+	return parse(text, collective_of, (1u << WEIR_COLLECTIVES) - 1, list);
 }
 
 double
@@ -104,7 +95,7 @@ perf_plan_refuses(const struct perf_options *o, char *text, size_t size)
 	bool one_op = __builtin_popcount(o->ops.codes) == 1,
 	     sums = o->ops.codes == 1u << WEIR_OP_SUM, reduces = false;
 
-	for (unsigned int c = 0; c < CODES; c++)
+	for (unsigned int c = 0; c < WEIR_COLLECTIVES; c++)
 		reduces |= has(&o->collectives, c) && verify_reduces(c);
 	for (unsigned int t = 0; t < WEIR_DTYPES; t++)
 		for (unsigned int op = 0; op < WEIR_OPS; op++) {
@@ -173,16 +164,17 @@ perf_plan(const struct perf_options *o, unsigned int ranks, struct weir_call **s
 	if (o->root != PERF_ROOT_ALL && o->root >= ranks)
 		return -EINVAL;
 	/* The barrier is the last. */
-	for (unsigned int c = WEIR_COLLECTIVE_BARRIER + 1; c <= WEIR_COLLECTIVE_BARRIER + CODES;
-		c++)
+	for (unsigned int i = 1; i <= WEIR_COLLECTIVES; i++) {
+		unsigned int c = (WEIR_COLLECTIVE_BARRIER + i) % WEIR_COLLECTIVES;
+
 		for (unsigned int t = 0; t < WEIR_DTYPES; t++)
 			for (unsigned int op = 0; op < WEIR_OPS && code == 0; op++)
-				if (is_measured(o, c % CODES, t, op))
+				if (is_measured(o, c, t, op))
 					code = add_series(o, ranks,
-						(struct weir_call){.collective = c % CODES,
-							.dtype = t,
-							.op = op},
+						(struct weir_call){
+							.collective = c, .dtype = t, .op = op},
 						series, count);
+	}
 	return code;
 }
 

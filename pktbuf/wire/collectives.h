@@ -70,6 +70,13 @@ static const struct collective_row collective_table[16] = {
 #undef X
 };
 
+/* Their number: codes are [0, WEIR_COLLECTIVES). */
+enum {
+#define X(name, code, text, contribution, result, to) +(TO_##to != TO_NONE)
+	WEIR_COLLECTIVES = 0 WEIR_COLLECTIVE_LIST(X)
+#undef X
+};
+
 /* A part of a block, in elements. */
 struct weir_slice {
 	uint32_t first, count;

@@ -72,25 +72,22 @@ unsigned int
 block_contribution(
 	const struct block_plan *plan, unsigned int rank, uint8_t payload[BLOCK_BYTES_MAX])
 {
+	const struct collective_row *row = &collective_table[plan->collective];
 	bool root = rank == plan->root;
 
-	switch (plan->collective) {
-	case WEIR_COLLECTIVE_ALLREDUCE:
-	case WEIR_COLLECTIVE_REDUCE:
-	case WEIR_COLLECTIVE_REDUCESCATTER: return put(plan, rank, 0, plan->elements, payload);
-	case WEIR_COLLECTIVE_ALLTOALL: return put_row(plan, rank, payload);
-	case WEIR_COLLECTIVE_BROADCAST:
-		return root ? put(plan, rank, 0, plan->elements, payload) : 0;
-	case WEIR_COLLECTIVE_SCATTER: return root ? put_row(plan, rank, payload) : 0;
-	case WEIR_COLLECTIVE_GATHER:
-		return root && skips(plan, rank)
+	switch ((enum contribution_kind)row->contribution) {
+	case CONTRIBUTION_REDUCE: return put(plan, rank, 0, plan->elements, payload);
+	case CONTRIBUTION_ROW: return put_row(plan, rank, payload);
+	case CONTRIBUTION_ROOT:
+		if (!root)
+			return 0;
+		return row->result == RESULT_SLICE ? put_row(plan, rank, payload)
+						   : put(plan, rank, 0, plan->elements, payload);
+	case CONTRIBUTION_SLICE:
+		return row->to == TO_ROOT && root && skips(plan, rank)
 			? 0
 			: put(plan, rank, 0, block_slice(plan, rank), payload);
-	case WEIR_COLLECTIVE_ALLGATHER: return put(plan, rank, 0, block_slice(plan, rank), payload);
-	case WEIR_COLLECTIVE_BARRIER:
-	case WEIR_COLLECTIVE_PROBE:
-	case WEIR_COLLECTIVE_ACKNOWLEDGE:
-	case WEIR_COLLECTIVE_JOIN:
+	case CONTRIBUTION_NOTHING:
 	default: return 0;
 	}
 }
@@ -125,31 +122,26 @@ put_slices(const struct block_plan *plan, unsigned int to_rank, uint8_t *to)
 unsigned int
 block_result(const struct block_plan *plan, unsigned int rank, uint8_t payload[BLOCK_BYTES_MAX])
 {
-	unsigned int first = slices_before(plan, rank), at = 0;
+	const struct collective_row *row = &collective_table[plan->collective];
+	bool whole = row->result == RESULT_WHOLE, root = rank == plan->root;
+	unsigned int first = whole ? 0 : slices_before(plan, rank), at = 0;
+	unsigned int count = whole ? plan->elements : block_slice(plan, rank);
 
-	switch (plan->collective) {
-	case WEIR_COLLECTIVE_ALLREDUCE: return put_sum(plan, 0, plan->elements, payload);
-	case WEIR_COLLECTIVE_REDUCE:
-		return rank == plan->root ? put_sum(plan, 0, plan->elements, payload) : 0;
-	case WEIR_COLLECTIVE_REDUCESCATTER:
-		return put_sum(plan, first, block_slice(plan, rank), payload);
-	case WEIR_COLLECTIVE_BROADCAST: return put(plan, plan->root, 0, plan->elements, payload);
-	case WEIR_COLLECTIVE_SCATTER:
-		return rank == plan->root && skips(plan, rank)
+	if (row->to == TO_ROOT && !root)
+		return 0;
+	switch ((enum contribution_kind)row->contribution) {
+	case CONTRIBUTION_REDUCE: return put_sum(plan, first, count, payload);
+	case CONTRIBUTION_ROOT:
+		return !whole && root && skips(plan, rank)
 			? 0
-			: put(plan, plan->root, first, block_slice(plan, rank), payload);
-	case WEIR_COLLECTIVE_GATHER:
-		return rank == plan->root ? put_slices(plan, rank, payload) : 0;
-	case WEIR_COLLECTIVE_ALLGATHER: return put_slices(plan, rank, payload);
-	case WEIR_COLLECTIVE_ALLTOALL:
+			: put(plan, plan->root, first, count, payload);
+	case CONTRIBUTION_SLICE: return put_slices(plan, rank, payload);
+	case CONTRIBUTION_ROW:
 		for (unsigned int from = 0; from < plan->n; from++)
 			if (from != rank || !skips(plan, rank))
-				at += put(plan, from, first, block_slice(plan, rank), payload + at);
+				at += put(plan, from, first, count, payload + at);
 		return at;
-	case WEIR_COLLECTIVE_BARRIER:
-	case WEIR_COLLECTIVE_PROBE:
-	case WEIR_COLLECTIVE_ACKNOWLEDGE:
-	case WEIR_COLLECTIVE_JOIN:
+	case CONTRIBUTION_NOTHING:
 	default: return 0;
 	}
 }
@@ -157,10 +149,7 @@ block_result(const struct block_plan *plan, unsigned int rank, uint8_t payload[B
 bool
 block_to_all(const struct block_plan *plan, unsigned int rank)
 {
-	return plan->collective == WEIR_COLLECTIVE_ALLREDUCE ||
-		plan->collective == WEIR_COLLECTIVE_BROADCAST ||
-		(plan->collective == WEIR_COLLECTIVE_ALLGATHER && !skips(plan, rank)) ||
-		plan->collective == WEIR_COLLECTIVE_BARRIER;
+	return !row_differs(&collective_table[plan->collective], skips(plan, rank));
 }
 
 unsigned int

@@ -46,15 +46,17 @@ static void
 any_collective(const struct play *p, unsigned int j, uint64_t n, struct weir_header *h)
 {
 	unsigned int sources = job(p, j)->nb_sources, most = job(p, j)->elements;
+	unsigned int any = (unsigned int)((n >> 32) % (WEIR_COLLECTIVES - 1));
+	const struct collective_row *row;
 
-	h->collective = (uint8_t)((n >> 32) % WEIR_COLLECTIVE_BARRIER);
+	h->collective = (uint8_t)(any + (any >= WEIR_COLLECTIVE_BARRIER)); /* no barrier */
+	row = &collective_table[h->collective];
 	h->dtype = (uint8_t)((n >> 40) % WEIR_DTYPES);
-	if (h->collective <= WEIR_COLLECTIVE_REDUCESCATTER) {
+	if (row->contribution == CONTRIBUTION_REDUCE) {
 		h->dtype = (uint8_t)((n >> 40) % WEIR_DTYPE_FP16); /* exact in any order */
 		h->op = (uint8_t)((n >> 56) % (WEIR_OP_LXOR + 1));
 	}
-	if (h->collective == WEIR_COLLECTIVE_REDUCE || h->collective == WEIR_COLLECTIVE_BROADCAST ||
-		h->collective == WEIR_COLLECTIVE_SCATTER || h->collective == WEIR_COLLECTIVE_GATHER)
+	if (row->rooted)
 		h->root = (uint8_t)((n >> 16) % sources);
 	if (weir_dtype_bytes(h->dtype) == 8)
 		most = RTE_MAX(most / 2, 1u);

@@ -23,12 +23,7 @@ plan_of(enum weir_collective collective, enum weir_dtype dtype, unsigned int ele
 		.collective = collective,
 		.dtype = dtype,
 		.elements = collective == WEIR_COLLECTIVE_BARRIER ? 0 : elements,
-		.root = collective == WEIR_COLLECTIVE_REDUCE ||
-				collective == WEIR_COLLECTIVE_BROADCAST ||
-				collective == WEIR_COLLECTIVE_SCATTER ||
-				collective == WEIR_COLLECTIVE_GATHER
-			? block % SOURCES
-			: 0,
+		.root = collective_table[collective].rooted ? block % SOURCES : 0,
 		.block = block,
 		.skips_own = skipping,
 		.seed = random_state ^ block};
@@ -82,9 +77,9 @@ all_of_them(unsigned int workers, bool segmented)
 	start_with(workers, ELEMENTS, PPE_POLICY_WAIT, 60000);
 	enter();
 	rig.seed = segmented ? random_state : 0;
-	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+	for (unsigned int c = 0; c < WEIR_COLLECTIVES; c++)
 		for (unsigned int i = 0; i < RTE_DIM(cases); i++) {
-			bool sum = c <= WEIR_COLLECTIVE_REDUCESCATTER;
+			bool sum = collective_table[c].contribution == CONTRIBUTION_REDUCE;
 			struct block_plan p = plan_of((enum weir_collective)c,
 				sum ? WEIR_DTYPE_INT32 : cases[i].dtype,
 				sum ? 3 * cases[i].elements : cases[i].elements, block++);

@@ -75,7 +75,7 @@ expect_parts(bool full, uint64_t skip)
 	start_with(PPE_POLICY_WAIT, skip);
 	p.generation = generation;
 	p.skips_own = skip;
-	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+	for (unsigned int c = 0; c < WEIR_COLLECTIVES; c++)
 		for (unsigned int i = 0; i < RTE_DIM(elements); i++, p.block++) {
 			p.collective = (enum weir_collective)c;
 			p.elements = c == WEIR_COLLECTIVE_BARRIER ? 0 : elements[i];
@@ -168,7 +168,7 @@ expect_zeros(bool full, uint64_t skip)
 
 	full_rows = full;
 	start_with(PPE_POLICY_PARTIAL, skip);
-	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+	for (unsigned int c = 0; c < WEIR_COLLECTIVES; c++)
 		for (unsigned int times = 0; times < 3; times++) {
 			struct block_plan p = {.job = 1,
 				.generation = generation,

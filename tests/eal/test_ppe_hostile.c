@@ -182,8 +182,8 @@ wrong_headers(void)
 	ANSWERED("allreduce to a root", EXT, UNSUPPORTED, UNSUPPORTED, h.root = 1);
 	ANSWERED("gather, product", EXT, UNSUPPORTED, UNSUPPORTED,
 		h.collective = WEIR_COLLECTIVE_ALLGATHER, h.op = WEIR_OP_PROD);
-	ANSWERED("gather, type 14", EXT, UNSUPPORTED, UNSUPPORTED,
-		h.collective = WEIR_COLLECTIVE_ALLGATHER, h.dtype = 14);
+	ANSWERED("gather, no type", EXT, UNSUPPORTED, UNSUPPORTED,
+		h.collective = WEIR_COLLECTIVE_ALLGATHER, h.dtype = WEIR_DTYPES);
 	ANSWERED("collective 12", EXT, UNSUPPORTED, UNSUPPORTED, h.collective = 12);
 	ANSWERED("operation 15", EXT, UNSUPPORTED, UNSUPPORTED, h.op = 15);
 	ANSWERED("type 15", EXT, UNSUPPORTED, UNSUPPORTED, h.dtype = 15);

@@ -71,30 +71,24 @@ static void
 make_values(void)
 {
 	static const struct {
-		uint8_t mantissa, least, range;
-	} kind[] = {[WEIR_DTYPE_FP16] = {10, 4, 20},
-		[WEIR_DTYPE_BF16] = {7, 107, 40},
-		[WEIR_DTYPE_FP32] = {23, 107, 40},
-		[WEIR_DTYPE_FP8_E4M3] = {3, 1, 13},
-		[WEIR_DTYPE_FP8_E5M2] = {2, 1, 29}};
+		uint16_t least, range;
+	} kind[] = {[WEIR_DTYPE_FP16] = {4, 20},
+		[WEIR_DTYPE_BF16] = {107, 40},
+		[WEIR_DTYPE_FP32] = {107, 40},
+		[WEIR_DTYPE_FP64] = {983, 80},
+		[WEIR_DTYPE_FP8_E4M3] = {1, 13},
+		[WEIR_DTYPE_FP8_E5M2] = {1, 29}};
 	unsigned int size = weir_dtype_bytes(of->dtype);
+	unsigned int m = weir_dtype_float(of->dtype).fraction_bits;
 
 	for (unsigned int s = 0; s < of->sources; s++)
 		for (unsigned int i = 0; i < ELEMENTS; i++) {
 			uint64_t word = rig_random(&random_state), exponent;
 			uint8_t *to = values[s] + i * size;
 
-			if (of->dtype == WEIR_DTYPE_FP64) {
-				exponent = 983 + below(80);
-				word = (word & ~(UINT64_C(0x7ff) << 52)) | exponent << 52;
-			} else {
-				unsigned int m = kind[of->dtype].mantissa;
-
-				exponent = exponent_of(
-					s, kind[of->dtype].least, kind[of->dtype].range);
-				word = (word & ((UINT64_C(1) << m) - 1)) | exponent << m |
-					(word >> 63) << (8 * size - 1);
-			}
+			exponent = exponent_of(s, kind[of->dtype].least, kind[of->dtype].range);
+			word = (word & ((UINT64_C(1) << m) - 1)) | exponent << m |
+				(word >> 63) << (8 * size - 1);
 			if (s == 1 && size <= 2 && of->op != WEIR_OP_PROD) {
 				memcpy(&word, values[0] + i * size, size);
 				word ^= UINT64_C(1) << (8 * size - 1);

@@ -254,7 +254,7 @@ make_blocks(void)
 {
 	memset(block, 0, sizeof(block));
 	for (unsigned int b = 0; b < BLOCKS; b++) {
-		unsigned int which = chance(3) == 0 ? 0 : chance(WEIR_COLLECTIVE_BARRIER + 1);
+		unsigned int which = chance(3) == 0 ? 0 : chance(WEIR_COLLECTIVES);
 		bool rows = which == WEIR_COLLECTIVE_ALLTOALL;
 
 		block[b].plan = (struct block_plan){.generation = GEN,

@@ -172,7 +172,7 @@ run_collectives(unsigned int workers, unsigned int absent)
 	start_leaf(.parents = 1, .sources = OWN, .policy = PPE_POLICY_PARTIAL);
 	while (plan.block < WINDOW) /* all get endpoints */
 		run_plan(&plan, 0);
-	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+	for (unsigned int c = 0; c < WEIR_COLLECTIVES; c++)
 		for (unsigned int r = 0; r < (collective_table[c].rooted ? RTE_DIM(roots) : 1); r++)
 			for (unsigned int e = 0; e < RTE_DIM(elements); e++) {
 				plan.collective = (enum weir_collective)c;

@@ -8,14 +8,12 @@
 struct call
 calls_any(uint8_t what, unsigned int sources)
 {
-	static const uint8_t with_root[] = {WEIR_COLLECTIVE_REDUCE, WEIR_COLLECTIVE_BROADCAST,
-		WEIR_COLLECTIVE_SCATTER, WEIR_COLLECTIVE_GATHER};
-	struct call call = {.collective = what % WEIR_COLLECTIVE_BARRIER,
+	unsigned int any = what % (WEIR_COLLECTIVES - 1u); /* no barrier */
+	struct call call = {.collective = (uint8_t)(any + (any >= WEIR_COLLECTIVE_BARRIER)),
 		.count = (uint16_t[]){CALLS_ELEMENTS, 1, 5, 3}[what >> 6]};
 
-	for (unsigned int i = 0; i < sizeof(with_root); i++)
-		if (call.collective == with_root[i])
-			call.root = (uint8_t)((what >> 3 & 7) % sources);
+	if (collective_table[call.collective].rooted)
+		call.root = (uint8_t)((what >> 3 & 7) % sources);
 	if (call.collective == WEIR_COLLECTIVE_ALLTOALL && call.count * sources > CALLS_ELEMENTS)
 		call.count = (uint16_t)(CALLS_ELEMENTS / sources);
 	return call;

@@ -415,7 +415,7 @@ operate(struct weir *weir, int kind, size_t count)
 		(kind != 0 && weir_elements(weir, WEIR_DTYPE_INT32) < sources))
 		return;
 	do {
-		const unsigned int kinds = WEIR_COLLECTIVE_BARRIER + 1;
+		const unsigned int kinds = WEIR_COLLECTIVES;
 		uint8_t what = kind < 0 ? fuzz_8(&play.in) : (uint8_t)kind;
 
 		last = &flight[flights++];

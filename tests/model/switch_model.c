@@ -559,7 +559,7 @@ stranger(struct model *m, const struct model_peer *from, const struct weir_heade
 static bool
 may_go_up(const struct model *m, const struct weir_header *h)
 {
-	bool contribution = h->collective <= WEIR_COLLECTIVE_BARRIER;
+	bool contribution = h->collective < WEIR_COLLECTIVES;
 
 	if (h->job_id == m->c.job && h->collective != WEIR_COLLECTIVE_JOIN)
 		return false;

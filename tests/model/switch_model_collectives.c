@@ -7,20 +7,6 @@
 #include "apps/verify/verify.h"
 #include "tests/model/switch_model_priv.h"
 
-static bool
-reduces(unsigned int collective)
-{
-	return collective == WEIR_COLLECTIVE_ALLREDUCE || collective == WEIR_COLLECTIVE_REDUCE ||
-		collective == WEIR_COLLECTIVE_REDUCESCATTER;
-}
-
-static bool
-has_root(unsigned int collective)
-{
-	return collective == WEIR_COLLECTIVE_REDUCE || collective == WEIR_COLLECTIVE_BROADCAST ||
-		collective == WEIR_COLLECTIVE_SCATTER || collective == WEIR_COLLECTIVE_GATHER;
-}
-
 /* Elements of slice i: one more in the first ones. */
 static unsigned int
 slice(const struct model *m, const struct weir_header *h, unsigned int i)
@@ -37,13 +23,13 @@ slices_before(const struct model *m, const struct weir_header *h, unsigned int i
 bool
 model_served(const struct model *m, const struct weir_header *h)
 {
-	if (h->collective > WEIR_COLLECTIVE_BARRIER)
+	if (h->collective >= WEIR_COLLECTIVES)
 		return false;
-	if (has_root(h->collective) ? h->root >= m->c.sources : h->root != 0)
+	if (collective_table[h->collective].rooted ? h->root >= m->c.sources : h->root != 0)
 		return false;
 	if (h->grad_cnt == 0)
 		return true; /* nothing is done with no elements */
-	if (reduces(h->collective))
+	if (verify_reduces((enum weir_collective)h->collective))
 		return weir_dtype_has_op(h->dtype, h->op) != 0;
 	return h->op == 0 && weir_dtype_bytes(h->dtype) != 0;
 }
@@ -89,7 +75,8 @@ model_fits(const struct model *m, const struct weir_header *h, size_t payload)
 	unsigned int most = size == 8 ? m->c.elements / 2 : m->c.elements;
 	unsigned int all = h->grad_cnt;
 
-	if (h->collective >= WEIR_COLLECTIVE_BARRIER && h->grad_cnt != 0)
+	if (collective_table[h->collective].contribution == CONTRIBUTION_NOTHING &&
+		h->grad_cnt != 0)
 		return false;
 	if (h->collective == WEIR_COLLECTIVE_ALLTOALL && m->c.full_rows)
 		return payload == (size_t)model_contributed(m, h) * size &&

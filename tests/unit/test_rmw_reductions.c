@@ -54,18 +54,9 @@ number(uint64_t *state, enum weir_dtype type)
 {
 	if (random_below(state, 3) == 0)
 		return random_bits(state);
-	if (type == WEIR_DTYPE_FP16)
-		return hard_float(state, 16, 10);
-	if (type == WEIR_DTYPE_BF16)
-		return hard_float(state, 16, 7);
-	if (type == WEIR_DTYPE_FP32)
-		return hard_float(state, 32, 23);
-	if (type == WEIR_DTYPE_FP64)
-		return hard_float(state, 64, 52);
-	if (type == WEIR_DTYPE_FP8_E4M3)
-		return hard_float(state, 8, 3);
-	if (type == WEIR_DTYPE_FP8_E5M2)
-		return hard_float(state, 8, 2);
+	if (weir_dtype_is_float(type))
+		return hard_float(
+			state, 8 * weir_dtype_bytes(type), weir_dtype_float(type).fraction_bits);
 	return hard_integer(state, 8 * weir_dtype_bytes(type));
 }
 

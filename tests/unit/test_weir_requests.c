@@ -435,9 +435,9 @@ Test(weir_requests, what_makes_no_sense_is_refused_at_once)
 	cr_expect_null(request);
 	cr_expect_str_eq(weir_last_error(weir), "send is NULL and count is 1");
 	cr_expect_eq(weir_reduce(weir, data, NULL, 1, WEIR_DTYPE_FP32, WEIR_OP_MAX, 1), -EINVAL);
-	cr_expect_eq(weir_allgather(weir, data, data, 1, (enum weir_dtype)14), -EINVAL);
+	cr_expect_eq(weir_allgather(weir, data, data, 1, (enum weir_dtype)WEIR_DTYPES), -EINVAL);
 	cr_expect_eq(weir_rank(weir), 1u);
-	for (unsigned int collective = WEIR_COLLECTIVE_BARRIER + 1; collective < 18; collective++) {
+	for (unsigned int collective = WEIR_COLLECTIVES; collective < 18; collective++) {
 		call.collective = (enum weir_collective)collective;
 		cr_expect_eq(weir_collective(weir, &call, &request), -EINVAL);
 		cr_expect_null(request);
@@ -446,9 +446,9 @@ Test(weir_requests, what_makes_no_sense_is_refused_at_once)
 	}
 	cr_expect_str_eq(weir_last_error(weir), "collective 17 does not exist");
 	call = (struct weir_call){
-		.collective = WEIR_COLLECTIVE_ALLGATHER, .dtype = (enum weir_dtype)14};
+		.collective = WEIR_COLLECTIVE_ALLGATHER, .dtype = (enum weir_dtype)15};
 	cr_expect_eq(weir_collective(weir, &call, NULL), -EINVAL);
-	cr_expect_str_eq(weir_last_error(weir), "type 14 or operation 0 does not exist");
+	cr_expect_str_eq(weir_last_error(weir), "type 15 or operation 0 does not exist");
 	/* Nothing was sent, and all is well. */
 	cr_expect_eq(weir_iallgather(weir, NULL, NULL, 0, WEIR_DTYPE_FP32, &request), 0);
 	cr_expect_not_null(request);
