@@ -15,12 +15,12 @@ local STATUS = { [0] = "ok", "partial", "error", "waiting", "expired", "stale", 
 	"out-of-window", "unsupported", "refused", "displaced" }
 local COLLECTIVE = { [0] = "allreduce", "reduce", "reducescatter", "broadcast", "scatter", "gather",
 	"allgather", "alltoall", "barrier", [13] = "probe", [14] = "acknowledge", [15] = "join" }
-local DTYPE = { [0] = "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
-	"fp16", "bf16", "fp32", "fp64", "fp8_e4m3", "fp8_e5m2" }
-local DTYPE_BYTES = { [0] = 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1 }
--- Of the floats of 8 and 16 bits: bits of exponent and fraction. e4m3 has no infinity, and one NaN.
-local SMALL_FLOAT = { [8] = { 5, 10 }, [9] = { 8, 7 }, [12] = { 4, 3 }, [13] = { 5, 2 } }
-local E4M3 = 12
+-- Types: name, bytes, and of floats of 8 and 16 bits the bits of exponent and fraction. e4m3 has no infinity, and one NaN.
+local TYPES = { [0] = { "int8", 1 }, { "uint8", 1 }, { "int16", 2 }, { "uint16", 2 }, { "int32", 4 }, { "uint32", 4 },
+	{ "int64", 8 }, { "uint64", 8 }, { "fp16", 2, 5, 10 }, { "bf16", 2, 8, 7 }, { "fp32", 4 }, { "fp64", 8 },
+	{ "fp8_e4m3", 1, 4, 3 }, { "fp8_e5m2", 1, 5, 2 } }
+local DTYPE, DTYPE_BYTES, E4M3 = {}, {}, 12
+for code, row in pairs(TYPES) do DTYPE[code], DTYPE_BYTES[code] = row[1], row[2] end
 local OP = { [0] = "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor" }
 local FIELD = { "collective", "op", "type", "root", "grad_cnt", "final" }
 local KIND = { "contribution", "join", "result", "reply", "acknowledgement", "probe" }
@@ -44,12 +44,17 @@ local PARTS = {
 }
 -- Where a host that leaves out its own slices does so: in its contribution, in its result; in rooted ones, the root.
 local OWN = { [4] = { true, true }, [5] = { true, true }, [6] = { false, true }, [7] = { true, true } }
-local REDUCES = { [0] = true, true, true }
+local REDUCES, ROOTED = {}, {}
+for code, row in pairs(PARTS) do
+	REDUCES[code] = row[1] == WHOLE and row[2] == WHOLE and row[3] ~= COLUMN
+	ROOTED[code] = row[1] ~= row[2] or row[3] ~= row[4]
+end
 -- From a switch to its parent: the types of accumulators, by type and operation.
 local INT32, UINT32, FP32 = 4, 5, 10
 local WIDE = { [0] = { [4] = INT32 }, { [4] = UINT32 }, { [4] = INT32 }, { [4] = UINT32 } }
-for _, dtype in ipairs({ 8, 9, 12, 13 }) do WIDE[dtype] = { [0] = FP32, FP32, [4] = FP32 } end
-local ROOTED = { true, [3] = true, [4] = true, [5] = true }
+for code, row in pairs(TYPES) do
+	if row[3] then WIDE[code] = { [0] = FP32, FP32, [4] = FP32 } end
+end
 local BASE_BYTES, EXTENDED_BYTES, BITMAP_BYTES, JOIN_BYTES, MISMATCH_BYTES = 12, 16, 32, 16, 8
 local TAG_BYTES, CHALLENGE_BYTES, NONCE_BYTES, COUNT_BYTES, KEY_BYTES = 16, 16, 16, 4, 32 -- of jobs with a key
 local DISPLACED_BYTES, CRC_BYTES = 12, 4
@@ -494,9 +499,9 @@ end
 
 -- The field and the value of an element.
 local function element(range, dtype)
-	local bits = SMALL_FLOAT[dtype]
+	local row = TYPES[dtype]
 	if dtype == E4M3 and range:le_uint() % 128 == 127 then return f.float, 0 / 0 end
-	if bits then return f.float, small_float(range:le_uint(), bits[1], bits[2], dtype == E4M3) end
+	if row[3] then return f.float, small_float(range:le_uint(), row[3], row[4], dtype == E4M3) end
 	if dtype >= 10 then return f.float, range:le_float() end
 	if dtype % 2 == 0 then return f.int, range:le_int64() end
 	return f.uint, range:le_uint64()
