@@ -302,13 +302,14 @@ WEIR_API int weir_open_test(struct weir *weir, bool *done);
  *                  send                  recv                  in place
  *   allreduce      count                 count, reduced        send == recv
  *   reduce         count                 root: count, reduced  send == recv
- *   reducescatter  n * count count, reduced recv == send + rank * count
+ *   reducescatter  n * count             count, reduced        own slice of send
  *   broadcast      root: count           count                 send == recv
- *   scatter        root: n * count count recv == send + rank * count
- *   gather         count root: n * count send == recv + rank * count
- *   allgather      count n * count send == recv + rank * count
+ *   scatter        root: n * count       count                 own slice of send
+ *   gather         count                 root: n * count       own slice of recv
+ *   allgather      count                 n * count             own slice of recv
  *   alltoall       n * count             n * count             send == recv
  *
+ * The own slice begins at rank * count: recv == send + rank * count, or send == recv + rank * count.
  * Any other overlap is refused (-EINVAL). (An alltoall in place copies `send` if a block has no
  * room for a slice of each pair of sources.) Buffers of allreduce, reduce and reducescatter are
  * aligned as the type; the data of the others is only moved, and needs no alignment. Buffers stay
@@ -324,10 +325,10 @@ WEIR_API int weir_open_test(struct weir *weir, bool *done);
  * it. 0: recv holds the whole result; WEIR_PARTIAL: see there; or
  *
  *   -EINVAL      unknown collective, type or operation, or an operation that the
- *                type does not have; no such root; base form and not an allreduce of the
- *                job's type and operation; NULL instead of a buffer; buffers that
- *                overlap other than in place; more than 2^31 - 1 blocks. Nothing
- *                was sent.
+ *                type does not have; no such root; base form and not an allreduce
+ *                of the job's type and operation; NULL instead of a buffer;
+ *                buffers that overlap other than in place; more than 2^31 - 1
+ *                blocks. Nothing was sent.
  *   -EBUSY       weir_rejoin is in progress on this handle
  *   -ETIMEDOUT   no block completed for op_timeout_ms; the text names the missing
  *                sources, or says that the switch is silent
