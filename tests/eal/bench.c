@@ -240,7 +240,7 @@ expect(unsigned int source, uint32_t block, enum weir_status status, uint64_t so
 	bool whole = status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL;
 	bool degraded = status == WEIR_STATUS_PARTIAL || status == WEIR_STATUS_ERROR ||
 		status == WEIR_STATUS_WAITING;
-	unsigned int elements;
+	unsigned int elements, bytes;
 
 	cr_assert(receive(source), "source %u gets nothing of block %u", source, block);
 	cr_assert_eq(got.block_id, block_bits(block), "block %u, not %u", got.block_id, block);
@@ -259,8 +259,9 @@ expect(unsigned int source, uint32_t block, enum weir_status status, uint64_t so
 	elements = whole ? 4u * got.grad_cnt : 0;
 	if (!degraded && !whole)
 		return;
-	cr_assert_eq(payload_bytes, elements + (degraded ? WEIR_BITMAP_BYTES : 0), "%u bytes",
-		payload_bytes);
+	bytes = elements + (degraded ? WEIR_BITMAP_BYTES : 0);
+	cr_assert_eq(payload_bytes, bytes, "source %u, block %u: %u bytes, not %u", source, block,
+		payload_bytes, bytes);
 	if (whole)
 		expect_sum(block, sources != 0 ? sources : all_sources());
 	for (unsigned int s = 0; degraded && s < 64; s++)

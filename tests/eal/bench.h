@@ -16,8 +16,10 @@
  *	}
  *
  * A host is named by its source id; it is behind port id % ports. Element e of its contribution to block b is
- * bench_value(id, b, e), and a result is compared with the sum, element by element. Functions end the test with a message
- * when something is not as they expect. Main thread, once per process.
+ * bench_value(id, b, e), and a result is compared with the sum, element by element: it is an AllReduce of int32. tests/eal/blocks.h
+ * plays the other collectives. To send something else, change the header that contribution() returns and offer() it, or change
+ * `frame` as in WRONG_FRAME; ppe/drops.h has the reasons of drops. Functions end the test with a message when something is not
+ * as they expect. Main thread, once per process.
  */
 #ifndef TESTS_EAL_BENCH_H
 #define TESTS_EAL_BENCH_H
