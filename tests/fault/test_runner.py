@@ -31,7 +31,7 @@ def fails(run, *patterns):
 def hangs(at, made):
     """Run a scenario with a host that hangs at an operation, with the time to come so far, and no timeout before."""
     made['jobs'][0]['op_timeout_ms'] = 600000
-    for seconds in (2, 20, 200):
+    for seconds in (4, 40, 400):
         run = Ended('run', dict(made, seconds=seconds))
         if re.search(r'hung: host 1 .*: still at operation %d after %d' % (at, seconds), run.output):
             break

@@ -156,7 +156,7 @@ def the_metrics_are_true():
     check(blocks > 50, '%d blocks', blocks)
     for name in ('block_latency', 'contribution_spread'):
         check(value('job_%s_seconds' % name, '_count', job='job1') == blocks, '%s', name)
-        check(0 < value('job_%s_seconds' % name, '_sum', job='job1') < 60, '%s', name)
+        check(value('job_%s_seconds' % name, '_sum', job='job1') > 0, '%s', name)
     check(value('job_members_joined', job='job1') == 2, 'joined')
     last = [value('source_last_blocks_total', job='job1', rank=str(r)) for r in range(2)]
     check(sum(last) == blocks, '%s of %d', last, blocks)
