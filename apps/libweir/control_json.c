@@ -269,19 +269,6 @@ add_amounts(char *to, size_t size, json_t *error, const char *what)
 		append(to, size, " %s", what);
 }
 
-/* The message of an answer {"error": {"message", "key", "needed", "free"}}. */
-static void
-read_message(json_t *error, char *to, size_t size)
-{
-	char key[64], message[256];
-
-	copy_clean(key, sizeof(key), json_string_value(json_object_get(error, "key")));
-	copy_clean(message, sizeof(message), json_string_value(json_object_get(error, "message")));
-	snprintf(to, size, "%s%s%s", key, key[0] != '\0' ? ": " : "", message);
-	add_amounts(to, size, error, "needed");
-	add_amounts(to, size, error, "free");
-}
-
 /* Refusals, and what to do about them. The first row that fits counts; an empty string or 0 fits
  * anything. about: the beginning of the answer's "key". */
 static const struct {
@@ -345,7 +332,8 @@ weir_member_refused(const struct weir_refused *refused, long status, const char 
 	json_t *all = parse(body, length), *error = json_object_get(all, "error");
 	const char *code = json_string_value(json_object_get(error, "code"));
 	const char *about = json_string_value(json_object_get(error, "key"));
-	char message[512];
+	const char *said = json_string_value(json_object_get(error, "message"));
+	char key[64], words[256], message[512];
 	int result;
 
 	if (!json_is_object(error)) {
@@ -354,7 +342,12 @@ weir_member_refused(const struct weir_refused *refused, long status, const char 
 			"is the address right?",
 			refused->where, status);
 	} else {
-		read_message(error, message, sizeof(message));
+		copy_clean(key, sizeof(key), about);
+		copy_clean(words, sizeof(words), said);
+		snprintf(
+			message, sizeof(message), "%s%s%s", key, key[0] != '\0' ? ": " : "", words);
+		add_amounts(message, sizeof(message), error, "needed");
+		add_amounts(message, sizeof(message), error, "free");
 		result = check_refusal(refused, status, code != NULL ? code : "",
 			about != NULL ? about : "", message, text, size);
 	}

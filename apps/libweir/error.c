@@ -406,27 +406,19 @@ struct last {
 static _Thread_local struct last lasts[WEIR_ERROR_HANDLES];
 static _Thread_local uint64_t turns;
 
-/* The place for a new text of this handle. */
-static char *
-renew(const struct weir_handle *h)
+int
+weir_error_return(const struct weir_handle *h, int code, const char *format, ...)
 {
-	struct last *l = &lasts[0];
+	struct last *l = &lasts[0]; /* the place of its text */
+	va_list arguments;
 
 	for (unsigned int i = 0; i < WEIR_ERROR_HANDLES && l->handle != h->number; i++)
 		if (lasts[i].handle == h->number || lasts[i].turn < l->turn)
 			l = &lasts[i];
 	l->handle = h->number;
 	l->turn = ++turns;
-	return l->text;
-}
-
-int
-weir_error_return(const struct weir_handle *h, int code, const char *format, ...)
-{
-	va_list arguments;
-
 	va_start(arguments, format);
-	vsnprintf(renew(h), WEIR_ERROR_MAX, format, arguments);
+	vsnprintf(l->text, sizeof(l->text), format, arguments);
 	va_end(arguments);
 	return code;
 }

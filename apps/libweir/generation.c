@@ -275,20 +275,6 @@ begin_join(struct weir *weir)
 	return 0;
 }
 
-/* Send the join when it is due. */
-static int
-repeat_join(struct weir *weir, uint64_t now)
-{
-	struct weir_joining *j = &weir->joining;
-
-	if (now < j->next && !weir->must_join_now)
-		return 0;
-	weir->must_join_now = false;
-	j->next = now + j->interval;
-	j->interval = weir_earlier(j->interval * 2, WEIR_JOIN_REPEAT_NS);
-	return send_join(&weir->h, weir->join_nonce, WEIR_GEN_JOIN);
-}
-
 /* As weir_begin_step(). */
 static int
 step_join(struct weir *weir, uint64_t *until)
@@ -301,8 +287,12 @@ step_join(struct weir *weir, uint64_t *until)
 	code = receive_replies(weir, weir->join_nonce);
 	if (code == 0 && now >= j->deadline)
 		return weir_error_join(&weir->h, now - j->begin);
-	if (code == 0)
-		code = repeat_join(weir, now);
+	if (code == 0 && (now >= j->next || weir->must_join_now)) {
+		weir->must_join_now = false;
+		j->next = now + j->interval;
+		j->interval = weir_earlier(j->interval * 2, WEIR_JOIN_REPEAT_NS);
+		code = send_join(&weir->h, weir->join_nonce, WEIR_GEN_JOIN);
+	}
 	if (code == 0)
 		code = check_members(weir, j->begin);
 	*until =

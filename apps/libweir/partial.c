@@ -221,18 +221,6 @@ take(struct weir_handle *h, const struct weir_error_feedback *c, uint32_t nth)
 }
 
 static struct weir_error_feedback *
-find(struct weir_handle *h, const struct weir_request *o)
-{
-	struct weir_error_feedback *c;
-
-	LIST_FOREACH (c, &h->feedback, link)
-		if (!c->is_busy && c->buffer == o->send && c->count == o->geometry.count &&
-			c->dtype == o->dtype && c->per_block == o->geometry.per_block)
-			return c;
-	return NULL;
-}
-
-static struct weir_error_feedback *
 create(struct weir_handle *h, const struct weir_request *o)
 {
 	struct weir_error_feedback *c =
@@ -282,8 +270,12 @@ add(unsigned int dtype, void *to, const void *a, const void *b, size_t count)
 int
 weir_error_feedback_begin(struct weir_handle *h, struct weir_request *o)
 {
-	struct weir_error_feedback *c = find(h, o);
+	struct weir_error_feedback *c;
 
+	LIST_FOREACH (c, &h->feedback, link)
+		if (!c->is_busy && c->buffer == o->send && c->count == o->geometry.count &&
+			c->dtype == o->dtype && c->per_block == o->geometry.per_block)
+			break;
 	o->feeds_back = true;
 	o->feedback = c;
 	if (c != NULL)

@@ -542,18 +542,6 @@ check_call(const struct weir_handle *h, const struct weir_call *c)
 	return 0;
 }
 
-static int
-check_buffers(const struct weir *weir, const struct weir_request *o)
-{
-	const struct weir_geometry *g = &o->geometry;
-	bool sends = weir_geometry_sent(g) != 0, receives = weir_geometry_received(g) != 0;
-
-	if ((o->send != NULL || !sends) && (o->recv != NULL || !receives))
-		return 0;
-	return weir_error_return(&weir->h, -EINVAL, "%s is NULL and count is %zu",
-		o->send == NULL && sends ? "send" : "recv", g->count);
-}
-
 /*
  * Refuse buffers that overlap other than in place: results would overwrite data that is still to be
  * sent or repeated. After cut(), so that no size overflows.
@@ -615,8 +603,8 @@ cut(const struct weir *weir, struct weir_request *o)
 static int
 prepare(struct weir *weir, struct weir_request *o, const struct weir_call *c)
 {
-	bool typed = c->collective != WEIR_COLLECTIVE_BARRIER;
-	int code;
+	bool typed = c->collective != WEIR_COLLECTIVE_BARRIER, lacks_send, lacks_recv;
+	int code = 0;
 
 	*o = (struct weir_request){
 		.weir = weir,
@@ -634,7 +622,11 @@ prepare(struct weir *weir, struct weir_request *o, const struct weir_call *c)
 	};
 	if (c->count == 0 && typed)
 		return 0;
-	code = check_buffers(weir, o);
+	lacks_send = o->send == NULL && weir_geometry_sent(&o->geometry) != 0;
+	lacks_recv = o->recv == NULL && weir_geometry_received(&o->geometry) != 0;
+	if (lacks_send || lacks_recv)
+		code = weir_error_return(&weir->h, -EINVAL, "%s is NULL and count is %zu",
+			lacks_send ? "send" : "recv", c->count);
 	if (code == 0 && !weir_partial_can(&weir->h, o))
 		code = weir_error_return(&weir->h, -EINVAL,
 			"%s: partial sums of it can't be rescaled; take them as they are, or fail",

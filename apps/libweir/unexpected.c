@@ -119,10 +119,18 @@ early_acknowledge_at(const struct weir *weir)
 	return a->idle_since + weir->h.timeout_ms * WEIR_NS_PER_MS / 2;
 }
 
-/* What is due becomes ready. */
-static void
-repeat(struct weir *weir, uint64_t now)
+uint64_t
+weir_unexpected_due(const struct weir *weir)
 {
+	return weir_earlier(
+		weir_recovery_due(&weir->unexpected.recovery), early_acknowledge_at(weir));
+}
+
+void
+weir_unexpected_flush(struct weir *weir, uint64_t now)
+{
+	struct weir_transport *t = weir->h.transport;
+	struct weir_outbox *out = weir->outbox;
 	struct weir_unexpected *a = &weir->unexpected;
 	struct weir_recovery *r = &a->recovery;
 
@@ -136,23 +144,6 @@ repeat(struct weir *weir, uint64_t now)
 	/* While no result is kept, no other source is known to go on. */
 	while (weir_recovery_lost(r, now, a->kept == 0) != NULL)
 		;
-}
-
-uint64_t
-weir_unexpected_due(const struct weir *weir)
-{
-	return weir_earlier(
-		weir_recovery_due(&weir->unexpected.recovery), early_acknowledge_at(weir));
-}
-
-void
-weir_unexpected_flush(struct weir *weir, uint64_t now)
-{
-	struct weir_transport *t = weir->h.transport;
-	struct weir_outbox *out = weir->outbox;
-	struct weir_recovery *r = &weir->unexpected.recovery;
-
-	repeat(weir, now);
 	if (now < r->retry_at)
 		return;
 	r->retry_at = 0;

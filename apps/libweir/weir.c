@@ -199,26 +199,6 @@ weir_open(const struct weir_config *config, struct weir **out)
 
 static void destroy(struct weir *weir);
 
-/* The opening has ended, or was abandoned. */
-static void
-open_end(struct weir *weir, int code)
-{
-	bool abandoned;
-
-	(void)weir_generation_set(weir, code);
-	pthread_mutex_lock(&weir->lock);
-	weir->is_opening = false;
-	weir->has_open_result = true;
-	weir->unclaimed++;
-	weir_fd_update(weir);
-	abandoned = weir->is_abandoned;
-	pthread_mutex_unlock(&weir->lock);
-	if (abandoned) {
-		weir_work_cancel(&weir->open_work);
-		destroy(weir);
-	}
-}
-
 static void
 open_step(struct weir_work *work)
 {
@@ -231,10 +211,22 @@ open_step(struct weir_work *work)
 	abandoned = weir->is_abandoned;
 	pthread_mutex_unlock(&weir->lock);
 	code = abandoned ? -ECANCELED : weir_begin_step(weir, &until);
-	if (code != 0)
-		open_end(weir, weir_begin_end(weir, code));
-	else
+	if (code == 0) {
 		(void)weir_work_submit(work, until); /* cannot fail: the thread runs */
+		return;
+	}
+	(void)weir_generation_set(weir, weir_begin_end(weir, code));
+	pthread_mutex_lock(&weir->lock);
+	weir->is_opening = false;
+	weir->has_open_result = true;
+	weir->unclaimed++;
+	weir_fd_update(weir);
+	abandoned = weir->is_abandoned;
+	pthread_mutex_unlock(&weir->lock);
+	if (abandoned) {
+		weir_work_cancel(work);
+		destroy(weir);
+	}
 }
 
 int
@@ -330,12 +322,19 @@ destroy(struct weir *weir)
 	free(weir);
 }
 
-/* If the control thread is opening the handle, let it free the handle as soon as it can. */
-static bool
-abandon(struct weir *weir)
+void
+weir_close(struct weir *weir)
 {
 	bool opening;
 
+	if (weir == NULL)
+		return;
+	if (weir_inherited(weir)) {
+		/* A thread of the parent may hold the lock, and the membership is the parent's. */
+		close_descriptors(weir, true);
+		return;
+	}
+	/* If the control thread is opening the handle, it frees the handle as soon as it can. */
 	pthread_mutex_lock(&weir->lock);
 	opening = weir->is_abandoned = weir->is_opening;
 	if (opening) {
@@ -348,20 +347,7 @@ abandon(struct weir *weir)
 		(void)weir_work_submit(&weir->open_work, 0); /* cannot fail: the thread runs */
 	}
 	pthread_mutex_unlock(&weir->lock);
-	return opening;
-}
-
-void
-weir_close(struct weir *weir)
-{
-	if (weir == NULL)
-		return;
-	if (weir_inherited(weir)) {
-		/* A thread of the parent may hold the lock, and the membership is the parent's. */
-		close_descriptors(weir, true);
-		return;
-	}
-	if (abandon(weir))
+	if (opening)
 		return;
 	cancel(weir);
 	destroy(weir);
