@@ -150,15 +150,6 @@ keep_degraded(struct perf_run *run, struct perf_slot *slot, struct perf_timing *
 	return code;
 }
 
-static bool
-wrote_too_much(const struct perf_slot *slot, size_t bytes)
-{
-	for (unsigned int i = 0; !slot->in_place && i < GUARD; i++)
-		if (slot->recv[bytes + i] != GUARD_BYTE)
-			return true;
-	return false;
-}
-
 static void
 add_sample(struct perf_run *run, uint64_t ns)
 {
@@ -259,6 +250,7 @@ perf_operate_tensor(struct perf_run *run, struct perf_timing *timing, size_t fir
 size_t
 perf_wrong(struct perf_run *run, struct perf_slot *slot)
 {
+	static const uint8_t guard[GUARD] = {[0 ... GUARD - 1] = GUARD_BYTE};
 	const struct verify *v = &slot->what;
 	size_t count = verify_received(v), bytes = weir_dtype_bytes(v->call.dtype), wrong = 0;
 
@@ -270,8 +262,9 @@ perf_wrong(struct perf_run *run, struct perf_slot *slot)
 		return wrong;
 	if (run->options->spoil) /* an exponent's bit, or an integer's */
 		((uint8_t *)v->call.recv)[count / 2 * bytes + bytes - 1] ^= 0x40;
-	return wrong + verify_wrong(v, slot->degraded, slot->degraded_count) +
-		wrote_too_much(slot, count * bytes);
+	if (!slot->in_place) /* was more written? */
+		wrong += memcmp(slot->recv + count * bytes, guard, GUARD) != 0;
+	return wrong + verify_wrong(v, slot->degraded, slot->degraded_count);
 }
 
 int

@@ -49,8 +49,8 @@ perf_report_header(const struct perf_run *run)
 }
 
 /*
- * A row as the table and the report have it: columns with a title are in the table, columns with a key in the
- * report.
+ * A row as the table and the report have it: columns with a title are in the table, columns with a
+ * key in the report.
  */
 #define COLUMNS 64
 
@@ -244,28 +244,12 @@ perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *rejoin)
 	fflush(stdout);
 }
 
-static void
-print_rejoins(const struct perf_run *run)
-{
-	double ms = 0;
-
-	if (run->options->rejoins == 0)
-		return;
-	for (unsigned int i = 0; i < run->rejoin_count; i++)
-		ms += run->rejoins[i].ms;
-	printf("# rank %u: %u failures, joined again in %u tries of at most %" PRIu64
-	       ", %.0f ms in all; %" PRIu64 " iterations taken again; began with iteration %" PRIu64
-	       "\n",
-		run->rank, run->rejoin_count, run->tries, run->options->rejoins, ms, run->repeated,
-		run->began_at);
-}
-
 void
 perf_report_end(const struct perf_run *run)
 {
 	struct weir_stats s;
 	uint64_t wrong;
-	double busbw;
+	double busbw, ms = 0;
 
 	weir_stats(run->weir, &s);
 	add_up(run, &wrong, &busbw);
@@ -281,7 +265,14 @@ perf_report_end(const struct perf_run *run)
 	       " probes; %" PRIu64 " blocks degraded; srtt %.1f us; window %" PRIu64 "\n",
 		run->rank, s.packets_sent, s.retransmissions, s.probes, run->degraded,
 		(double)s.srtt_ns / 1e3, s.window);
-	print_rejoins(run);
+	for (unsigned int i = 0; i < run->rejoin_count; i++)
+		ms += run->rejoins[i].ms;
+	if (run->options->rejoins != 0)
+		printf("# rank %u: %u failures, joined again in %u tries of at most %" PRIu64
+		       ", %.0f ms in all; %" PRIu64
+		       " iterations taken again; began with iteration %" PRIu64 "\n",
+			run->rank, run->rejoin_count, run->tries, run->options->rejoins, ms,
+			run->repeated, run->began_at);
 	fflush(stdout);
 }
 

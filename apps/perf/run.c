@@ -258,22 +258,6 @@ model_step(struct perf_run *run)
 
 /* ---- a run ---- */
 
-/* Room for the largest operation. */
-static int
-create_buffers(struct perf_run *run)
-{
-	const struct perf_shapes *shapes = run->shapes;
-	size_t most = 0, bytes;
-
-	for (unsigned int i = 0; i < run->series_count; i++) {
-		perf_plan_count(run->options, &run->series[i], run->ranks, run->sizes - 1, &bytes);
-		most = bytes > most ? bytes : most;
-	}
-	if (shapes != NULL)
-		most = shapes->elements * weir_dtype_bytes(run->series[0].dtype);
-	return perf_slots_create(run, most, shapes == NULL);
-}
-
 /* Step after step, until there is none, or recovery fails. */
 static int
 take_steps(struct perf_run *run, int (*step)(struct perf_run *))
@@ -304,14 +288,21 @@ int
 perf_run_all(struct perf_run *run)
 {
 	int code = perf_plan(run->options, run->ranks, &run->series, &run->series_count);
+	size_t most = 0, bytes; /* of the largest operation */
 
 	run->sizes = perf_plan_sizes(run->options);
 	run->samples_of = UINT64_MAX;
 	if (code == -EINVAL)
 		perf_message(
 			run, "--root %u: the job has %u ranks", run->options->root, run->ranks);
+	for (unsigned int i = 0; i < run->series_count; i++) {
+		perf_plan_count(run->options, &run->series[i], run->ranks, run->sizes - 1, &bytes);
+		most = bytes > most ? bytes : most;
+	}
+	if (run->shapes != NULL && code == 0)
+		most = run->shapes->elements * weir_dtype_bytes(run->series[0].dtype);
 	if (code == 0)
-		code = create_buffers(run);
+		code = perf_slots_create(run, most, run->shapes == NULL);
 	if (code == 0)
 		code = take_steps(run, run->shapes != NULL ? model_step : take_step);
 	perf_slots_destroy(run);
