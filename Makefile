@@ -91,7 +91,7 @@ build-all: packages-test
 test: build-all
 	@tests/run $(BUILD) $(SUITE)
 
-# Lines that are compiled into several programs count once, as covered if a test of one of them ran it. build-coverage/FOLDER.txt
+# Lines that are compiled into several programs count once, as covered if a test of one of them ran them. build-coverage/FOLDER.txt
 # lists the lines of each file that no test ran.
 COVERED := ppe rmw hashengine pktbuf ctrl apps/libweir apps/verify
 coverage: packages-test

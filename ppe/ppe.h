@@ -275,7 +275,7 @@ struct ppe_port_stats {
 	X(blocks_waiting, "times a block was found past its timeout and left to wait")             \
 	X(held_back, "contributions that would have needed a third buffer of their residue")       \
 	X(out_of_turn, "contributions of a deterministic job that waited for their turn")          \
-	X(policed, "contributions dropped, and replies not sent, beyond the job's rate")           \
+	X(policed, "contributions dropped, and answers not sent, beyond the job's rate")           \
 	X(expired, "contributions to a block whose result is gone")                                \
 	X(expelled, "sources expelled by a worker after dead_after_ms")                            \
 	X(forged, "packets without the right tag, of a job with a key")                            \

@@ -17,8 +17,8 @@
 #define WARM_UP_MS   30
 #define PATIENCE_MS  3000
 #define PATIENCE_MAX 600000 /* under callgrind */
-#define FRAME_MEMORY                                                                               \
-	(UINT64_C(1024) << 20) /* ready frames; with more, fewer blocks are under way */
+/* Bytes of ready frames; with more, fewer blocks are under way. */
+#define FRAME_MEMORY     (UINT64_C(1024) << 20)
 #define OF_A_JOB         2u /* blocks of one of many jobs under way */
 
 #define TREE_RANKS(work) (2 * (work)->sources) /* a leaf's hosts, and as many elsewhere */

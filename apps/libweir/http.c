@@ -97,14 +97,16 @@ is_token(const char *token)
 static bool
 add_token(struct weir_http *http, const char *token)
 {
-	char *line;
-	int length = asprintf(&line, "Authorization: Bearer %s", token);
+	static const char begin[] = "Authorization: Bearer ";
+	size_t room = sizeof(begin) + strlen(token);
+	char *line = malloc(room); /* asprintf() may leave copies behind */
 	bool added;
 
-	if (length < 0)
+	if (line == NULL)
 		return false;
+	snprintf(line, room, "%s%s", begin, token);
 	added = add_header(http, line);
-	explicit_bzero(line, (size_t)length);
+	explicit_bzero(line, room);
 	free(line);
 	return added;
 }

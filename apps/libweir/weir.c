@@ -132,19 +132,18 @@ weir_query_job(struct weir *weir, int code)
 static int
 prepare(struct weir *weir, const struct weir_config *config)
 {
-	const char *control = secure_getenv("WEIR_SWITCH");
+	const char *variable = secure_getenv("WEIR_SWITCH");
 	struct weir_handle *h = &weir->h;
+	bool joins_over_api;
 	int code;
 
 	if (config == NULL)
 		return weir_error_set(h, -EINVAL, "config is NULL");
-	if (config->control != NULL || config->switch_address != NULL)
-		control = config->control;
+	joins_over_api = config->control != NULL ||
+		(config->switch_address == NULL && variable != NULL && variable[0] != '\0');
 	code = read_config(weir, config);
 	if (code == 0)
-		code = config->control != NULL || (control != NULL && control[0] != '\0')
-			? weir_control_prepare(h, config)
-			: read_addresses(h, config);
+		code = joins_over_api ? weir_control_prepare(h, config) : read_addresses(h, config);
 	h->is_key_configured = config->key != NULL;
 	if (code == 0 && h->is_key_configured && config->base_form)
 		code = weir_error_set(

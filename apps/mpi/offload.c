@@ -143,7 +143,8 @@ comm_fail(struct offload_comm *comm, enum weir_collective collective, const char
 	return comm->error;
 }
 
-/* This rank misses an opening or an operation that the others count, wherever that one runs. */
+/* This rank misses an opening or an operation that the others count, wherever that one runs. As
+ * comm_fail(). */
 static int
 comm_lose(struct offload_comm *comm, enum weir_collective collective, const char *text)
 {

@@ -69,7 +69,8 @@ struct offload_comm {
 
 	/* In progress; under the engine's lock. */
 	struct offload_comm *next_active;
-	bool privately; /* a nonblocking call opened it; what Weir cannot have uses private_comm */
+	bool privately; /* a nonblocking call opened it; such calls that Weir cannot have use
+			 * private_comm */
 	bool active; /* among those that offload_progress() looks at */
 	struct opening *opening; /* by a nonblocking call */
 	struct offload_op *first; /* operations that have not ended, in the order of the calls */

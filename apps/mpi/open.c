@@ -23,7 +23,7 @@
 #define MAX_JOBS          64
 #define MIN_HOSTS         3 /* two send each other half of what they would send to the switch */
 #define LATE_S            3 /* a rank that waits for others of its host for so long says so */
-#define RETRY_S           30 /* after a switch did not answer, no new communicator asks it */
+#define RETRY_S           30 /* in which no new communicator asks a switch that did not answer */
 
 /* A number of a rank's host; the lowest bit says that the rank has a switch's address. */
 #define HOST_HAS_SWITCH UINT64_C(1)
@@ -59,7 +59,7 @@ struct opening {
 	enum comm_state (*stage)(struct opening *); /* what is done next */
 	void *creation; /* of a communicator, in progress */
 	MPI_Request request; /* of a collective, which ends before the next stage */
-	uint64_t host; /* hash of the own host's name; hosts: of all ranks' */
+	uint64_t host; /* hash of the own host's name */
 	struct invitation invitation;
 	char job_settings[OFFLOAD_TEXT_MAX + 16];
 	int vote[VOTES], votes[VOTES];
@@ -73,7 +73,7 @@ struct opening {
 	bool local_voted; /* the vote is that on comm->local, the last one */
 	uint64_t join_until, trial_until; /* seconds: an earlier time-out is not the join's */
 	char why_not[256];
-	uint64_t hosts[]; /* [comm->size] */
+	uint64_t hosts[]; /* [comm->size]: `host` of each rank */
 };
 
 static _Atomic uint64_t no_switch_until; /* seconds of the monotonic clock */
@@ -145,8 +145,7 @@ layout_members(const struct offload_comm *comm)
 	return members;
 }
 
-/* One rank's part: the lowest rank that has a switch's address invites the others, or rank 0 says
- * that none does. */
+/* One rank's part */
 
 /* The settings, which offload_take() changes: variables may be set on one host only, and all ranks
  * use those from then on. */

@@ -327,7 +327,7 @@ plan_copy(const struct plan *plan, enum plan_copy what)
 		return MPI_SUCCESS;
 	bytes = mpi_type_bytes(type);
 	piece = bytes > 0 && bytes < INT_MAX / 2 ? INT_MAX / 2 / bytes : 1;
-	/* MPICH packs nothing at MPI_BOTTOM: take the data's address, a type that begins there. */
+	/* MPICH packs nothing at MPI_BOTTOM: take the data's address, and a type that begins there. */
 	if (base == MPI_BOTTOM) {
 		PMPI_Type_get_true_extent(packing->type, &lb, &extent);
 		base += lb;

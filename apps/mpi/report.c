@@ -209,12 +209,12 @@ offload_environment(struct offload_settings *to)
 #undef TEXT
 }
 
+/* Not `verbose` and `report`, which other threads read without a lock. */
 void
 offload_take(struct offload_settings *own, const struct offload_settings *other)
 {
 	if (own->switch_address[0] != '\0' || other->switch_address[0] == '\0')
 		return;
-		/* Other threads read these two without a lock. */
 #define OFFLOAD_X(field, ...)                                                                      \
 	if ((void *)&own->field != &own->verbose && (void *)&own->field != own->report)            \
 		memcpy(&own->field, &other->field, sizeof(own->field));

@@ -149,7 +149,8 @@ conclude(struct perf_run *run, struct perf_row *row, struct perf_timing *timing,
 	rate(run, timing, row->bytes);
 	if (run->current.collective != WEIR_COLLECTIVE_BARRIER)
 		code = perf_exchange_timing(run, timing);
-	if (link > 0 && timing->us > 0) { /* the bytes of the busiest rank are known */
+	/* Of the busiest rank, where the ranks have told their bytes. */
+	if (link > 0 && timing->us > 0) {
 		timing->link_share =
 			fmax(timing->wire_sent, timing->wire_received) / timing->us / link;
 		timing->data_share = timing->algbw * 1e3 / link;

@@ -10,7 +10,8 @@
  * Progress. MPI obliges an operation to go on while its rank is blocked in any MPI call, also in
  * calls that are not taken over, such as MPI_Recv or MPI_Win_fence. Two ways:
  *
- *	Open MPI  calls functions of opal_progress_register() while it waits for anything.
+ *	Open MPI  calls functions that were registered with opal_progress_register() while it
+ *	          waits for anything.
  *	others    have nothing of this kind. The library asks MPI for MPI_THREAD_MULTIPLE, and while
  *	          operations are in progress, a thread calls offload_progress() once a millisecond.
  *	          If MPI grants less, nonblocking calls stay with MPI.
