@@ -11,6 +11,7 @@
 #define SOURCES    5
 #define ELEMENTS   302
 #define WINDOW     32 /* no block waits for an earlier one */
+#define REUSED     4 /* blocks of a collective, of which the last ones have buffers of the first ones */
 #define TIMEOUT_MS 300
 #define NONE       WEIR_COLLECTIVE_JOIN
 
@@ -27,9 +28,9 @@ with_full_rows(struct rig_config *config)
 
 /* skip: bit: a rank whose own slices are left out. */
 static void
-start_with(enum ppe_policy policy, uint64_t skip)
+start_with(enum ppe_policy policy, uint16_t window, uint64_t skip)
 {
-	start(.sources = SOURCES, .ids = ids, .ports = 8, .window = WINDOW, .elements = ELEMENTS,
+	start(.sources = SOURCES, .ids = ids, .ports = 8, .window = window, .elements = ELEMENTS,
 		.timeout_ms = TIMEOUT_MS, .policy = policy, .late = true, .change = with_full_rows);
 	for (unsigned int rank = 0; rank < SOURCES; rank++)
 		if ((skip >> rank & 1) != 0)
@@ -72,7 +73,7 @@ expect_parts(bool full, uint64_t skip)
 	struct block_plan p = {.job = 1, .n = SOURCES, .ids = ids, .dtype = WEIR_DTYPE_INT32};
 
 	full_rows = full;
-	start_with(PPE_POLICY_WAIT, skip);
+	start_with(PPE_POLICY_WAIT, WINDOW, skip);
 	p.generation = generation;
 	p.skips_own = skip;
 	for (unsigned int c = 0; c < WEIR_COLLECTIVES; c++)
@@ -115,7 +116,7 @@ Test(ppe_collectives_edges, rows_and_columns_must_fit_a_packet, .timeout = 90)
 	uint64_t dropped = 0;
 
 	full_rows = true;
-	start_with(PPE_POLICY_WAIT, 0);
+	start_with(PPE_POLICY_WAIT, WINDOW, 0);
 	p.generation = generation;
 	for (unsigned int i = 0; i < RTE_DIM(tries); i++) {
 		p.elements = tries[i].elements;
@@ -167,9 +168,9 @@ expect_zeros(bool full, uint64_t skip)
 	uint32_t block = 0;
 
 	full_rows = full;
-	start_with(PPE_POLICY_PARTIAL, skip);
+	start_with(PPE_POLICY_PARTIAL, 1, skip);
 	for (unsigned int c = 0; c < WEIR_COLLECTIVES; c++)
-		for (unsigned int times = 0; times < 3; times++) {
+		for (unsigned int times = 0; times < REUSED; times++) {
 			struct block_plan p = {.job = 1,
 				.generation = generation,
 				.n = SOURCES,
@@ -235,7 +236,7 @@ Test(ppe_collectives_edges, disagreements_name_the_field_and_both_sources, .time
 		.elements = 20,
 		.root = 1};
 
-	start_with(PPE_POLICY_WAIT, 0);
+	start_with(PPE_POLICY_WAIT, WINDOW, 0);
 	p.generation = generation;
 #define DISAGREE(field, member, other_value)                                                       \
 	do {                                                                                       \
@@ -267,12 +268,25 @@ ask_again(const struct block_plan *p, const struct block_plan *result)
 	}
 }
 
+static const uint8_t others[SOURCES] = {0, 1, 4, 77, 200};
+
+/* Source 9 leaves, and 0 comes, so that sources 1 and 4 have other ranks. */
+static void
+change(void)
+{
+	static struct ppe_job changed;
+
+	changed = rig_job_of(1, others, SOURCES, WINDOW, ELEMENTS);
+	changed.fixed_generation = 7;
+	changed.instance = rig.job[0].instance;
+	publish(&changed);
+}
+
 /* A job without joins whose sources change has other ranks at once: what was put in places by the former
  * ones is not delivered as a result, nor counted for sources that sent nothing. */
 static void
 change_sources(enum weir_collective before, enum weir_collective collective)
 {
-	static const uint8_t others[SOURCES] = {0, 1, 4, 77, 200};
 	struct block_plan former = {.job = 1,
 		.generation = 7,
 		.n = SOURCES,
@@ -281,8 +295,7 @@ change_sources(enum weir_collective before, enum weir_collective collective)
 		.dtype = WEIR_DTYPE_INT32,
 		.elements = 50,
 		.seed = 1};
-	struct block_plan next = former;
-	struct ppe_job changed;
+	struct block_plan next = former, kept = former;
 
 	start(.sources = SOURCES, .ids = ids, .ports = 8, .window = WINDOW, .elements = ELEMENTS,
 		.generation = 7);
@@ -290,20 +303,19 @@ change_sources(enum weir_collective before, enum weir_collective collective)
 	next.seed = 2;
 	if (before != NONE) {
 		/* A completed block of the residue, which is kept. */
-		former.collective = before;
+		kept.collective = before;
 		for (unsigned int rank = 0; rank < SOURCES; rank++)
-			block_offer(&rig, &former, rank);
-		expect_whole(&former);
-		former.collective = collective;
+			block_offer(&rig, &kept, rank);
+		expect_whole(&kept);
 		former.block = next.block = WINDOW;
 	}
 	block_offer(&rig, &former, 0);
-	block_offer(&rig, &former, 2);
+	/* A sum has the one that leaves in it. Where ranks have places, it is enough that they change. */
+	block_offer(&rig, &former, collective == WEIR_COLLECTIVE_ALLREDUCE ? 2 : 1);
 	rig_rest(&rig);
-	changed = rig_job_of(1, others, SOURCES, WINDOW, ELEMENTS);
-	changed.fixed_generation = 7;
-	changed.instance = rig.job[0].instance;
-	publish(&changed);
+	change();
+	if (before != NONE && block_to_all(&kept, 0))
+		ask_again(&kept, &kept);
 	for (unsigned int rank = 0; rank < SOURCES; rank++)
 		if (rank != 1)
 			block_offer(&rig, &next, rank);
@@ -327,3 +339,31 @@ CASE(ppe_collectives_edges, sources_change_behind_a_block_for_all,
 	change_sources(WEIR_COLLECTIVE_ALLREDUCE, WEIR_COLLECTIVE_ALLTOALL))
 CASE(ppe_collectives_edges, sources_change_behind_parts,
 	change_sources(WEIR_COLLECTIVE_SCATTER, WEIR_COLLECTIVE_ALLREDUCE))
+
+/* A sum of sources that stay goes on. The parts before it are nobody's any more. */
+Test(ppe_collectives_edges, parts_behind_a_sum_that_goes_on, .timeout = 90)
+{
+	struct block_plan p = {.job = 1,
+		.generation = 7,
+		.n = SOURCES,
+		.ids = ids,
+		.collective = WEIR_COLLECTIVE_SCATTER,
+		.dtype = WEIR_DTYPE_INT32,
+		.elements = 50};
+
+	start(.sources = SOURCES, .ids = ids, .ports = 8, .window = WINDOW, .elements = ELEMENTS,
+		.generation = 7);
+	for (unsigned int rank = 0; rank < SOURCES; rank++)
+		block_offer(&rig, &p, rank);
+	expect_whole(&p);
+	contribute(ids[0], WINDOW);
+	rig_rest(&rig);
+	change();
+	block_offer(&rig, &p, 1);
+	take(&p, 1, WEIR_STATUS_EXPIRED, 0, 0);
+	for (unsigned int rank = 0; rank < SOURCES; rank++)
+		if (others[rank] != ids[0])
+			contribute(others[rank], WINDOW);
+	expect_all(WINDOW, WEIR_STATUS_OK, 0);
+	stop();
+}
