@@ -7,7 +7,7 @@
 
 #include "tests/eal/bench_tree.h"
 
-#define PATIENCE_MS (1000 * RIG_SLOW) /* of virtual time, for a packet */
+#define PATIENCE_MS 1000 /* of virtual time, for a packet */
 #define SILENCE_MS  30
 
 struct rig rig;

@@ -24,11 +24,11 @@
 #define STEP_US      100 /* of virtual time, between two turns */
 #define STEPS_MAX    20000 /* a longer time passes in longer steps */
 #define SECONDS      10 /* of virtual time, until everything must be at rest */
-#define TURN_MS      2000 /* that a worker may have no CPU; one that stands takes longer */
+#define TURN_MS      (2000 * RIG_SLOW) /* that a worker may have no CPU; one that stands takes longer */
 #define ENOUGH       10 /* turns, for what came to leave by another worker's port */
 #define ENOUGH_TURNS 1000 /* for packets, before time passes */
-#define SETTLE_S     20
-#define DRAIN_S      20
+#define SETTLE_S     (20 * RIG_SLOW)
+#define DRAIN_S      (20 * RIG_SLOW)
 
 #define FAIL(...)                                                                                  \
 	do {                                                                                       \
@@ -629,7 +629,7 @@ is_question(const uint8_t *frame, unsigned int bytes)
 unsigned int
 rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], unsigned int ms)
 {
-	uint64_t end = rte_rdtsc() + ms * (rte_get_tsc_hz() / 1000);
+	uint64_t end = rte_rdtsc() + (uint64_t)ms * RIG_SLOW * (rte_get_tsc_hz() / 1000);
 	struct rte_mbuf *m;
 	unsigned int bytes, at = 0;
 	uint64_t passed = 0; /* us, virtual */

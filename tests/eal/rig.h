@@ -25,7 +25,7 @@
 #define RIG_FRAME_MAX  9216
 #define RIG_SWITCH_IP  0x0a4d00fe /* 10.77.0.254 */
 
-/* How many times as long an engine takes that ThreadSanitizer watches, for timeouts within which packets have to come. */
+/* How many times as long an engine takes that ThreadSanitizer watches: for limits of waiting, and timeouts of jobs. */
 #ifdef __SANITIZE_THREAD__
 #define RIG_SLOW 10
 #else
@@ -143,8 +143,8 @@ void rig_check(struct rig *rig);
 /* Offer a frame to a port, over random segments when rig->seed is set. */
 void rig_send(struct rig *rig, unsigned int port, const uint8_t *frame, unsigned int bytes);
 
-/* The next frame that left by a port: its bytes, or 0 when none came within `ms` and some turns of all workers. ms 0: without
- * a turn. */
+/* The next frame that left by a port: its bytes, or 0 when none came within `ms` (times RIG_SLOW on lcores) and some turns of all
+ * workers. ms 0: without a turn. */
 unsigned int rig_receive(
 	struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], unsigned int ms);
 
