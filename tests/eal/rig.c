@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/eal/rig.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -354,6 +355,8 @@ stop(struct rig *rig)
 {
 	int rc = ppe_stop(rig->ppe, 2000);
 
+	for (unsigned int i = 1; rc == -EBUSY && i < RIG_SLOW; i++)
+		rc = ppe_stop(rig->ppe, 2000);
 	if (rigs == NULL)
 		return rc;
 	for (unsigned int w = 0; w < rig->config.workers; w++)
