@@ -25,7 +25,7 @@ bench_fail(const char *text)
 
 /* A command: `run COLLECTIVE TYPE TOTAL ALGORITHM WARMUP ITERATIONS SEED CHECK`. */
 struct command {
-	char collective[16], type[8], algorithm[32];
+	char collective[16], type[16], algorithm[32];
 	unsigned long total, warmup, iterations, seed, check;
 };
 
@@ -120,7 +120,7 @@ obey(const struct ranks *me, const char *line)
 	struct command c;
 	size_t unit;
 
-	if (sscanf(line, "run %15s %7s %lu %31s %lu %lu %lu %lu", c.collective, c.type, &c.total,
+	if (sscanf(line, "run %15s %15s %lu %31s %lu %lu %lu %lu", c.collective, c.type, &c.total,
 		    c.algorithm, &c.warmup, &c.iterations, &c.seed, &c.check) != 8 ||
 		c.total == 0 || c.iterations == 0)
 		return bench_fail(line);
