@@ -68,6 +68,18 @@ def long_frames():
         yield rack, api
 
 
+@contextlib.contextmanager
+def harmed(harm, undo, *hosts):
+    """Hosts of a shared rack, whole again in the end, also when a case fails."""
+    try:
+        for host in hosts:
+            harm(host)
+        yield
+    finally:
+        for host in hosts:
+            undo(host)
+
+
 def each_mtu():
     """(MTU, rack, API)."""
     return [(1500, *plain())] + ([(9000, *long_frames())] if TYPE.jumbo else [])
@@ -216,9 +228,8 @@ def a_cable_out_and_in():
     rack, _ = plain()
     rack.ping(0, rack.address(1), count=1)
     for _ in range(2):
-        rack.unplug(1)
-        rack.ping(0, rack.address(2), count=1)
-        rack.plug(1)
+        with harmed(rack.unplug, rack.plug, 1):
+            rack.ping(0, rack.address(2), count=1)
         rack.ping(1, SWITCH_ADDRESS, count=1)
         rack.ping(0, rack.address(1), count=1)
     sums_go_on(rack, 1, range(2))
@@ -229,18 +240,16 @@ def broadcasts_to_ports_that_are_off():
     """Host 2 is dead or unplugged, host 4 stopped; host 3 floods; a job of others and forwarding go on."""
     rack, _ = plain()
     rack.ping(3, rack.address(0), count=1)
-    rack.unplug(2)
-    if TYPE.knows_link:
-        wait_for(lambda: 'msg="link down" port=p2' in rack.log(), 'the link of port p2 is not down')
-    rack.pause(4)
-    flood(rack, 3, 6000)
-    rack.ping(3, rack.address(0), count=3)
-    rack.ping(0, SWITCH_ADDRESS, count=1)
-    sums_go_on(rack, 1, range(2))
-    wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
-    check(rack.read_stats()['drops']['port_stalled'] > 0, 'nothing is dropped for ports whose link is down')
-    rack.resume(4)
-    rack.plug(2)
+    with harmed(rack.unplug, rack.plug, 2), harmed(rack.pause, rack.resume, 4):
+        if TYPE.knows_link:
+            wait_for(lambda: 'msg="link down" port=p2' in rack.log(), 'the link of port p2 is not down')
+        before = rack.read_stats()['drops']['port_stalled']
+        flood(rack, 3, 6000)
+        rack.ping(3, rack.address(0), count=3)
+        rack.ping(0, SWITCH_ADDRESS, count=1)
+        sums_go_on(rack, 1, range(2))
+        wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
+        check(rack.read_stats()['drops']['port_stalled'] > before, 'nothing is dropped for ports whose link is down')
     rack.ping(2, rack.address(4), count=1)
 
 
@@ -256,18 +265,17 @@ def a_port_that_takes_nothing_is_named():
 
     before = rack.read_stats()['ports'][1]['stalled']
     rack.ping(0, rack.address(1), count=1)
-    rack.pause(1)
-    with Raw(rack, 0) as raw:
-        def is_stalled():
-            for _ in range(100):  # its ring fills first
-                raw.send((BROADCAST + mac(rack.mac(0)) + OTHER).ljust(60, b'\0'))
-            return queues()['stalled']
-        wait_for(is_stalled, 'the port is not stalled: %s', queues)
-    wait_for(lambda: 'msg="port takes no packets, and what waits for it is dropped" port=p1' in rack.log(), 'no line in the log')
-    wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', queues)
-    found = rack.read_stats()
-    check(before < found['ports'][1]['stalled'] <= found['drops']['port_stalled'], '%s', found)
-    rack.resume(1)
+    with harmed(rack.pause, rack.resume, 1):
+        with Raw(rack, 0) as raw:
+            def is_stalled():
+                for _ in range(100):  # its ring fills first
+                    raw.send((BROADCAST + mac(rack.mac(0)) + OTHER).ljust(60, b'\0'))
+                return queues()['stalled']
+            wait_for(is_stalled, 'the port is not stalled: %s', queues)
+        wait_for(lambda: 'msg="port takes no packets, and what waits for it is dropped" port=p1' in rack.log(), 'no line in the log')
+        wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', queues)
+        found = rack.read_stats()
+        check(before < found['ports'][1]['stalled'] <= found['drops']['port_stalled'], '%s', found)
     rack.ping(1, SWITCH_ADDRESS, count=1)
     wait_for(lambda: not queues()['stalled'], 'the port has not recovered: %s', queues)
     wait_for(lambda: 'msg="port takes packets again" port=p1' in rack.log(), 'no line in the log')
@@ -380,11 +388,16 @@ def strangers_do_not_read():
     if not TYPE.deaf:
         raise Skip('the kernel reads for its hosts')
     rack, _ = plain()
+
+    def replug(host):
+        rack.unplug(host)
+        rack.plug(host)
+
     with contextlib.ExitStack() as stack:
         peers = [stack.enter_context(Peer(rack, host, 10 + host, 0)) for host in STRANGERS]
         for host, peer in zip(STRANGERS, peers):
             rack.ping(host, SWITCH_ADDRESS, count=1)  # ARP
-            rack.stop_reading(host)
+            stack.enter_context(harmed(rack.stop_reading, replug, host))
             peer.generation = 7
         for _ in range(40):
             for _ in range(64):
@@ -393,7 +406,7 @@ def strangers_do_not_read():
             rack.read_stats()  # when it answers, it has taken what came
         rack.ping(0, SWITCH_ADDRESS, count=1)
         sums_go_on(rack, 1, range(2))
-    wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
+        wait_for(lambda: rack.read_stats()['in_flight'] == 0, 'packets wait for ever: %s', lambda: rack.read_stats())
 
 
 @case
