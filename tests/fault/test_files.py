@@ -10,7 +10,7 @@ import re
 from faults import HERE, ROOT, Ended
 
 from tap import case, check, main
-from scenario import (ACTION, EXPECT, JOB, SCENARIO, STRAGGLERS, TREE, Places, ScenarioError, load, parse, rules)
+from scenario import (ACTION, COLLECTIVES, EXPECT, JOB, SCENARIO, STRAGGLERS, TREE, Places, ScenarioError, load, parse, rules)
 
 GOOD = {
     'about': 'a test', 'hosts': 3, 'jobs': [{'steps': 10}],
@@ -99,21 +99,37 @@ def what_is_wrong_is_named():
     refused('hots: unknown key; did you mean "hosts"?', lambda s: s.update(hots=3))
     refused('hosts: 0 is not in 1..32', lambda s: s.update(hosts=0))
     refused('hosts: true is not an integer', lambda s: s.update(hosts=True))
-    refused('jobs[0].hosts[1]: 3 is not in 0..2', lambda s: s['jobs'][0].update(hosts=[0, 3]))
-    refused('jobs[0].options.id: is weir-faults\' to set', lambda s: s['jobs'][0].update(options={'id': 7}))
-    refused('jobs[0].op: "bxor" is for integers', lambda s: s['jobs'][0].update(type='fp16', op='bxor'))
-    refused('jobs[0].error_feedback: goes with sums of type "int32" only: those of fp32 depend on their order',
-            lambda s: s['jobs'][0].update(error_feedback=True, op='max'))
+    refused('seed: "%s... is not an integer' % ('x' * 56), lambda s: s.update(seed='x' * 1000))
+    refused('jobs: has 0 entries, not 1..8', lambda s: s.update(jobs=[]))
+    refused('switch.ports: is weir-faults\' to set', lambda s: s.update(switch={'ports': []}))
+    for reason, job in (
+            ('hosts[1]: 3 is not in 0..2', {'hosts': [0, 3]}), ('hosts: a host is there twice', {'hosts': [0, 0]}),
+            ('options.id: is weir-faults\' to set', {'options': {'id': 7}}),
+            ('op: "bxor" is for integers', {'type': 'fp16', 'op': 'bxor'}), ('root: the job has 3 hosts', {'root': 3}),
+            ('collective: "barrier" must be one of ' + ', '.join(COLLECTIVES), {'collective': 'barrier'}),
+            ('error_feedback: goes with "allreduce" only', {'error_feedback': True, 'collective': 'reduce'}),
+            ('error_feedback: goes with sums of type "int32" only: those of fp32 depend on their order',
+             {'error_feedback': True, 'op': 'max'}),
+            ('endless: true in all jobs: it would not end', {'endless': True}),
+            ('stragglers.hosts: the job has 3 hosts', {'stragglers': {'hosts': 4, 'least_ms': 1, 'most_ms': 2}}),
+            ('stragglers: "most_ms" is missing', {'stragglers': {'hosts': 1, 'least_ms': 1}})):
+        refused('jobs[0].' + reason, lambda s, job=job: s['jobs'][0].update(job))
     refused('actions[0].host: host 1 is in no job', lambda s: s['jobs'][0].update(hosts=[0, 2]))
-    refused('jobs[0].endless: true in all jobs: it would not end',
-            lambda s: s['jobs'][0].update(endless=True))
-    refused('actions[0].for_ms: nothing undoes "start"', lambda s: s['actions'][0].update(do='start'))
+    for reason, action in (
+            ('.for_ms: nothing undoes "start"', {'do': 'start'}), ('.host: 3 is not in 0..2', {'host': 3}),
+            (': needs either "host" or "switch"', {'switch': True}),
+            (': "faults" goes with "do": "faults", and with nothing else', {'faults': {}})):
+        refused('actions[0]' + reason, lambda s, action=action: s['actions'][0].update(action))
+    refused('actions[0].switch: there is one switch: true', lambda s: s.update(actions=[{'do': 'stop', 'switch': 'leaf0'}]))
     refused('traffic[0]: is either "ping" or "flood"', lambda s: s.update(traffic=[{}]))
     refused('expect.counts.lost: [3, 2]: the least is more than the most',
             lambda s: s['expect']['counts'].update(lost=[3, 2]))
     refused('expect.says.0: "(": missing ), unterminated subpattern at position 0',
             lambda s: s['expect'].update(says={'0': '('}))
-    refused('seed: "%s... is not an integer' % ('x' * 56), lambda s: s.update(seed='x' * 1000))
+    refused('expect.ends.1: host 1 is in no job', lambda s: (s['jobs'][0].update(hosts=[0, 2]), s['actions'].clear()))
+    for reason, ends in ((': "01" is not a host, "random" or "all"', {'01': 'done'}), ('.3: 3 is not in 0..2', {'3': 'done'}),
+                         ('.1: "dead" must be one of done, failed, killed, any', {'1': 'dead'})):
+        refused('expect.ends' + reason, lambda s, ends=ends: s['expect'].update(ends=ends))
 
 
 @case
@@ -128,13 +144,23 @@ def trees():
     tree('tree: 64 hosts are not in 1..32', lambda s: s.update(tree={'leaves': 2, 'hosts': 32}))
     refused('jobs[0].spine_options: goes with "tree" only',
             lambda s: s['jobs'][0].update(spine_options={'timeout_ms': 1}))
-    tree('jobs[0].hosts: the hosts of a leaf must follow each other',
-         lambda s: s['jobs'][0].update(hosts=[0, 2, 1]))
+    for reason, job in (
+            ('spines: 2 is not in 0..1', {'spines': [2]}), ('spines: a spine is there twice', {'spines': [1, 1]}),
+            ('spine_options.id: is weir-faults\' to set', {'spine_options': {'id': 1}}),
+            ('hosts: the hosts of a leaf must follow each other', {'hosts': [0, 2, 1]}),
+            ('stragglers.hosts: a rack of the job has 1 hosts',
+             {'hosts': [0, 1, 2], 'stragglers': {'hosts': 2, 'least_ms': 1, 'most_ms': 2}})):
+        tree('jobs[0].' + reason, lambda s, job=job: s['jobs'][0].update(job))
+    tree('jobs[0].spines: a job below tops has all spines', lambda s: s['tree'].update(tops=1))
     tree('actions[0].switch: is one of leaf0, leaf1, spine0, spine1', lambda s: s['actions'][0].update(switch=True))
+    tree('actions[0]: needs either "host" or "switch" or "link"', lambda s: s['actions'][0].update(host=1))
     tree('actions[1].link: there is no link "leaf0-spine2"', lambda s: s['actions'][1].update(link='leaf0-spine2'))
+    tree('actions[1].link: goes with "link_down" and "link_up"', lambda s: s['actions'][1].update(do='stop'))
+    tree('faults.rules[0].link: there is no link "spine-leaf"', lambda s: s['faults']['rules'][0].update(link='spine-leaf'))
     tree('faults.rules[0].way: "in" must be one of up, down', lambda s: s['faults']['rules'][0].update(way='in'))
     tree('faults.rules[1].direction: a tree has "link" and "way"',
          lambda s: s['faults']['rules'][1].update(direction='in'))
+    refused('faults.rules[1]: 5 is not an object', lambda s: s.update(faults={'rules': [{'action': 'drop'}, 5]}))
     refused('faults.rules[0].link: goes with "tree" only',
             lambda s: s.update(faults={'rules': [{'action': 'drop', 'link': 'leaf-spine'}]}))
 

@@ -80,12 +80,17 @@ def a_host_that_leaves_is_noticed():
 def expectations_have_to_hold():
     run = Ended('all', tiny(expect={'counts': {'lost': [1, None]}}),
                 tiny(expect={'counts': {'lots': [1, None]}}),
-                tiny(actions=[{'do': 'stop', 'host': 0, 'at_step': 1000}]))
+                tiny(actions=[{'do': 'link_down', 'host': 1, 'for_ms': 10}, {'do': 'start', 'host': 1},
+                              {'do': 'kill', 'host': 1, 'at_ms': 5000}, {'do': 'stop', 'host': 0, 'at_step': 1000}]),
+                tiny({'steps': 300, 'pause_us': 5000}, hosts=1, actions=[{'do': 'kill', 'host': 0, 'at_step': 5}],
+                     expect={'ends': {'all': 'killed'}, 'longest_ms': [0, None], 'slowdown_at_most': 100}))
     check(run.status == 1, '%s', run)
-    for pattern in (r'lost: 0, not at least 1', r'there is no count "lots"', r'too late for \{"do": "stop"'):
+    for pattern in (r'lost: 0, not at least 1', r'there is no count "lots"', r'too late for \{"do": "stop"',
+                    r'too late for \{"do": "kill"', r'too late for \{"do": "start"', 'slowdown unknown', 'longest operation unknown'):
         check(re.search(pattern, run.output), '"%s" is not in %s', pattern, run)
+    check('too late for {"do": "link_down"' not in run.output, '%s', run)
     last = run.output.splitlines()[-1]
-    check(last == 'faults: 0 passed, 3 failed, 0 wrong, 0 hung', '%s', last)
+    check(last == 'faults: 0 passed, 4 failed, 0 wrong, 0 hung', '%s', last)
 
 
 @case
@@ -114,6 +119,13 @@ def what_the_switch_refuses_is_refused():
     fine = tiny(actions=[{'do': 'faults', 'faults': {}}, {'do': 'faults', 'faults': {'rules': []}}])
     run = Ended('check', fine, dict(tree, jobs=[{'authenticate': True}]))
     check(run.status == 0 and run.output.count(': fine\n') == 2, '%s', run)
+
+
+@case
+def no_deleted_file_is_named():
+    log = os.path.join(tempfile.gettempdir(), 'weir-12-3', 'switch.json')
+    text = module().Broken({'name': 'x', 'about': 'y', 'file': 'x.json'}, 7, '%s: no' % log).table()
+    check('switch.json: no' in text and log not in text, '%s', text)
 
 
 @case
