@@ -52,7 +52,8 @@ def records(*options, keys=(), status=0):
 @case
 def engine_counts_what_it_gives():
     """tests/instructions counts the other paths, one by one."""
-    for options in (['--integrity', '--jobs', '64', '--window', '8'], ['--type', 'fp32', '--deterministic', '--order', 'random'],
+    for options in (['--integrity', '--jobs', '64', '--window', '8'], ['--sources', '256', '--window', '8'],
+                    *(['--type', 'fp32', '--deterministic', '--order', order] for order in ('runs', 'source', 'random')),
                     ['--sources', '4', '--role', 'leaf', '--jobs', '3', '--window', '16'],
                     ['--sources', '4', '--role', 'spine', '--type', 'fp32', '--deterministic', '--integrity']):
         end = bench('engine', *SMALL, '--packets', '2000', '--frames', '512', '--elements', '16', '--type', 'int32', *options)
@@ -72,9 +73,11 @@ def engine_has_records():
 
 @case
 def kernels_has_a_row_for_each_type_and_operation():
-    short = [*SMALL, '--elements', '65', '--phase-ms', '1', '--kib', '4']
-    found = records('kernels', *short, '--op', 'max', keys=('scalar', 'block', 'copy'))
-    check(len({r['type'] for r in found}) == len(found) > 8, '%s', found)
+    found = records('kernels', *SMALL, '--elements', '65', '--phase-ms', '1', '--kib', '4', keys=('scalar', 'block', 'copy'))
+    check(len({(r['type'], r['op']) for r in found}) == len(found) == 8 * 11 + 6 * 5, '%d', len(found))
+    bare = [r for r in found if r['scalar_bare'] is not None]
+    check({(r['type'], r['op']) for r in bare} >= {('int8', 'max'), ('bf16', 'sum')}, '%s', bare)
+    check(all((r['avx2'] is None) == (r['avx2_bare'] is None) for r in bare), '%s', bare)
 
 
 @case
@@ -224,11 +227,14 @@ def hosts_that_fail_leave_nothing():
 
 @case
 def wrong_options_are_refused():
-    for options in (['engine', '--lcores', '17'], ['engine', '--authenticate', '--checksum', 'software'],
-                    ['kernels', '--type', 'fp64', '--op', 'band'], ['hash', '--load', '100'], ['plan'],
+    for options in (['engine', '--lcores', '17'], ['engine', '--far', '100'], ['engine', '--authenticate', '--checksum', 'software'],
+                    ['engine', '--role', 'leaf', '--lcores', '2'], ['engine', '--jobs', '200', '--lcores', '2', '--packets', '1'],
+                    ['kernels', '--type', 'fp4'], ['kernels', '--type', 'fp64', '--op', 'band'], ['hash', '--load', '100'],
+                    ['hash', '--batch', '65'], ['plan'], ['plan', '--cost', '1', '--window', '3'], ['plan', '--cost', '1', '--leaves', '3'],
+                    ['plan', '--cost', '1', '--spines', '2'], ['plan', '--cost', '1', '--op', 'bor'],
                     ['plan', '--cost', '1', '--type', 'fp16', '--op', 'avg', '--narrow'], ['ports', '--window', '7'],
-                    ['rfc2544', '--resolution', 'nan'], ['tree', '--sources', '1'], ['pair'], ['hosts', '--transport', 'pigeon'],
-                    ['no-such-bench'], []):
+                    ['ports', '--slots', '100'], ['rfc2544', '--resolution', 'nan'], ['tree', '--sources', '1'], ['pair'],
+                    ['hosts', '--hosts', '1'], ['hosts', '--sizes', '5'], ['hosts', '--transport', 'pigeon'], ['no-such-bench'], []):
         check(len(bench(*options, status=2).stderr.splitlines()) > 0, '%s: silence', options)
     one = ['taskset', '-c', str(min(os.sched_getaffinity(0))), BENCH, 'engine', '--huge', 'no', '--lcores', '2']
     end = subprocess.run(one, capture_output=True, text=True, timeout=800, check=False)

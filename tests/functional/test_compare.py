@@ -5,6 +5,7 @@ line from figures that are known; wrong results are found, and nothing stays beh
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,83 @@ def the_table_and_the_last_line_say_what_was_measured():
     check(last[0] == 'compare: 8 hosts 1 MiB through MPI: -.-- x plain Open MPI', '%s', last)
 
 
+@case
+def aims_that_are_missed_are_said():
+    words = compare.missed(POINTS, 200)
+    check(words == [
+        '8 hosts, allreduce, 4 B: through MPI 85.0 us; plain Open MPI takes 80.0 us',
+        '8 hosts, 4 B: 100.0 us; Open MPI takes 80.0 us',
+        '8 hosts, allreduce, 1 MiB: through MPI 1.030 x the time of libweir; the aim is 1.03',
+        '8 hosts, 4 MiB: through PyTorch 1.100 x the time of libweir; the aim is 1.05',
+        '8 hosts, 4 MiB: 0.839 of the link; the aim is 0.95',
+        '8 hosts, 4 MiB: 1.50 x the best other (Gloo, ring); the aim is 1.7',
+        '2 hosts, 1 MiB: 0.839 of the link; the aim is 0.95'], '%s', words)
+    mine = [point('Open MPI + Weir', 'default', bytes_, 1000.0, hosts, collective) for hosts, collective, bytes_ in (
+        (8, 'allreduce', 1 << 12), (8, 'allreduce', 1 << 14), (4, 'allreduce', 1 << 14), (8, 'alltoall', 1 << 14))]
+    words = compare.missed(mine + [dict(p, system='Open MPI', us=1690.0) for p in mine], 200)
+    check(words == ['8 hosts, allreduce, 16 KiB: through MPI 1.69 x plain Open MPI; the aim is 1.7'], '%s', words)
+
+
+@case
+def two_racks_are_said():
+    points = [dict(point(system, algorithm, bytes_, us), order=order, crossed=crossed * bytes_)
+              for system, algorithm, order, bytes_, us, crossed in (
+                  ('Weir', 'default', None, 1 << 16, 5000.0, 1.02), ('Weir', 'default', None, 1 << 20, 85000.0, 1.01),
+                  ('Gloo', 'ring', racks.BY_RACK, 1 << 20, 170000.0, 1.77),
+                  ('Open MPI', 'default', racks.BY_RACK, 1 << 20, 180000.0, 1.01),
+                  ('Gloo', 'halving', racks.DEALT, 1 << 20, 425000.0, 4.04))]
+    lines = racks.lines(points, 100, compare.size_text)
+    check([line.split() for line in lines[-2:]] == [
+        ['64', 'KiB', '5000.0', '1.049', '1.02'] + ['-'] * 8,
+        ['1', 'MiB', '85000.0', '0.987', '1.01', '170000.0', '1.77', 'Gloo,', 'ring', '2.00',
+         '425000.0', '4.04', 'Gloo,', 'halving', '5.00']], '%s', lines)
+    check(max(len(line) for line in lines) <= 130, 'too wide: %s', lines)
+    check(racks.last_lines(points, compare.size_text, compare.times) == [
+        'compare: 2 racks of 4 hosts 1 MiB, ranks dealt: 5.00 x the best other',
+        'compare: 2 racks of 4 hosts 1 MiB: 2.00 x the best other'], '%s', points)
+    check(racks.missed(points, compare.size_text) == ['2 racks, 1 MiB: 2.00 x the best other; the aim is 3.0'], '%s', points)
+    check(racks.last_lines([], compare.size_text, compare.times) == [], 'of nothing')
+    check(racks.ORDERS[racks.DEALT] == [0, 4, 1, 5, 2, 6, 3, 7], '%s', racks.ORDERS)
+
+
+class Canned:
+    """A system that answers at once."""
+
+    def __init__(self, name, us, wrong=0, algorithms=('default',)):
+        self.name, self.us, self.wrong, self.algorithms = name, us, wrong, {'allreduce': algorithms}
+        self.orders = []
+
+    def run(self, order, _seconds):
+        self.orders.append(order)
+        took = int(self.us[order['algorithm']] * order['iterations'] * 1000)
+        return [{'began': 5000 + r, 'ended': 5000 + took - (r == 0), 'wrong': self.wrong * r}
+                for r in range(2)]
+
+
+class Bare:
+    hosts, rate = 2, 200
+
+
+def comparison(*up):
+    chosen = compare.options(['--repeat', '3'])
+    return compare.Comparison(chosen, Bare(), list(up))
+
+
+@case
+def repetitions_are_interleaved_and_slow_ones_given_up():
+    """But never what others are compared with: Weir, PyTorch, and plain Open MPI, which is not repeated if it is slow."""
+    weir = Canned('Weir', {'default': 50})
+    one = comparison(weir, Canned('Gloo', {'ring': 100, 'bcube': 160, 'halving': 330}, 0, ('ring', 'bcube', 'halving')),
+                     Canned('Open MPI', {'default': 400}), Canned('PyTorch', {'weir': 500, 'gloo': 500}, 0, ('weir', 'gloo')))
+    last = [('default', 1), ('weir', 3), ('gloo', 3)]
+    for bytes_, others_ in ((1 << 20, [('ring', 3), ('bcube', 1), ('halving', 1)]), (1 << 22, [('ring', 3), ('bcube', 1)]),
+                            (1 << 24, [('ring', 3)])):
+        found = [(p['algorithm'], len(p['samples_us'])) for p in one.measure('allreduce', bytes_)]
+        check(found == [('default', 3)] + others_ + last, '%s: %s', bytes_, found)
+    # Checked once for each size.
+    check([o['check'] for o in weir.orders] == 3 * [1, 0, 0], '%s', weir.orders)
+
+
 def fails(call, kind, *words):
     try:
         call()
@@ -85,18 +163,9 @@ def fails(call, kind, *words):
         check(False, 'nobody noticed')
 
 
-class Wrong:
-    """A system whose second rank has wrong elements."""
-
-    hosts, rate, name, algorithms = 2, 200, 'Weir', {'allreduce': ('default',)}
-
-    def run(self, _order, _seconds):
-        return [{'began': 0, 'ended': 50000, 'wrong': 3 * rank} for rank in range(2)]
-
-
 @case
 def a_wrong_result_ends_it():
-    one = compare.Comparison(compare.options(['--repeat', '3']), Wrong(), [Wrong()])
+    one = comparison(Canned('Weir', {'default': 50}, wrong=3))
     fails(lambda: one.measure('allreduce', 4), compare.Wrong, 'Weir', '3 elements are WRONG')
 
 
@@ -181,6 +250,14 @@ def each_system_is_measured():
 
 
 @case
+def hosts_may_have_several_ranks():
+    others()
+    found, _, through = play('--per-host', '2', '--collectives', 'allreduce', '--sizes', '64K')
+    check({p['system'] for p in found['points']} == {'Open MPI', systems.WITH_WEIR, systems.FLAT}, '%s', found)
+    check(through[0].startswith('compare: 2 hosts 64 KiB through MPI: '), '%s', through)
+
+
+@case
 def two_racks_are_measured():
     """Each byte crosses the thin link once with the tree, and as often as the algorithm says with the others."""
     others()
@@ -191,6 +268,27 @@ def two_racks_are_measured():
     check(1.0 < found['Weir', 'default', None] < 1.75, '%s', found)
     check(1.75 < found['Gloo', 'ring', racks.BY_RACK] < 3.5 and 7 < found['Gloo', 'ring', racks.DEALT] < 14, '%s', found)
     check(re.fullmatch(r'compare: 2 racks of 4 hosts 256 KiB: \d+\.\d\d x the best other', said.splitlines()[-1]), '%s', said)
+
+
+@case
+def an_interruption_leaves_nothing():
+    run = subprocess.Popen([RUNNER, BUILD, '--hosts', '2', '--sizes', '64M', '--collectives', 'allreduce', '--systems'], text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said = ''
+    try:
+        while 'up are' not in said:
+            line = run.stdout.readline()
+            check(line, 'ended: %s', said)
+            said += line
+    finally:
+        run.terminate()
+    rest, _ = run.communicate(timeout=800)
+    check(run.returncode == 128 + signal.SIGTERM and 'interrupted' in rest, '%d: %s', run.returncode, rest)
+    name = 'weir-%d-' % run.pid
+    left = [n for n in os.listdir('/run/netns') if n.startswith(name)]
+    check(not left, 'namespaces: %s', left)
+    left = subprocess.run(['pgrep', '-f', name], text=True, stdout=subprocess.PIPE, check=False).stdout
+    check(not left, 'processes: %s', left)
 
 
 if __name__ == '__main__':

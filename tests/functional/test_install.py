@@ -23,7 +23,7 @@ def installed_programs_and_configurations():
     with Stage() as stage:
         switch = stage.path('bin', 'weir-switch')
         check(re.match(r'weir-switch \d', call([switch, '--version'])), 'no version')
-        for name in ('demo', 'join', 'minimal'):
+        for name in ('demo', 'join', 'minimal', 'tree-leaf', 'tree-spine'):
             call([switch, '--check', '-c', stage.path('share/weir/configs', name + '.json')])
         for name in ('perf', 'capture', 'bench'):
             call([stage.path('bin', 'weir-' + name), '--help'])

@@ -5,11 +5,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
-from tap import case, check, main
+from tap import case, check, main, wait_for
 
 APPS_BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'apps', 'bench')
 sys.path.insert(0, os.path.abspath(APPS_BENCH))
@@ -105,6 +106,21 @@ def files_and_figures():
 
 
 @case
+def verdicts():
+    import figures
+    record = {'bench': 'ports', 'elements': 1024, 'results': 'unicast', 'wire': 20.0}
+    for disturbed, bound, ratio, verdict in ((True, False, 2.0, 'disturbed'), (False, False, 2.0, 'met'),
+                                             (False, True, 2.0, 'met, generator-bound'), (False, True, 0.5, 'not met')):
+        record.update(disturbed=disturbed, generator_bound=bound, wire_testpmd=20.0 / ratio)
+        found = {r.name: r.met for r in figures.figures([record], {'ports'})}
+        check(found['ports, 1024 elements, unicast'] == verdict, '%s', found)
+    record = {'bench': 'engine', 'lcores': 1, 'sources': 8, 'window': 64, 'threads': 20, 'elements': 1024, 'huge_pages': True,
+              'payload': 80.0, 'order': 'runs', 'jobs': 1, 'bare': 100.0}
+    met = [r.met for r in figures.figures([record], {'engine'}) if r.name.startswith('payload')]
+    check(met == ['not judged'], '%s', met)
+
+
+@case
 def a_bench_that_fails_is_told_and_the_rest_goes_on():
     with Made() as made:
         out = made.run(status=1, fake='hash=fail hosts=forbid')
@@ -122,6 +138,18 @@ def a_bench_that_hangs_is_ended():
         out = made.run('hash', 'kernels', '--bound', '5', status=1, fake='hash=hang')
         check('hash (records) failed: not done after 5 s' in out and made.gone(), 'it says:\n%s', out)
         check(os.path.exists(made.path('out', 'kernels.json')), 'the rest did not run')
+
+
+@case
+def an_interrupt_ends_all():
+    with Made() as made:
+        process = made.start('hash', 'kernels', fake='hash=hang')
+        try:
+            wait_for(lambda: os.path.exists(made.path('pid')) and os.path.getsize(made.path('pid')), 'it does not start')
+        finally:
+            process.terminate()
+        out = process.communicate(timeout=800)[0]
+        check(process.returncode == 128 + signal.SIGTERM and 'interrupted' in out and made.gone(), 'it says:\n%s', out)
 
 
 @case

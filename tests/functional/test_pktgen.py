@@ -114,6 +114,11 @@ def standard_output_and_signals():
         check(run.wait(300) == 0, '%s', bench.output(run))
         size = os.stat(bench.path('long.pcap')).st_size
         check(len(read_pcap(bench.path('long.pcap'))) == (size - 24) / 76, 'a frame is cut')
+        with subprocess.Popen([CAPTURE, '-c', config, '-o', '-', '--endless'], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as run:
+            check(len(run.stdout.read(9000000)) == 9000000, 'not endless')
+            run.stdout.close()
+            check((run.wait(300), run.stderr.read()) == (0, b''), 'who reads is gone: status %d', run.returncode)
         for options, status, says in ((['-o', 'x', '--blocks', '0'], 2, '--blocks 0: must be in 1..'),
                                       ([], 2, '-o FILE is missing'),
                                       (['-o', 'x'], 2, '-c FILE is missing'),

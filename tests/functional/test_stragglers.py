@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The straggler experiment in short: the runner says, writes and draws it, and a wrong sum is found."""
+"""The straggler experiment in short: the runner says, writes and draws it, who waits for slow hosts has
+all sums and who does not misses some, and a wrong sum is found."""
 import json
 import os
 import re
@@ -46,6 +47,13 @@ def the_runner_says_writes_and_draws():
             found = json.load(file)
         check('%.2f' % found['speed_up'] == last.group(1), '%s', found['speed_up'])
         # How late is not tested here, as other processes hold up the switch: tests/eal/test_ppe_timers.c does.
+        slow = found['slowdown']
+        wait, partial = [stragglers.pick(slow['rows'], policy, 0.16) for policy in ('wait', 'partial')]
+        check(slow['ideal_ms'] >= slow['plan']['compute'] and all(row['wrong'] == 0 for row in slow['rows']), '%s', slow)
+        check(wait['slow_ms'] == partial['slow_ms'] > 0, 'not the same delays: %s', slow)
+        check(wait['sources'] == slow['plan']['hosts'] and wait['missed'] == 0, 'who waits has all: %s', wait)
+        check(wait['iteration_ms'] > wait['held_up_ms'], 'who waits does not wait: %s', wait)
+        check(1 <= partial['sources'] < slow['plan']['hosts'] and partial['missed'] > 0, 'nobody missed: %s', partial)
         rows = found['detection']['rows']
         check(found['seed'] == SEED and len(rows) == 2 and all(row['least'] >= 1 for row in rows), '%s', found)
         for name in ('stragglers-time.svg', 'stragglers-detection.svg'):

@@ -226,6 +226,20 @@ def keys_of_a_terminal_reach_the_command_once():
 
 
 @case
+def a_terminal_that_hangs_up_tells_the_command():
+    with played() as api:
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.environ['WEIR_SWITCH'] = api.address
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
+            os.execv(WEIRCTL, [WEIRCTL, 'run', '--', 'sh', '-c', 'echo ready; exec sleep 100'])
+        check(os.read(fd, 4096) == b'ready\r\n', 'not ready')
+        os.close(fd)
+        found = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        check(found == -signal.SIGHUP and len(prefixes(api)) == 2, '%s: %s', found, prefixes(api))
+
+
+@case
 def without_a_switch_the_command_runs_on_mpi():
     with libraries() as folder:
         for words in ((), ('--preload', 'mpich')):
@@ -241,6 +255,16 @@ def without_a_switch_the_command_runs_on_mpi():
         run = says(ctl(api.address, 'run', '--', 'sh', '-c', 'echo $OMPI_MCA_coll_weir_enable'), 0,
                    'api.open_jobs: no jobs without a token', 'sh runs without Weir')
         check(run.out == '0\n' and len(api.asked) == 1, '%s %s', run, api.asked)
+
+
+@case
+def a_switch_that_goes_meanwhile_changes_no_status():
+    with played() as api, Run(api, signal.SIGTERM) as run:
+        os.unlink(api.address[len('unix:'):])
+        run.popen.send_signal(signal.SIGTERM)
+        run.line('SIGTERM')
+        status, rest = run.end()
+        check(status == -signal.SIGTERM and re.search(r'run: jobs run\.[0-9a-f]{6}\.\*, if any are left', rest), '%s', rest)
 
 
 PROGRAM = r"""
