@@ -374,7 +374,7 @@ Test(ppe_trace, tells_of_other_packets, .timeout = 90)
 	uint8_t other[64] = {2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x88, 0xb5};
 
 	start_stage();
-	begin(300, PPE_TRACE_EVENTS);
+	begin(300 * RIG_SLOW, PPE_TRACE_EVENTS);
 	rig_send(&rig, 0, other, sizeof(other));
 	memset(other + 6, 0xff, 6);
 	rig_send(&rig, 0, other, sizeof(other));
