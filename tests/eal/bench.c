@@ -251,11 +251,14 @@ expect(unsigned int source, uint32_t block, enum weir_status status, uint64_t so
 		expect_addressed(source);
 		if (whole)
 			cr_assert_eq(got.grad_cnt, job->elements);
-		if (whole || status == WEIR_STATUS_ERROR)
-			cr_assert_eq(got.src_cnt,
-				__builtin_popcountll(sources != 0 ? sources : all_sources()),
-				"block %u: %u ranks", block, got.src_cnt);
 	}
+	if (whole || status == WEIR_STATUS_ERROR)
+		cr_assert_eq(got.src_cnt,
+			__builtin_popcountll(sources != 0 ? sources : all_sources()),
+			"block %u: %u sources", block, got.src_cnt);
+	if (whole || degraded)
+		cr_assert_eq(got.gen_id, generation, "block %u: generation %u, not %u", block,
+			got.gen_id, generation);
 	elements = whole ? 4u * got.grad_cnt : 0;
 	if (!degraded && !whole)
 		return;

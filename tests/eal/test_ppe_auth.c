@@ -342,6 +342,7 @@ Test(ppe_auth, another_job_needs_none, .timeout = 90)
 	use_job(1);
 	generation = rig_join(&rig, 1, false);
 	reduce(0);
+	cr_expect_eq(got.flags, 0, "%#x", got.flags);
 	stop();
 }
 

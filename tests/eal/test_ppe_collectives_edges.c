@@ -60,8 +60,13 @@ expect_whole(const struct block_plan *p)
 	for (unsigned int rank = 0; rank < p->n; rank++) {
 		take(p, rank, WEIR_STATUS_OK, block_result(p, rank, expected), 0);
 		cr_assert(got.collective == p->collective && got.src_cnt == p->n &&
-			got.src_id == p->ids[rank] && got.final == p->final &&
-			got.grad_cnt == p->elements && got.root == p->root && !got.degraded);
+				got.src_id == p->ids[rank] && got.final == p->final &&
+				got.grad_cnt == p->elements && got.root == p->root && !got.degraded,
+			"%s of %u elements, root %u, final %u: rank %u gets %s, %u sources, source "
+			"%u, final %u, %u elements, root %u, degraded %u",
+			weir_collective_text(p->collective), p->elements, p->root, p->final, rank,
+			weir_collective_text(got.collective), got.src_cnt, got.src_id, got.final,
+			got.grad_cnt, got.root, got.degraded);
 	}
 }
 

@@ -370,6 +370,24 @@ Test(ppe_guard, a_shared_mac_address_stays_shared, .timeout = 90)
 	stop_unread();
 }
 
+/* Both are behind one port, until the first one, whose binding it is, joins again at another port. */
+Test(ppe_guard, a_shared_mac_address_moves_with_its_first_source, .timeout = 90)
+{
+	const unsigned int shared = OF_NOBODY + 1;
+	uint8_t mac[6];
+
+	start_guarded(1);
+	rig_source_mac(shared, mac);
+	for (unsigned int source = 0; source < 2; source++)
+		join_with_mac_of(0, source, shared, 100 + source);
+	join_with_mac_of(2, 0, shared, 100);
+	left();
+	send_ip(2, all, mac, 0, rig_source_ip(0));
+	cr_expect_eq(left(), PORTS - 1);
+	expect_spoofed(2, 0);
+	stop_unread();
+}
+
 /* However often a source joins again with other addresses, it has bound one of each. */
 Test(ppe_guard, a_source_binds_one_address_of_each_kind, .timeout = 90)
 {

@@ -244,7 +244,10 @@ send_cut(const struct weir_header *h, unsigned int bytes, bool says_so, bool tag
 	enum ppe_drop reason)
 {
 	unsigned int whole = write_frame_as(1, h, 4 * ELEMENTS);
+	char what[64];
 
+	snprintf(what, sizeof(what), "cut%s%s to %u bytes", says_so ? ", as it says," : "",
+		tagged ? ", with a VLAN tag," : "", bytes);
 	rig_settle(&rig, &before);
 	if (says_so) {
 		weir_put16(frame + L3 + 2, (uint16_t)(bytes - L3));
@@ -254,7 +257,7 @@ send_cut(const struct weir_header *h, unsigned int bytes, bool says_so, bool tag
 	if (tagged)
 		with_tag(whole, 0x8100);
 	rig_send(&rig, 1, frame, bytes);
-	expect_ends("cut", reason, 1);
+	expect_ends(what, reason, 1);
 }
 
 static void

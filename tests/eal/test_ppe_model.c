@@ -367,7 +367,7 @@ start(struct play *p, unsigned int workers, unsigned int threads)
 		unsigned int most = j == JOB_FIXED ? 5 : SOURCES_MAX;
 		struct ppe_job *job = &config.job[j];
 
-		*job = rig_job(ids[j], (uint16_t)(2 + below(p, most - 1)),
+		*job = rig_job(ids[j], (uint16_t)(1 + below(p, most)),
 			(uint16_t)(1u << below(p, 6)), (uint16_t)(2 + below(p, 300)));
 		job->timeout_ms = SHORT_MS;
 		job->alltoall = (uint8_t)below(p, 2);

@@ -93,7 +93,8 @@ expect_results(unsigned int port, uint32_t first)
 	for (unsigned int n = 0; n < WINDOW * SOURCES / PORTS; n++) {
 		cr_assert(receive(port) && got.status == WEIR_STATUS_OK,
 			"blocks from %u: %u results at port %u", first, n, port);
-		cr_assert(got.block_id - first < WINDOW && got.grad_cnt == ELEMENTS);
+		cr_assert(got.block_id - first < WINDOW && got.grad_cnt == ELEMENTS &&
+			payload_bytes == 4 * ELEMENTS);
 		results[got.block_id - first]++;
 		expect_sum(got.block_id, (1 << SOURCES) - 1);
 	}

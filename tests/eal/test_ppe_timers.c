@@ -240,6 +240,7 @@ PLAY(short_timeouts, 2, 20, 0, 1, 2, 5, 10)
 PLAY(timeouts_of_the_middle, 15, 200, 0, 20, 50, 200, 500)
 PLAY(the_shortest_beside_the_longest, 240, 20, 0, 1, 60000, 100, 1000)
 PLAY(the_longest_alone, 600, 10000, 0, 60000)
+
 /* A worker that has nothing to do may sleep for longer than a timeout, but not past it. */
 PLAY(of_a_worker_that_sleeps, 30, 5, 10000, 1, 5, 100, 2000)
 PLAY(of_a_worker_that_seldom_has_to_wake, 300, 5, 10000, 1000, 60000)

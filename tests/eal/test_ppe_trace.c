@@ -71,7 +71,8 @@ traced_blocks(void)
 	for (const struct ppe_event *e = (trace)->worker[w].event;                                 \
 		e < (trace)->worker[w].event + (trace)->worker[w].used; e++)
 
-/* Nothing before the trace and nothing after it. Events go by time; thread slices of a worker follow each other, within its turns. */
+/* Nothing before the trace and nothing after it. Events go by time; thread slices of a worker follow each other, within its
+ * turns. */
 static void
 check_order(const struct ppe_trace *trace, unsigned int w)
 {

@@ -3,6 +3,7 @@
  * Text for the readers of the control plane: the configuration, the state of a former run, bodies and
  * targets of requests. The first byte says for whom.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "ctrl/api/call.h"
@@ -10,7 +11,7 @@
 #include "ctrl/jobs/state.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A refusal is one line that says where. */
+/* A refusal is one line. */
 static void
 check_refusal(int rc, const char *error)
 {
@@ -25,11 +26,14 @@ configuration(const char *text, size_t size)
 {
 	char error[CTRL_ERROR_BYTES] = "";
 	struct ctrl_config *config = NULL;
+	unsigned int line, column;
 	int rc = ctrl_config_parse(text, size, "fuzz.json", &config, error, sizeof(error));
 
 	if (rc < 0) {
 		FUZZ_CHECK(config == NULL, "refused, and there is one");
 		check_refusal(rc, error);
+		FUZZ_CHECK(rc == -EINVAL && sscanf(error, "fuzz.json:%u:%u: ", &line, &column) == 2,
+			"no place in the text: %d, %s", rc, error);
 		return;
 	}
 	FUZZ_CHECK(config->nb_ports >= 1 && config->nb_ports <= PPE_PORTS_MAX, "%u ports",
