@@ -46,6 +46,7 @@ struct host {
 
 static struct host hosts[HOSTS_MAX];
 static struct fake_switch *fake;
+static struct fake_switch_stats fake_stats; /* of the last run_all() */
 
 static inline void
 sleep_ms(unsigned int ms)
@@ -184,7 +185,7 @@ run_all(void)
 	unsigned int n = hosts[0].hosts;
 
 	run_hosts(0, n);
-	fake_switch_stop(fake, NULL);
+	fake_switch_stop(fake, &fake_stats);
 	for (unsigned int h = 0; h < n; h++)
 		cr_expect_eq(hosts[h].opened, 0, "host %u: %s", h, hosts[h].error);
 }

@@ -53,7 +53,7 @@ Test(ctrl_regular, special_files_are_refused, .init = set_up, .fini = tear_down)
 	close(fd);
 	for (unsigned int i = 0; i < 4; i++) {
 		cr_expect_eq(ctrl_open_regular(odd[i], &why), -1, "%s", odd[i]);
-		cr_expect_eq(errno, EINVAL);
+		cr_expect_eq(errno, EINVAL, "%s: %d", odd[i], errno);
 		cr_expect_str_eq(why, "it is no regular file", "%s", odd[i]);
 	}
 	cr_expect_eq(ctrl_open_regular(folder, &why), -1);
@@ -90,10 +90,11 @@ Test(ctrl_regular, a_key_or_a_certificate_is_none, .init = set_up, .fini = tear_
 			reason, sizeof(reason), "%s%s: it is no regular file", rows[i].place, fifo);
 		cr_expect_eq(ctrl_config_parse(
 				     text, strlen(text), "x.json", &config, error, sizeof(error)),
-			-EINVAL);
+			-EINVAL, "%s", reason);
 		cr_expect_str_eq(error, reason);
 	}
 }
+
 Test(ctrl_regular, a_configuration_is_none, .init = set_up, .fini = tear_down)
 {
 	struct ctrl_config *config;

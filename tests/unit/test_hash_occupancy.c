@@ -104,34 +104,74 @@ Test(hash_occupancy, first_failure, .timeout = 110)
 	}
 }
 
-/* A random record goes, a new key comes, `turns` times after the table was filled. Returns how
- * many inserts found both buckets full. */
-static uint64_t
-churn(uint32_t capacity, uint32_t turns)
+/* What a table at its capacity for long looked like. */
+struct churn {
+	unsigned int refused; /* inserts that found both buckets full */
+	double in_primary; /* share of the records deleted that were in their primary */
+	double full; /* share of full buckets, the mean of many looks */
+};
+
+static unsigned int
+full_buckets(const struct hash_table *table)
+{
+	unsigned int n = 0;
+
+	for (uint32_t b = 0; b < table->nb_buckets; b++)
+		n += table->buckets[b].used == UINT8_MAX;
+	return n;
+}
+
+/* A random record goes, a new key comes, `turns` times after the table was filled. */
+static struct churn
+churn(uint32_t capacity, uint32_t buckets, uint32_t turns)
 {
 	struct hash_record *record;
 	struct hash_probe probe;
-	uint64_t refused = 0;
+	struct churn seen = {0, 0, 0};
+	unsigned int deletes = 0, looks = 0;
 	void *records;
-	struct hash_table *table = table_of(capacity, 0, 1, &records);
+	struct hash_table *table = table_of(capacity, buckets, 1, &records);
 
 	for (uint64_t i = 0; i < (uint64_t)turns + capacity; i++) {
 		record = hash_record_at(table, (uint32_t)(hash_mix(i) % capacity));
-		if (i >= capacity && record->live)
+		if (i >= capacity && record->live) {
+			hash_place(table, record->key, &probe);
+			seen.in_primary += record->bucket == probe.primary;
+			deletes++;
 			hash_delete(table, record);
+		}
 		hash_begin(table, i, &probe);
-		refused += hash_insert(table, &probe, &record) != 0;
+		seen.refused += hash_insert(table, &probe, &record) != 0;
+		if (i % capacity == 0 && i >= 20 * (uint64_t)capacity) {
+			seen.full += full_buckets(table);
+			looks++;
+		}
 	}
+	seen.in_primary /= deletes;
+	seen.full /= looks * (double)hash_buckets(table);
 	hash_destroy(table);
 	free(records);
-	return refused;
+	return seen;
 }
 
 /* At capacity, 40 %. */
 Test(hash_occupancy, churn_at_capacity, .timeout = 90)
 {
 	static const uint32_t capacities[] = {16, 32, 64, 512, 4096};
+	struct churn seen;
 
-	for (unsigned int i = 0; i < RTE_DIM(capacities); i++)
-		cr_assert_eq(churn(capacities[i], 1000000), 0, "%u records", capacities[i]);
+	for (unsigned int i = 0; i < RTE_DIM(capacities); i++) {
+		seen = churn(capacities[i], 0, 1000000);
+		cr_assert_eq(seen.refused, 0, "%u records", capacities[i]);
+	}
+	cr_assert(seen.in_primary > 0.62 && seen.in_primary < 0.64, "%f", seen.in_primary);
+}
+
+/* At 60 %, full buckets are many enough to be counted: as many as the limit says, whose square is 6e-6. */
+Test(hash_occupancy, churn_follows_the_limit, .timeout = 90)
+{
+	const double limit = 2.4e-3;
+	struct churn seen = churn(8192, 8192 * 100 / (60 * HASH_BUCKET_SLOTS), 2000000);
+
+	cr_assert(seen.full > 0.7 * limit && seen.full < 1.4 * limit, "%e", seen.full);
 }

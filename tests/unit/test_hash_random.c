@@ -260,8 +260,8 @@ Test(hash_random, as_the_model, .timeout = 90)
 
 	for (unsigned int t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
 		for (unsigned int i = 0; i < tables[t].runs; i++) {
-			world_init(&w, hash_mix(seed + i), tables[t].capacity, tables[t].buckets,
-				tables[t].keys);
+			world_init(&w, hash_mix(seed + 8 * t + i), tables[t].capacity,
+				tables[t].buckets, tables[t].keys);
 			run(&w, 100000);
 			cr_assert(t > 0 || (w.hits > 1000 && w.inserts > 1000 && w.aged > 100));
 			cr_assert(w.no_memory > 0 || !tables[t].records, "table %u", t);

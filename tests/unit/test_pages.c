@@ -165,7 +165,7 @@ Test(pages, udp_ports)
 
 /* docs/write-a-program.md teaches a program: its code blocks are parts of the file, in the
  * file's order. */
-Test(pages, the_page_shows_the_program)
+Test(pages, the_page_shows_a_program_under_100_lines)
 {
 	char *page = doc_read("docs/write-a-program.md"),
 	     *file = doc_read("docs/examples/flowcount.c"), *block;

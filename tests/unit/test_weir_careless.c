@@ -221,8 +221,12 @@ join_in_a_crowd(unsigned int away, int wanted, const char *text)
 	weir_close(weir);
 }
 
-Test(weir_careless, a_control_api_that_closes_connections, .timeout = 180)
+Test(weir_careless, all_join_at_once, .timeout = 90)
 {
 	join_in_a_crowd(3, -ENOENT, "HTTP status 404");
+}
+
+Test(weir_careless, server_that_closes_connections_is_named, .timeout = 90)
+{
 	join_in_a_crowd(UINT_MAX, -EPROTO, "closes the connection");
 }

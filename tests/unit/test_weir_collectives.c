@@ -155,6 +155,9 @@ Test(weir_collectives, of_all_jobs, .timeout = 180)
 			hosts[h].late = h == hosts_count - 1;
 		}
 		play(stream, 0);
+		cr_expect_eq(fake_stats.lost > 0 && fake_stats.duplicated > 0 &&
+				fake_stats.reordered > 0,
+			jobs[j].loss > 0, "job %zu: no test of losses", j);
 		for (unsigned int h = 0; h < hosts_count; h++) {
 			const struct weir_call *first = &calls[hosts[h].of];
 

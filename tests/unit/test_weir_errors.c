@@ -331,7 +331,7 @@ run_noted(int (*body)(struct host *host))
 {
 	for (unsigned int h = 0; h < 2; h++) {
 		hosts[h].body = body;
-		hosts[h].count = 1;
+		hosts[h].count = 5000;
 		hosts[h].config.warn = note;
 		hosts[h].config.warn_context = &hosts[h];
 	}

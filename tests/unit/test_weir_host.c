@@ -35,6 +35,10 @@ Test(weir_host, first_window_lost_too, .timeout = 90)
 	for (unsigned int h = 0; h < 2; h++)
 		hosts[h].config.join_timeout_ms = hosts[h].config.op_timeout_ms = 25000;
 	reduce_on_all(300, 3);
+	for (unsigned int h = 0; h < 2; h++) {
+		cr_expect_eq(hosts[h].stats.results_ok, 3u * 5u, "host %u", h);
+		cr_expect_gt(hosts[h].stats.retransmissions, 0u, "host %u", h);
+	}
 }
 
 static int

@@ -500,10 +500,14 @@ loses_its_place(const uint8_t *key)
 	stop();
 }
 
-Test(weir_join, a_newer_join_takes_its_place, .timeout = 180)
+Test(weir_join, a_newer_join_takes_its_place, .timeout = 90)
+{
+	loses_its_place(NULL);
+}
+
+Test(weir_join, a_newer_join_takes_its_place_with_a_key, .timeout = 90)
 {
 	loses_its_place(job_key);
-	loses_its_place(NULL);
 }
 
 Test(weir_join, idle_handle_is_displaced, .timeout = 90)

@@ -294,9 +294,13 @@ by_waits(struct weir_request **request)
 	return done;
 }
 
-Test(weir_loop, a_caller_that_tests_or_waits_for_a_while_drives, .timeout = 180)
+Test(weir_loop, a_caller_that_tests_drives, .timeout = 90)
 {
 	drive(by_tests);
+}
+
+Test(weir_loop, a_caller_that_waits_for_a_while_drives, .timeout = 90)
+{
 	drive(by_waits);
 }
 

@@ -8,8 +8,7 @@
 #define MS(ns) ((ns)*UINT64_C(1000000))
 #define WINDOW 64
 
-/* --- the estimator
- * ------------------------------------------------------------------------------ */
+/* ---- the estimator ---- */
 
 /* So many round trips of one length; then the timeout follows from them. */
 static void
@@ -112,8 +111,7 @@ Test(weir_timers, alternating_losses_keep_rto_low)
 		(unsigned long long)rtt[0].rto, (unsigned long long)rtt[1].rto);
 }
 
-/* --- a switch, played
- * --------------------------------------------------------------------------- */
+/* ---- a switch, played ---- */
 
 static unsigned int blocks; /* of the operation that runs */
 static int ended; /* its code */
@@ -220,8 +218,7 @@ stats(void)
 	return s;
 }
 
-/* --- what it learns from, and when it asks again
- * ------------------------------------------------ */
+/* ---- what it learns from, and when it asks again ---- */
 
 /* The next contribution. Returns how many probes came before. */
 static unsigned int
