@@ -310,8 +310,8 @@ WEIR_API int weir_open_test(struct weir *weir, bool *done);
  *   alltoall       n * count             n * count             send == recv
  *
  * The own slice begins at rank * count: recv == send + rank * count, or send == recv + rank *
- * count. Any other overlap is refused (-EINVAL). (An alltoall in place copies `send` if a block has no
- * room for a slice of each pair of sources.) Buffers of allreduce, reduce and reducescatter are
+ * count. Any other overlap is refused (-EINVAL). (An alltoall in place copies `send` if a block has
+ * no room for a slice of each pair of sources.) Buffers of allreduce, reduce and reducescatter are
  * aligned as the type; the data of the others is only moved, and needs no alignment. Buffers stay
  * the caller's, and are used only until the operation ends; send is not written to, except in
  * place. In broadcast and scatter, `send` is used only at the root; in reduce and gather, `recv`
