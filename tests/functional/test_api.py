@@ -440,6 +440,7 @@ def faults_are_taken_when_the_worker_turns_again():
     section = {'seed': 1, 'rules': [{'direction': 'in', 'action': 'drop', 'chance_ppm': 0}]}
     with switch() as (rack, api):
         api.patient = False
+        api.do('PUT', '/v1/faults', None, 400, 'bad_json')
         api.do('PUT', '/v1/faults', section)
         rack.stats_at_rest()  # it has taken them
         with frozen(rack.switch.pid, 'worker'):

@@ -67,8 +67,9 @@ def engine_has_records():
     found = records('engine', *SMALL, '--authenticate', '--elements', '16', '--type', 'fp32', '--frames', '2048', keys=keys)
     check([(r['authenticated'], r['kept'] is None) for r in found] == [(False, True), (True, False)], '%s', found)
     if len(os.sched_getaffinity(0)) > 1:
-        found = records('engine', *SMALL, '--elements', '16', '--type', 'fp32', '--lcores', '1,2', '--far', '50', keys=keys)
-        check([(r['lcores'], r['many'] is None, r['hop'] is None) for r in found] == [(1, True, True), (2, False, False)], '%s', found)
+        found = records('engine', *SMALL, '--elements', '16', '--type', 'fp32', '--lcores', '1,2', '--far', '0,50', keys=keys)
+        check([(r['lcores'], r['many'] is None, r['hop'] is None) for r in found]
+              == [(1, True, True), (2, False, True), (2, False, False)], '%s', found)
 
 
 @case
