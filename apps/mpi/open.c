@@ -17,6 +17,7 @@
  * others wait for its join until then.
  */
 #define JOIN_MORE_MS      3000
+#define ABORT_DELAY_US    200000 /* MPICH's mpiexec may end before it has read what ranks said */
 #define OP_TIMEOUT_MS     86400000 /* a rank may be late for legal reasons: a day */
 #define SILENCE_TIMEOUT_S 20
 #define TIMEOUT_MAX_S     86400
@@ -408,8 +409,10 @@ off(const struct opening *opening, bool allowed, int speaker, const char *why_no
 	say(!ends && comm->comm != MPI_COMM_WORLD, "%s with %d ranks %s: %s", comm->name,
 		comm->size, ends ? "cannot use the switch, as WEIR_REQUIRE wants" : "stays on MPI",
 		why_not);
-	if (ends)
+	if (ends) {
+		usleep(ABORT_DELAY_US);
 		PMPI_Abort(comm->comm, 1);
+	}
 	return COMM_OFF;
 }
 
