@@ -370,6 +370,7 @@ ctrl_links_begin(struct ctrl_running *running)
 	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
 		const struct link link = link_read(running, p);
 
+		running->link_was_up[p] |= link.is_up;
 		ppe_port_set_frame_max(running->ppe, p, link_frame_max(running, p, &link));
 	}
 }

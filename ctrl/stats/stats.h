@@ -60,7 +60,8 @@ uint64_t ctrl_memory_free(void);
  * answers, because DPDK's drivers only know whether they started. Takes some microseconds. */
 bool ctrl_port_is_up(const struct ctrl_running *running, unsigned int port);
 
-/* Tell the workers the MTUs of the ports' links, before the first packets. */
+/* Tell the workers the MTUs of the ports' links, before the first packets. A link that is up now is
+ * known to the driver, so that it counts as down when it goes. */
 void ctrl_links_begin(struct ctrl_running *running);
 
 /*

@@ -242,7 +242,8 @@ def broadcasts_to_ports_that_are_off():
     rack.ping(3, rack.address(0), count=1)
     with harmed(rack.unplug, rack.plug, 2), harmed(rack.pause, rack.resume, 4):
         if TYPE.knows_link:
-            wait_for(lambda: 'msg="link down" port=p2' in rack.log(), 'the link of port p2 is not down')
+            wait_for(lambda: rack.log().rfind('msg="link down" port=p2') > rack.log().rfind('msg="link up" port=p2'),
+                     'the link of port p2 is not down')
         before = rack.read_stats()['drops']['port_stalled']
         flood(rack, 3, 6000)
         rack.ping(3, rack.address(0), count=3)
