@@ -19,7 +19,7 @@
 #include "tests/eal/play.h"
 
 #define STEPS    4000
-#define LONG_MS  60000
+#define LONG_MS  3600000 /* longer than a run takes under ThreadSanitizer */
 #define SHORT_MS 100 /* what the aging scan is laid out for */
 
 /* ---- what touches a block ---- */
