@@ -63,8 +63,9 @@ setting(const char *name)
 static int
 start_eal(char *text, size_t size)
 {
+	static char words[4096]; /* EAL keeps pointers into them */
 	const char *given = setting("WEIR_DPDK");
-	char cpu[16], prefix[48], *words = strdup(given != NULL ? given : ""), *rest = words, *word;
+	char cpu[16], prefix[48], *rest = words, *word;
 	/* The driver of memif warns that processes do not share the port. */
 	static const char *const first[] = {"weir", "--no-telemetry", "--no-shconf",
 		"--log-level=warning", "--log-level=pmd.net.memif:error"};
@@ -73,9 +74,9 @@ start_eal(char *text, size_t size)
 	bool cores = false;
 	cpu_set_t cpus;
 
-	if (words == NULL) {
-		snprintf(text, size, "out of memory");
-		return -ENOMEM;
+	if (strlcpy(words, given != NULL ? given : "", sizeof(words)) >= sizeof(words)) {
+		snprintf(text, size, "WEIR_DPDK has more than %zu characters", sizeof(words) - 1);
+		return -EINVAL;
 	}
 	for (unsigned int i = 0; i < RTE_DIM(first); i++)
 		argv[argc++] = (char *)(uintptr_t)first[i];
@@ -101,7 +102,6 @@ start_eal(char *text, size_t size)
 	rmdir(rte_eal_get_runtime_dir());
 	/* EAL binds the thread to its lcore. */
 	pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
-	/* EAL keeps pointers to the words. */
 	if (rc >= 0 || rte_errno == EALREADY)
 		return 0;
 	rc = rte_errno != 0 ? -rte_errno : -EIO;

@@ -129,6 +129,7 @@ def what_is_wrong_is_said():
         memif = rack.environment(0)['WEIR_DPDK']
         refused(rack, r'"nothing".*cannot be loaded: libweir-nothing\.so', WEIR_TRANSPORT='nothing')
         refused(rack, r'DPDK has no device: WEIR_DPDK names one', WEIR_DPDK='--no-huge --no-pci')
+        refused(rack, r'WEIR_DPDK has more than 4095 characters', WEIR_DPDK='--no-huge ' * 500)
         refused(rack, r'DPDK does not start', WEIR_DPDK='--no-huge --no-pci --vdev=net_nothing0')
         refused(rack, r'which device\?: DPDK has net_memif0 net_null0; WEIR_DPDK_PORT', WEIR_DPDK=memif + ' --vdev=net_null0')
         refused(rack, r'no device net_x: DPDK has net_memif0;', WEIR_DPDK_PORT='net_x')
