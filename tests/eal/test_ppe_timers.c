@@ -238,11 +238,11 @@ play(const uint32_t *timeouts_ms, unsigned int jobs, uint64_t seconds, uint64_t 
 
 PLAY(short_timeouts, 2, 20, 0, 1, 2, 5, 10)
 PLAY(timeouts_of_the_middle, 15, 200, 0, 20, 50, 200, 500)
-PLAY(the_shortest_beside_the_longest, 240, 20, 0, 1, 60000, 100, 1000)
+PLAY(the_shortest_beside_the_longest, 130, 20, 0, 1, 60000, 100, 1000)
 PLAY(the_longest_alone, 600, 10000, 0, 60000)
 
 /* A worker that has nothing to do may sleep for longer than a timeout, but not past it. */
-PLAY(of_a_worker_that_sleeps, 30, 5, 10000, 1, 5, 100, 2000)
+PLAY(of_a_worker_that_sleeps, 15, 5, 10000, 1, 5, 100, 2000)
 PLAY(of_a_worker_that_seldom_has_to_wake, 300, 5, 10000, 1000, 60000)
 
 /* Blocks that are open when their job gets another timeout, or policy, are judged by that. */

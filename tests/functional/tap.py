@@ -32,7 +32,7 @@ os.environ.setdefault('WEIR_BUILD', os.path.join(os.path.dirname(os.path.abspath
 
 from rack import Rack  # noqa: E402 (the path comes first)
 
-Rack.nap_us = 200  # tests run side by side: what an idle switch takes is missed by the others
+Rack.nap_us = 1000  # tests run side by side: what an idle switch takes is missed by the others
 SECONDS = 900  # the machine may be busy
 cases = []
 held, held_cases = contextlib.ExitStack(), []  # of shared(); the case that ends it
