@@ -9,87 +9,13 @@
 #include <rte_udp.h>
 
 #include "apps/bench/bench.h"
+#include "pktbuf/pool.h"
 #include "pktbuf/wire/crc32c.h"
 
 const struct pktbuf_identity frames_switch = {.mac = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01},
 	.ip = 0x0a4d00fe,
 	.port_base = WEIR_PORT_BASE,
 	.port_ext = WEIR_PORT_EXT};
-
-/* A mempool handler that gives each object out once, when the frames are made, and from then on
- * forgets what is freed. */
-struct once {
-	unsigned int taken_in, left;
-	void *objects[];
-};
-
-static int
-once_alloc(struct rte_mempool *pool)
-{
-	pool->pool_data = calloc(1, sizeof(struct once) + pool->size * sizeof(void *));
-	return pool->pool_data == NULL ? -ENOMEM : 0;
-}
-
-static void
-once_free(struct rte_mempool *pool)
-{
-	free(pool->pool_data);
-}
-
-static int
-once_enqueue(struct rte_mempool *pool, void *const *objects, unsigned int n)
-{
-	struct once *once = pool->pool_data;
-
-	if (likely(once->taken_in == pool->size))
-		return 0;
-	for (unsigned int i = 0; i < n; i++)
-		once->objects[once->left++] = objects[i];
-	once->taken_in += n;
-	return 0;
-}
-
-static int
-once_dequeue(struct rte_mempool *pool, void **objects, unsigned int n)
-{
-	struct once *once = pool->pool_data;
-
-	if (once->left < n)
-		return -ENOENT;
-	once->left -= n;
-	memcpy(objects, &once->objects[once->left], n * sizeof(*objects));
-	return 0;
-}
-
-static unsigned int
-once_count(const struct rte_mempool *pool)
-{
-	return ((const struct once *)pool->pool_data)->left;
-}
-
-static const struct rte_mempool_ops once_ops = {
-	.name = "weir_frames",
-	.alloc = once_alloc,
-	.free = once_free,
-	.enqueue = once_enqueue,
-	.dequeue = once_dequeue,
-	.get_count = once_count,
-};
-RTE_MEMPOOL_REGISTER_OPS(once_ops);
-
-/* Mix the objects: in a pool that was in use for a while, neighbours are not handed out in turn. */
-static void
-once_shuffle(struct rte_mempool *pool)
-{
-	struct once *once = pool->pool_data;
-	uint64_t state = 1;
-
-	for (unsigned int i = once->left; i > 1; i--) {
-		unsigned int other = (unsigned int)(bench_random(&state) % i);
-
-		RTE_SWAP(once->objects[i - 1], once->objects[other]);
-	}
-}
 
 static unsigned int
 payload_bytes(const struct frames_config *config)
@@ -124,15 +50,15 @@ static unsigned int
 room(const struct frames_config *config)
 {
 	/* Behind a frame lies what frames_end() begins with. */
-	return RTE_PKTMBUF_HEADROOM + frame_bytes(config) + end_bytes(config);
+	return frame_bytes(config) + end_bytes(config);
 }
 
 uint64_t
 frames_memory(const struct frames_config *config)
 {
-	uint64_t one = sizeof(struct rte_mbuf) + PKTBUF_PRIV_BYTES + room(config) + 256;
+	unsigned int n = config->sources * config->rows;
 
-	return one * config->sources * config->rows;
+	return pktbuf_packet_pool_bytes(n, room(config) + 112);
 }
 
 /* Whole numbers below 2^16, so that sums of 256 are exact in every type of 4 bytes or more. */
@@ -164,7 +90,7 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 			(c->checked ? WEIR_FLAG_CRC : 0) | (c->ranks > 0 ? WEIR_FLAG_UP : 0)),
 		.grad_cnt = (uint16_t)c->elements};
 	unsigned int i = row * c->sources + source;
-	struct rte_mbuf *packet = rte_pktmbuf_alloc(frames->pool);
+	struct rte_mbuf *packet = frames->mbuf[i];
 	uint8_t *f = (uint8_t *)rte_pktmbuf_append(packet, (uint16_t)frames->bytes);
 	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(void *)(f + 14);
 	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(void *)(f + 34);
@@ -193,7 +119,6 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 	udp->dgram_len = rte_cpu_to_be_16((uint16_t)(frames->bytes - 34));
 	weir_header_write(&header, f + FRAME_HEADERS);
 	fill_payload(c, payload, i + 1);
-	frames->mbuf[i] = packet;
 	frames->payload[i] = payload;
 	frames->sum[i] = (uint16_t)~rte_be_to_cpu_16(rte_ipv4_udptcp_cksum(ip, udp));
 }
@@ -319,32 +244,25 @@ make_row(struct frames *frames, unsigned int row)
 	}
 }
 
-/* Packed, as the switch packs its packets (pktbuf/pool.c). */
-static struct rte_mempool *
-make_pool(const struct frames_config *config, unsigned int n)
+/* All mbufs of a pool, mixed: in one that was in use for a while, neighbors are not handed out in turn. -1 with rte_errno. */
+static int
+make_mbufs(struct frames *frames, unsigned int n)
 {
-	struct rte_pktmbuf_pool_private sizes = {
-		.mbuf_data_room_size = (uint16_t)room(config), .mbuf_priv_size = PKTBUF_PRIV_BYTES};
 	static unsigned int serial;
 	char name[RTE_MEMPOOL_NAMESIZE];
-	struct rte_mempool *pool;
+	uint64_t state = 1;
 
 	snprintf(name, sizeof(name), "bench_frames_%u", serial++);
-	pool = rte_mempool_create_empty(name, n,
-		(unsigned int)sizeof(struct rte_mbuf) + PKTBUF_PRIV_BYTES + room(config),
-		RTE_MIN(n / 2, 256u), sizeof(sizes), SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
-	if (pool == NULL || rte_mempool_set_ops_byname(pool, once_ops.name, NULL) < 0) {
-		rte_mempool_free(pool);
-		return NULL;
+	frames->pool = pktbuf_packet_pool(
+		name, n, room(&frames->config), RTE_MIN(n / 2, 256u), SOCKET_ID_ANY);
+	if (frames->pool == NULL || rte_pktmbuf_alloc_bulk(frames->pool, frames->mbuf, n) < 0)
+		return -1;
+	for (unsigned int i = n; i > 1; i--) {
+		unsigned int other = (unsigned int)(bench_random(&state) % i);
+
+		RTE_SWAP(frames->mbuf[i - 1], frames->mbuf[other]);
 	}
-	rte_pktmbuf_pool_init(pool, &sizes);
-	if (rte_mempool_populate_default(pool) < 0) {
-		rte_mempool_free(pool);
-		return NULL;
-	}
-	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
-	once_shuffle(pool);
-	return pool;
+	return 0;
 }
 
 struct frames *
@@ -357,17 +275,16 @@ frames_create(const struct frames_config *config)
 		return NULL;
 	frames->config = *config;
 	frames->bytes = frame_bytes(config);
-	frames->pool = make_pool(config, n);
-	if (frames->pool == NULL) {
-		warnx("no memory for %u frames of %u bytes: %s", n, frames->bytes,
-			rte_strerror(rte_errno));
-		free(frames);
-		return NULL;
-	}
 	frames->mbuf = calloc(n, sizeof(*frames->mbuf));
 	frames->payload = calloc(n, sizeof(*frames->payload));
 	frames->sum = calloc(n, sizeof(*frames->sum));
 	frames->expected = calloc(config->rows, sizeof(*frames->expected));
+	if (make_mbufs(frames, n) < 0) {
+		warnx("no memory for %u frames of %u bytes: %s", n, frames->bytes,
+			rte_strerror(rte_errno));
+		frames_destroy(frames);
+		return NULL;
+	}
 	for (unsigned int k = 0; k < config->rows; k++)
 		make_row(frames, k);
 	frames->key = aligned_alloc(RTE_CACHE_LINE_SIZE, config->sources * sizeof(*frames->key));
