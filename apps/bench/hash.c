@@ -115,22 +115,25 @@ weir_begin(const struct side *side, const uint64_t *key, uint32_t n, struct hash
 		hash_begin(side->weir, key[i], &probe[i]);
 }
 
+static inline void
+weir_find(const struct side *side, const uint64_t *key, uint32_t n, struct hash_probe *probe)
+{
+	weir_begin(side, key, n, probe);
+	for (uint32_t i = 0; i < n; i++)
+		hash_find(side->weir, &probe[i]);
+}
+
 static uint32_t
 weir_hit(struct side *side, const uint64_t *key, uint32_t n)
 {
 	struct hash_probe probe[BATCH_MAX];
 	uint32_t wrong = 0;
 
-	weir_begin(side, key, n, probe);
-	for (uint32_t i = 0; i < n; i++)
-		wrong += !hash_find(side->weir, &probe[i]);
+	weir_find(side, key, n, probe);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct record *record = (void *)hash_confirm(side->weir, &probe[i]);
 
-		if (unlikely(record == NULL))
-			wrong++;
-		else
-			wrong += record->value != value_of(key[i]);
+		wrong += unlikely(record == NULL) || record->value != value_of(key[i]);
 	}
 	return wrong;
 }
@@ -158,11 +161,11 @@ weir_insert(struct side *side, const uint64_t *key, uint32_t n)
 
 	weir_begin(side, key, n, probe);
 	for (uint32_t i = 0; i < n; i++) {
-		struct hash_record *record = NULL;
+		struct hash_record *record;
+		bool found = hash_find(side->weir, &probe[i]) &&
+			hash_confirm(side->weir, &probe[i]) != NULL;
 
-		if (unlikely(hash_find(side->weir, &probe[i])))
-			record = hash_confirm(side->weir, &probe[i]);
-		if (unlikely(record != NULL || hash_insert(side->weir, &probe[i], &record) < 0))
+		if (unlikely(found || hash_insert(side->weir, &probe[i], &record) < 0))
 			wrong++;
 		else
 			((struct record *)(void *)record)->value = value_of(key[i]);
@@ -176,13 +179,10 @@ weir_remove(struct side *side, const uint64_t *key, uint32_t n)
 	struct hash_probe probe[BATCH_MAX];
 	uint32_t wrong = 0;
 
-	weir_begin(side, key, n, probe);
-	for (uint32_t i = 0; i < n; i++)
-		hash_find(side->weir, &probe[i]);
+	weir_find(side, key, n, probe);
 	for (uint32_t i = 0; i < n; i++) {
 		struct hash_record *record = hash_peek(side->weir, &probe[i]);
 
-		/* That hash_find saw a tag is no answer: this is. */
 		if (likely(record != NULL))
 			hash_delete(side->weir, record);
 		else
@@ -369,47 +369,27 @@ work(struct side *side, enum operation operation, const uint64_t *key, uint32_t 
 		side->wrong += some(side, key + at, RTE_MIN((uint32_t)batch, n - at));
 }
 
-/* Fill up to `live` records. */
-static void
-fill(struct side *side, uint32_t live)
-{
-	while (side->filled < live) {
-		uint64_t key[CHUNK];
-		uint32_t n = 0;
-
-		for (; n < CHUNK && side->filled < live; n++) {
-			key[n] = key_of(side->next);
-			side->live[side->filled++] = side->next++;
-		}
-		work(side, INSERT, key, n);
-	}
-}
-
 /* The keys of the next operations: random live ones, absent ones; random live ones, which go to the
  * tail of the list; new ones in the places of the tail. */
 static void
 choose(struct side *side, enum operation operation, uint32_t live, uint64_t *key, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t *last = &side->live[live - 1 - i];
+		uint64_t *last = &side->live[live - 1 - i], index;
 
 		if (operation == MISS) {
-			key[i] = key_of(ABSENT + random_below(side, ABSENT));
-			continue;
-		}
-		if (operation == HIT) {
-			key[i] = key_of(side->live[random_below(side, live)]);
-			continue;
-		}
-		if (operation == DELETE) {
-			uint64_t *chosen = &side->live[random_below(side, live - i)];
-
-			RTE_SWAP(*last, *chosen);
+			index = ABSENT + random_below(side, ABSENT);
+		} else if (operation == INSERT) {
+			index = side->live[live - n + i] = side->next++;
 		} else {
-			last = &side->live[live - n + i];
-			*last = side->next++;
+			uint64_t *chosen =
+				&side->live[random_below(side, operation == HIT ? live : live - i)];
+
+			index = *chosen;
+			if (operation == DELETE)
+				RTE_SWAP(*last, *chosen);
 		}
-		key[i] = key_of(*last);
+		key[i] = key_of(index);
 	}
 }
 
@@ -435,6 +415,18 @@ operate(struct side *side, enum operation operation, uint32_t live, uint32_t n, 
 	return elapsed_ns(began);
 }
 
+/* Fill up to `live` records. */
+static void
+fill(struct side *side, uint32_t live)
+{
+	while (side->filled < live) {
+		uint32_t n = RTE_MIN(CHUNK, live - side->filled);
+
+		side->filled += n;
+		operate(side, INSERT, side->filled, n, false);
+	}
+}
+
 /* As many are deleted and inserted at a time. */
 static uint32_t
 churn_chunk(uint32_t live)
@@ -458,28 +450,25 @@ age(struct side *side, uint32_t live)
 	return elapsed_ns(began) / live;
 }
 
-/* ns per operation, each for phase_ms. */
+/* ns per operation, of all phase_ms on average. */
 static void
 measure(struct side *side, uint32_t live, double ns[OPERATIONS])
 {
-	double phase = (double)bench_common.phase_ms * 1e6;
-	uint32_t n = churn_chunk(live);
+	double sum = 0, phases = SCAN * (double)bench_common.phase_ms * 1e6;
+	unsigned int turns = 0;
 	uint64_t began, done;
 
-	for (enum operation o = HIT; o <= MISS; o++) {
-		double sum = 0;
+	memset(ns, 0, sizeof(*ns) * OPERATIONS);
+	for (; sum < phases; turns++)
+		for (unsigned int o = SCAN; o-- > 0;) { /* deletes before inserts */
+			uint32_t n = o > MISS ? churn_chunk(live) : CHUNK;
+			double took = operate(side, (enum operation)o, live, n, false);
 
-		for (done = 0; sum < phase; done += CHUNK)
-			sum += operate(side, o, live, CHUNK, false);
-		ns[o] = sum / (double)done;
-	}
-	ns[INSERT] = ns[DELETE] = 0;
-	for (done = 0; ns[INSERT] + ns[DELETE] < phase; done += n) {
-		ns[DELETE] += operate(side, DELETE, live, n, false);
-		ns[INSERT] += operate(side, INSERT, live, n, false);
-	}
-	ns[INSERT] /= (double)done;
-	ns[DELETE] /= (double)done;
+			ns[o] += took / n;
+			sum += took;
+		}
+	for (unsigned int o = 0; o < SCAN; o++)
+		ns[o] /= turns;
 	began = rte_rdtsc_precise();
 	for (done = 0; done == 0 || elapsed_ns(began) < 1e6; done += live)
 		side->wrong += side->ops->scan(side) != live;
@@ -564,6 +553,7 @@ run_collected(void)
 {
 	uint32_t capacity = (uint32_t)records.value[0], n;
 	uint32_t live = (uint32_t)((uint64_t)capacity * loads.value[0] / 100);
+	enum operation chosen = HIT;
 	struct side side;
 
 	if (!BENCH_CAN_COLLECT) {
@@ -575,14 +565,15 @@ run_collected(void)
 		return 2;
 	}
 	fill(&side, live);
+	while (strcmp(only, operation_name[chosen]) != 0)
+		chosen++;
 	for (uint64_t left = operations; left > 0; left -= n) {
 		n = (uint32_t)RTE_MIN(left, (uint64_t)churn_chunk(live));
-		if (only[0] == 'h' || only[0] == 'm') {
-			operate(&side, only[0] == 'h' ? HIT : MISS, live, n, true);
-		} else {
-			operate(&side, DELETE, live, n, only[0] == 'd');
-			operate(&side, INSERT, live, n, only[0] == 'i');
-		}
+		if (chosen == INSERT)
+			operate(&side, DELETE, live, n, false);
+		operate(&side, chosen, live, n, true);
+		if (chosen == DELETE)
+			operate(&side, INSERT, live, n, false);
 	}
 	fprintf(bench_out(), "counted %" PRIu64 " operations\n", operations);
 	if (side.wrong > 0)
