@@ -8,7 +8,6 @@ docs/performance.md says how to read the table. The exit status is 1 if a result
 can't run here.
 """
 import contextlib
-import glob
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ import statistics
 import sys
 import time
 
-from report import HERE, Parser, Report, number, numbers
+from report import HERE, Parser, Report, number, numbers, scheduled
 
 sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
 
@@ -100,15 +99,6 @@ def options(words=None):
 
 # -- measuring
 
-def cpu_seconds(process):
-    """CPU time that the threads of a process have had so far."""
-    total = 0
-    for path in glob.glob('/proc/%d/task/*/schedstat' % process.pid):
-        with open(path) as file:
-            total += int(file.read().split()[0])
-    return total / 1e9
-
-
 def perf(rack, build, *words):
     """Run weir-perf on all hosts. Returns their reports."""
     runs = [rack.perf(host, JOB, *words, build=build) for host in range(rack.hosts)]
@@ -146,10 +136,10 @@ class Bench:
         self.rate = max(limit['goodput'] for limit in limits.values())  # Gbit/s, what the next size will have
 
     def once(self, build, bytes_, operations):
-        began, before = time.monotonic(), cpu_seconds(self.rack.switch)
+        began, before = time.monotonic(), scheduled(self.rack.switch.pid)
         reports = perf(self.rack, build, '-b', bytes_, '-e', bytes_, '-n', operations, '-w', max(1, operations // 10),
                        '-c', 0, '--spin', self.chosen.spin)
-        return figures(reports, (cpu_seconds(self.rack.switch) - before) / (time.monotonic() - began))
+        return figures(reports, (scheduled(self.rack.switch.pid) - before) / (time.monotonic() - began))
 
     def measure(self, bytes_):
         """The record of a size. Builds take turns in being first."""
@@ -173,52 +163,36 @@ class Bench:
         return record
 
 
-# -- what records say
+# -- the table
 
-def shown(value, known=True):
-    return '%.*f' % (0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3, value) if known else '-'
-
-
-def limits_of(record):
-    """Their names; rows are compared with the last one."""
-    return [key[len('per_core_'):] for key in record if key.startswith('per_core_') and not key.endswith('_old')]
+def shown(value):
+    return '-' if value is None else '%.*f' % (0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3, value)
 
 
-def cells(record, goodput, per_core, known=True):
-    """Of a row: how it compares with the limit; a latency, if that has one: limit / row."""
-    beside = limits_of(record)[-1]
-    if not known and 'time_us_' + beside in record:
-        return shown(record['time_us_' + beside] / record['time_us']), '-'
-    return shown(goodput / record['goodput_' + beside], known), shown(per_core / record['per_core_' + beside], known)
+def cells(name, one, limit, against, rates=True):
+    """A row. rates: compare them with the limit; else the time, if the limit has one."""
+    found = {**one, 'of_goodput': one['goodput'] / limit['goodput'], 'of_per_core': one['per_core'] / limit['per_core']}
+    if not rates:
+        found.update(goodput=None, per_core=None, per_core_old=None, of_per_core=None,
+                     of_goodput=limit['time_us'] / one['time_us'] if 'time_us' in limit else None)
+    keys = ('time_us', 'goodput', 'user_us', 'system_us', 'per_core', 'switch_cpus', 'of_goodput', 'of_per_core',
+            'per_core_old', 'ratio_per_core', 'ratio_goodput')
+    return (name, *(shown(found.get(key)) for key in keys[:None if against else -3]))
 
 
-def lines(records, tool):
-    """The table, a block for each rack. tool: what measured the limits."""
-    groups, old = {}, 'per_core_old' in records[0]
-    for r in records:
-        title = '%(hosts)d hosts, MTU %(mtu)d, blocks of %(elements)d elements' % r
-        if title not in groups:
-            groups[title] = [('%s %s' % (tool, name), shown(r.get('time_us_' + name, 0), 'time_us_' + name in r),
-                              shown(r['goodput_' + name]), '-', '-', shown(r['per_core_' + name]), '-',
-                              *cells(r, r['goodput_' + name], r['per_core_' + name]), *['-'] * 3 * old)
-                             for name in limits_of(r)]
-        rates = r['bytes'] > LATENCY
-        groups[title].append((
-            size_text(r['bytes']), shown(r['time_us']), shown(r['goodput'], rates), shown(r['user_us']),
-            shown(r['system_us']), shown(r['per_core'], rates), shown(r['switch_cpus']),
-            *cells(r, r['goodput'], r['per_core'], rates),
-            *((shown(r['per_core_old'], rates), shown(r['ratio_per_core']), shown(r['ratio_goodput'])) if old else ())))
-    heads = [('size', 'time', 'goodput', 'host CPU', '', 'per core', 'switch', 'of ' + limits_of(records[0])[-1], ''),
-             ('', '', '', 'user', 'system', '', '', 'goodput', 'per core'),
-             ('', '(us)', '(Gbit/s)', '(us)', '(us)', '(Gbit/s)', '(CPUs)', '', '')]
+def heads(limit, against):
+    both = [('size', 'time', 'goodput', 'host CPU', '', 'per core', 'switch', 'of ' + limit, ''),
+            ('', '', '', 'user', 'system', '', '', 'goodput', 'per core'),
+            ('', '(us)', '(Gbit/s)', '(us)', '(us)', '(Gbit/s)', '(CPUs)', '', '')]
     more = [('old', 'new / old', ''), ('per core', 'per core', 'goodput'), ('(Gbit/s)', '', '')]
-    return table([head + (extra if old else ()) for head, extra in zip(heads, more)], groups.items())
+    return [head + (extra if against else ()) for head, extra in zip(both, more)]
 
 
 def run(chosen, records):
     teller = Teller('hosts')
     rack_of, tool, measure_limits = TRANSPORTS[chosen.transport]
     teller.warn(machine())
+    groups = []
     for hosts in chosen.hosts:
         for mtu in chosen.mtu:
             elements = min(ELEMENTS_MAX, (mtu - HEADERS) // 4)
@@ -231,13 +205,17 @@ def run(chosen, records):
                 teller.say('%s: every element is right; %s' % (name, ', '.join(
                     '%s %s %.3g Gbit/s, %.3g per core' % (tool, kind, one['goodput'], one['per_core'])
                     for kind, one in limits.items())))
+                limit = list(limits)[-1]  # what rows are compared with
+                rows = [cells('%s %s' % (tool, kind), one, limits[limit], chosen.against) for kind, one in limits.items()]
+                groups.append(('%s, blocks of %d elements' % (name, elements), rows))
                 for bytes_ in chosen.sizes:
                     record = bench.measure(bytes_)
                     records.append(record)
+                    rows.append(cells(size_text(bytes_), record, limits[limit], chosen.against, bytes_ > LATENCY))
                     teller.say('%s, %s: %s us, %s Gbit/s, %s per core of host' % (name, size_text(bytes_), *(
                         shown(record[key]) for key in ('time_us', 'goodput', 'per_core'))))
                 rack.stop_switch()
-    print('#\n%s' % '\n'.join(lines(records, tool)), flush=True)
+    print('#\n%s' % '\n'.join(table(heads(limit, chosen.against), groups)), flush=True)
     return 0
 
 

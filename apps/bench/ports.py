@@ -19,7 +19,6 @@ alternating order; the pair in the middle counts. The kernel counts how long the
 during a measurement: a disturbed pair is measured again, some times.
 """
 import contextlib
-import glob
 import json
 import math
 import os
@@ -31,7 +30,7 @@ import tempfile
 import time
 from types import SimpleNamespace
 
-from report import HERE, Column, Parser, Report, number, numbers, program
+from report import HERE, Column, Parser, Report, number, numbers, program, scheduled
 
 sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
 
@@ -99,15 +98,6 @@ def huge_pages(megabytes):
             return int(file.read()) >= megabytes // 2
     except OSError:
         return False
-
-
-def waited(pid):
-    """Seconds that the threads of a process were ready and had no CPU (Documentation/scheduler/sched-stats.rst)."""
-    total = 0
-    for path in glob.glob('/proc/%d/task/*/schedstat' % pid):
-        with contextlib.suppress(OSError), open(path) as file:
-            total += int(file.read().split()[1])
-    return total / 1e9
 
 
 class Devices:
@@ -270,9 +260,9 @@ class Devices:
         """Measure, and judge how much others disturbed it."""
         pids = self.devices[device].pid, self.generator.pid
         with self.selected(device):
-            before, began = sum(map(waited, pids)), time.monotonic()
+            before, began = sum(scheduled(pid, 1) for pid in pids), time.monotonic()
             found = measure(device)
-            found.disturbed = max(found.disturbed, (sum(map(waited, pids)) - before) / (time.monotonic() - began))
+            found.disturbed = max(found.disturbed, (sum(scheduled(pid, 1) for pid in pids) - before) / (time.monotonic() - began))
         return found
 
     def undisturbed(self, measure, device):

@@ -2,6 +2,8 @@
 """What the benches in Python share: options, tables whose rows appear as they are measured, and the same rows as
 records, as apps/report/table.h has them."""
 import argparse
+import contextlib
+import glob
 import json
 import os
 import subprocess
@@ -51,6 +53,15 @@ def engine(bench, path, *options):
         print('weir-bench %s: %s engine fails:\n%s' % (bench, path, run.stderr), end='', file=sys.stderr)
         sys.exit(run.returncode)
     return json.loads(run.stdout)
+
+
+def scheduled(pid, field=0):
+    """Seconds that the threads of a process have run; field 1: were ready and had no CPU (Documentation/scheduler/sched-stats.rst)."""
+    total = 0
+    for path in glob.glob('/proc/%d/task/*/schedstat' % pid):
+        with contextlib.suppress(OSError), open(path) as file:
+            total += int(file.read().split()[field])
+    return total / 1e9
 
 
 class Formatter(argparse.ArgumentDefaultsHelpFormatter):
