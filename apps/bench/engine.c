@@ -192,9 +192,9 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	bool disturbed;
 
 	for (unsigned int n = 0; n < result->samples; n++) {
-		rate[n] = result->sample[n].rate;
-		ratio[n] = rate[n] / result->sample[n].bare_rate;
-		together[n] = rate[n] / result->sample[n].together_rate;
+		rate[n] = result->sample[n].rate[PHASE_SWITCH];
+		ratio[n] = rate[n] / result->sample[n].rate[PHASE_BARE];
+		together[n] = rate[n] / result->sample[n].rate[PHASE_BARE_TOGETHER];
 		cpu[n] = result->sample[n].cpu;
 	}
 	disturbed = bench_median(cpu, result->samples) < GENERATOR_CPU;

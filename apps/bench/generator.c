@@ -47,15 +47,16 @@ choose_shard(struct generator *g)
 static void
 next_block(struct generator *g, const struct step *step)
 {
-	struct generator_job *job = g->job_of_slot[step->slot];
-	unsigned int shard = choose_shard(g);
-	unsigned int i = job->next_in_shard[shard];
-	uint32_t residue = job->shard_residue[shard][i];
+	struct slot *slot = &g->slot[step->slot];
+	uint32_t *last = &slot->job->last[choose_shard(g)];
+	struct residue *residue;
 
-	job->next_in_shard[shard] = i + 1 == job->nb_shard[shard] ? 0 : i + 1;
-	g->block[step->slot] = residue + job->lap[residue]++ * g->work->window;
-	job->slot_of_residue[residue] = step->slot;
-	g->row[step->slot] = step->frame - step->source;
+	*last = slot->job->residue[*last].next;
+	residue = &slot->job->residue[*last];
+	residue->slot = step->slot;
+	slot->block = *last + residue->lap++ * g->work->window;
+	slot->row = step->frame - step->source;
+	slot->given = 0;
 }
 
 /* What the next call will write to, as a driver prefetches the mbufs behind its next
@@ -93,14 +94,13 @@ end_all(struct generator *g, struct rte_mbuf **packets, uint16_t n)
 static inline bool
 is_open(struct generator *g, const struct step *step)
 {
-	unsigned int slot = step->slot;
+	uint32_t *results = &g->done[step->slot].results;
 
-	if (likely(g->given[slot] < g->work->sources))
+	if (likely(g->slot[step->slot].given < g->work->sources))
 		return true;
-	if (__atomic_load_n(&g->done[slot].results, __ATOMIC_ACQUIRE) != g->results_per_block)
+	if (__atomic_load_n(results, __ATOMIC_ACQUIRE) != g->results_per_block)
 		return false;
-	__atomic_store_n(&g->done[slot].results, 0, __ATOMIC_RELAXED);
-	g->given[slot] = 0;
+	__atomic_store_n(results, 0, __ATOMIC_RELAXED);
 	next_block(g, step);
 	return true;
 }
@@ -111,10 +111,10 @@ give_next(struct generator *g)
 {
 	const struct step *step = &g->step[g->at];
 
-	g->given[step->slot]++;
+	g->slot[step->slot].given++;
 	g->packets++;
 	g->at = after(g, g->at);
-	return frames_take(g->frames, step->frame, g->block[step->slot]);
+	return frames_take(g->frames, step->frame, g->slot[step->slot].block);
 }
 
 /* The next ones, up to `max` and up to a slot whose results have not all left. */
@@ -149,7 +149,7 @@ give_ordinary(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 static uint16_t
 give_lone(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
-	unsigned int last = g->work->sources - 1;
+	unsigned int last = g->work->sources - 1, *given = &g->slot[0].given;
 	struct lone *lone = g->lone;
 	uint16_t n = 0;
 
@@ -159,11 +159,11 @@ give_lone(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 	}
 	if (!is_open(g, &g->step[g->at]))
 		return 0;
-	if (g->given[0] == last && lone->rested++ < REST)
+	if (*given == last && lone->rested++ < REST)
 		return 0;
-	while (n < max && (g->given[0] < last || n == 0))
+	while (n < max && (*given < last || n == 0))
 		packets[n++] = give_next(g);
-	if (g->given[0] > last) {
+	if (*given > last) {
 		lone->rested = 0;
 		lone->began = rte_rdtsc();
 	}
@@ -196,37 +196,31 @@ take_ordinary(struct generator *g, const struct rte_mbuf *packet, unsigned int p
 /* Is it the result of the slot's block, of all sources, and its payload the sum, or what the parent has answered?
  * up: the contribution upward, with the sum. */
 static bool
-right(const struct generator *owner, const struct rte_mbuf *result, unsigned int slot, bool up)
+right(const struct generator *owner, const struct rte_mbuf *result, const struct slot *slot,
+	bool up)
 {
-	unsigned int bytes = owner->work->elements * weir_dtype_bytes(owner->work->type);
-	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAME_HEADERS);
-	const bool tagged = owner->work->authenticated;
-	const bool extended = tagged || owner->work->role == ROLE_SPINE || up;
+	const struct generator_work *w = owner->work;
+	/* Frames of its length, and frames of its payload. */
+	const struct frames *sized = up ? owner->answers : owner->frames;
 	const struct frames *summed =
 		owner->answers != NULL && !up ? owner->answers : owner->frames;
-	const uint8_t *payload = header + weir_header_bytes(extended);
-	unsigned int sources = owner->work->sources, ranks = sources;
-	struct weir_header h = {.extended = extended};
+	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAME_HEADERS);
+	struct weir_header h = {.extended = w->authenticated || w->role == ROLE_SPINE || up};
+	const uint8_t *payload = header + weir_header_bytes(h.extended);
+	unsigned int ranks = summed->config.answers ? summed->config.tree_ranks
+		: w->role == ROLE_SPINE             ? w->sources * w->ranks
+						    : w->sources;
 
-	if (owner->work->role == ROLE_SPINE)
-		ranks *= owner->work->ranks;
-	if (owner->answers != NULL && !up)
-		ranks = owner->answers->config.tree_ranks;
 	weir_header_read(&h, header);
-	if (h.block_id != owner->block[slot] || h.status != WEIR_STATUS_OK || h.degraded ||
-		h.src_cnt != (uint8_t)ranks || h.grad_cnt != owner->work->elements)
+	if (h.block_id != slot->block || h.status != WEIR_STATUS_OK || h.degraded ||
+		h.src_cnt != (uint8_t)ranks || h.grad_cnt != w->elements)
 		return false;
 	/* Tests verify the tag or CRC itself. */
-	if (result->pkt_len !=
-		FRAME_HEADERS + weir_header_bytes(extended) + bytes +
-			(tagged                                ? WEIR_TAG_BYTES
-					: owner->work->checked ? WEIR_CRC_BYTES
-							       : 0))
-		return false;
-	if (result->nb_segs == 2) {
+	if (result->nb_segs == 2)
 		payload = rte_pktmbuf_mtod(result->next, const uint8_t *);
-	}
-	return memcmp(payload, summed->expected[owner->row[slot] / sources], bytes) == 0;
+	return result->pkt_len == sized->bytes &&
+		memcmp(payload, summed->expected[slot->row / w->sources],
+			w->elements * weir_dtype_bytes(w->type)) == 0;
 }
 
 static __rte_noinline void
@@ -246,12 +240,12 @@ take_result(struct generator *g, const struct rte_mbuf *result, uint64_t now)
 	struct generator_job *job = g->job_by_id[header[0]];
 	struct generator *owner = job->owner;
 	uint32_t block = weir_get32(header + 1);
-	unsigned int slot = job->slot_of_residue[block & (owner->work->window - 1)];
+	unsigned int slot = job->residue[block & (owner->work->window - 1)].slot;
 	struct slot_done *done = &owner->done[slot];
 
 	if (unlikely(g->phase < 0 || (++g->results & (VERIFY_EACH - 1)) == 0)) {
 		g->verified++;
-		g->wrong += !right(owner, result, slot, false);
+		g->wrong += !right(owner, result, &owner->slot[slot], false);
 	}
 	if (unlikely(g->lone != NULL && g->lone->began != 0))
 		sample_lone(g->lone, now);
@@ -265,12 +259,12 @@ take_up(struct generator *g, const struct rte_mbuf *packet, uint64_t now)
 {
 	const uint8_t *header = rte_pktmbuf_mtod_offset(packet, const uint8_t *, FRAME_HEADERS);
 	struct generator_job *job = g->job_by_id[header[0]];
-	uint32_t slot = job->slot_of_residue[weir_get32(header + 1) & (g->work->window - 1)];
+	uint32_t slot = job->residue[weir_get32(header + 1) & (g->work->window - 1)].slot;
 	unsigned int slots = g->work->depth * g->work->jobs, i = g->first_up + g->nb_up++;
 
 	if (unlikely(g->phase < 0 || (++g->ups & (VERIFY_EACH - 1)) == 0)) {
 		g->verified++;
-		g->wrong += !right(g, packet, slot, true);
+		g->wrong += !right(g, packet, &g->slot[slot], true);
 	}
 	if (g->lone != NULL)
 		g->lone->left = now;
@@ -288,12 +282,11 @@ generator_answer(uint16_t port __rte_unused, uint16_t queue __rte_unused,
 	if (counted)
 		BENCH_COLLECT_TOGGLE;
 	for (; given < max && g->nb_up > 0; given++, g->nb_up--) {
-		uint32_t slot = g->up[g->first_up];
+		const struct slot *slot = &g->slot[g->up[g->first_up]];
 
 		g->first_up =
 			g->first_up + 1 == g->work->depth * g->work->jobs ? 0 : g->first_up + 1;
-		packets[given] =
-			frames_take(g->answers, g->row[slot] / g->work->sources, g->block[slot]);
+		packets[given] = frames_take(g->answers, slot->row / g->work->sources, slot->block);
 		if (g->work->checked)
 			frames_end(g->answers, packets[given]);
 	}
@@ -373,15 +366,13 @@ bare_buffer_bytes(const struct generator_work *work)
 int
 bare_create(struct bare *bare, const struct generator_work *work)
 {
-	unsigned int slots = work->depth * work->jobs, n;
+	unsigned int n;
 
 	bare->nb_kept = work->window * work->jobs;
-	n = slots + bare->nb_kept + 1;
+	n = work->depth * work->jobs + bare->nb_kept + 1;
 	bare->memory = rte_malloc("bare", n * bare_buffer_bytes(work), 4096);
 	bare->free = calloc(n, sizeof(*bare->free));
-	bare->buffer = calloc(slots, sizeof(*bare->buffer));
 	bare->kept = calloc(bare->nb_kept, sizeof(*bare->kept));
-	bare->left = calloc(slots, sizeof(*bare->left));
 	if (bare->memory == NULL)
 		return -1;
 	/* The first buffer on top. */
@@ -398,9 +389,7 @@ bare_destroy(struct bare *bare)
 {
 	rte_free(bare->memory);
 	free(bare->free);
-	free(bare->buffer);
 	free(bare->kept);
-	free(bare->left);
 }
 
 static void
@@ -424,20 +413,20 @@ bare_prefetch(const uint8_t *payload, unsigned int bytes)
 }
 
 static inline void
-bare_one(struct generator *g, unsigned int slot, const uint8_t *from)
+bare_one(struct generator *g, struct slot *slot, const uint8_t *from)
 {
 	struct bare *bare = &g->bare;
 	unsigned int elements = g->work->elements;
 
-	if (bare->left[slot] == 0) {
-		bare->left[slot] = g->work->sources;
-		bare->buffer[slot] = bare->free[--bare->nb_free];
-		bare->copy(bare->buffer[slot], from, elements * (size_t)4);
+	if (slot->left == 0) {
+		slot->left = g->work->sources;
+		slot->buffer = bare->free[--bare->nb_free];
+		bare->copy(slot->buffer, from, elements * (size_t)4);
 	} else {
-		bare->reduce(bare->buffer[slot], (const void *[]){from}, 1, elements);
+		bare->reduce(slot->buffer, (const void *[]){from}, 1, elements);
 	}
-	if (--bare->left[slot] == 0)
-		bare_finish(bare, bare->buffer[slot]);
+	if (--slot->left == 0)
+		bare_finish(bare, slot->buffer);
 	bare->packets++;
 }
 
@@ -450,7 +439,7 @@ bare_run(struct generator *g, uint64_t end)
 
 	while (rte_rdtsc() < end) {
 		for (unsigned int i = 0; i < BATCH; i++) {
-			unsigned int slot = g->step[bare->at].slot;
+			struct slot *slot = &g->slot[g->step[bare->at].slot];
 			const uint8_t *from = next;
 
 			bare->at = after(g, bare->at);

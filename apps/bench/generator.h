@@ -72,10 +72,12 @@ struct generator_work {
 	uint64_t packets;
 };
 
+/* Kinds of phases, in turn: the switch, the bare kernel, bare k-way. */
+enum { PHASE_SWITCH, PHASE_BARE, PHASE_BARE_TOGETHER, PHASES };
+
 /* What a phase of each kind gave, over all workers. */
 struct generator_sample {
-	/* Packets per second of CPU time, sums of the workers' rates: of the switch, the bare kernel, bare k-way. */
-	double rate, bare_rate, together_rate;
+	double rate[PHASES]; /* packets per second of CPU time, sums of the workers' rates */
 	double cpu; /* the least share of a phase, over workers and kinds, spent on a CPU */
 };
 

@@ -14,9 +14,6 @@ struct slot_done {
 	uint32_t results;
 } __rte_cache_aligned;
 
-/* Kinds of phases, in turn. */
-enum { PHASE_SWITCH, PHASE_BARE, PHASE_BARE_TOGETHER, PHASES };
-
 /* One measured stretch: its two ends. */
 struct stretch {
 	struct stamp {
@@ -30,10 +27,8 @@ struct bare {
 	uint8_t *memory;
 	uint8_t **free; /* last freed, first used */
 	unsigned int nb_free;
-	uint8_t **buffer; /* [slot] */
 	uint8_t **kept; /* a ring of nb_kept, the windows of all jobs: finished blocks' */
 	unsigned int next_kept, nb_kept;
-	unsigned int *left; /* [slot] contributions missing */
 	unsigned int at; /* in the lap */
 	unsigned int row; /* its first frame: where bare k-way is */
 	rmw_reduce_fn begin, reduce;
@@ -55,11 +50,22 @@ struct lone {
 /* One of a worker's jobs. */
 struct generator_job {
 	struct generator *owner;
-	unsigned int nb_shard[GENERATOR_WORKERS];
-	uint32_t *shard_residue[GENERATOR_WORKERS]; /* by shard: the residues that it owns */
-	uint32_t *slot_of_residue; /* others read it, for the results they send */
-	uint32_t *lap; /* [residue]: how often it was used */
-	unsigned int next_in_shard[GENERATOR_WORKERS];
+	uint32_t last[GENERATOR_WORKERS]; /* [shard]: the residue of its last block */
+	struct residue { /* [window] */
+		uint32_t next; /* of the same shard, around */
+		uint32_t slot; /* of its block; others read it, for the results they send */
+		uint32_t lap; /* how often it was used */
+	} * residue;
+};
+
+/* A block under way. */
+struct slot {
+	struct generator_job *job;
+	uint32_t block; /* its id */
+	uint32_t row; /* the first frame of its row */
+	unsigned int given; /* contributions given out */
+	unsigned int left; /* contributions that the bare kernel's block is missing */
+	uint8_t *buffer; /* of the bare kernel */
 };
 
 struct generator {
@@ -69,7 +75,6 @@ struct generator {
 	struct generator *all; /* `workers` entries */
 	struct generator_job *jobs; /* `work->jobs` entries; all workers' by job id: */
 	struct generator_job **job_by_id;
-	struct generator_job **job_of_slot;
 	unsigned int id;
 	struct frames *frames;
 	struct frames *answers; /* a row for each of `frames`; NULL: no leaf */
@@ -86,9 +91,7 @@ struct generator {
 	uint64_t aside; /* TSC cycles that the hosts' tags took */
 	uint64_t forwarded; /* ordinary frames that have left */
 	uint64_t random;
-	unsigned int *given; /* [slot]: contributions given out of the block under way */
-	uint32_t *block; /* [slot]: its id */
-	uint32_t *row; /* [slot]: the first frame of its row */
+	struct slot *slot;
 	struct slot_done *done; /* [slot] */
 	uint64_t results; /* after the warm-up */
 	uint64_t verified, wrong;

@@ -171,14 +171,15 @@ make_job(struct bench_switch *s, struct generator *g, unsigned int i)
 	configure_job(s, id);
 	s->job_by_id[id] = job;
 	job->owner = g;
-	job->lap = calloc(w->window, sizeof(*job->lap));
-	job->slot_of_residue = calloc(w->window, sizeof(*job->slot_of_residue));
-	for (unsigned int shard = 0; shard < w->workers; shard++)
-		job->shard_residue[shard] = calloc(w->window, sizeof(uint32_t));
+	job->residue = calloc(w->window, sizeof(*job->residue));
+	memset(job->last, 0xff, sizeof(job->last));
 	for (uint32_t r = 0; r < w->window; r++) {
-		unsigned int shard = ppe_job_shard(&s->job[id], r, w->workers);
+		uint32_t *last = &job->last[ppe_job_shard(&s->job[id], r, w->workers)];
+		uint32_t *next =
+			*last == UINT32_MAX ? &job->residue[r].next : &job->residue[*last].next;
 
-		job->shard_residue[shard][job->nb_shard[shard]++] = r;
+		job->residue[r].next = *last == UINT32_MAX ? r : *next;
+		*next = *last = r;
 	}
 }
 
@@ -227,12 +228,9 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->random = 0x9e3779b97f4a7c15u + id;
 	g->results_per_block = w->multicast ? 1 : w->sources;
 	g->frames = frames_create(&frames);
-	g->given = calloc(slots, sizeof(*g->given));
-	g->block = calloc(slots, sizeof(*g->block));
-	g->row = calloc(slots, sizeof(*g->row));
+	g->slot = calloc(slots, sizeof(*g->slot));
 	g->done = aligned_alloc(RTE_CACHE_LINE_SIZE, slots * sizeof(*g->done));
 	g->jobs = calloc(w->jobs, sizeof(*g->jobs));
-	g->job_of_slot = calloc(slots, sizeof(struct generator_job *));
 	g->job_by_id = s->job_by_id;
 	if (g->frames == NULL || bare_create(&g->bare, w) < 0 || make_steps(g) < 0 ||
 		(w->role == ROLE_LEAF && make_answers(g) < 0))
@@ -241,9 +239,8 @@ make_generator(struct bench_switch *s, unsigned int id)
 	for (unsigned int i = 0; i < w->jobs; i++)
 		make_job(s, g, i);
 	for (unsigned int k = 0; k < slots; k++) {
-		g->given[k] = w->sources;
+		g->slot[k] = (struct slot){.given = w->sources, .job = &g->jobs[k % w->jobs]};
 		g->done[k].results = g->results_per_block;
-		g->job_of_slot[k] = &g->jobs[k % w->jobs];
 	}
 	return 0;
 }
@@ -256,18 +253,11 @@ destroy_generator(struct generator *g)
 	free(g->up);
 	free(g->lone);
 	bare_destroy(&g->bare);
-	for (unsigned int i = 0; g->jobs != NULL && i < g->work->jobs; i++) {
-		for (unsigned int shard = 0; shard < GENERATOR_WORKERS; shard++)
-			free(g->jobs[i].shard_residue[shard]);
-		free(g->jobs[i].slot_of_residue);
-		free(g->jobs[i].lap);
-	}
+	for (unsigned int i = 0; g->jobs != NULL && i < g->work->jobs; i++)
+		free(g->jobs[i].residue);
 	free(g->jobs);
-	free(g->job_of_slot);
 	free(g->step);
-	free(g->given);
-	free(g->block);
-	free(g->row);
+	free(g->slot);
 	free(g->done);
 }
 
@@ -417,10 +407,8 @@ sum_turn(const struct generator *generators, const struct generator_work *work, 
 			if (rate_of(own + kind) <= 0)
 				return false;
 			sample->cpu = RTE_MIN(sample->cpu, cpu_of(own + kind));
+			sample->rate[kind] += rate_of(own + kind);
 		}
-		sample->rate += rate_of(own + PHASE_SWITCH);
-		sample->bare_rate += rate_of(own + PHASE_BARE);
-		sample->together_rate += rate_of(own + PHASE_BARE_TOGETHER);
 	}
 	return true;
 }
