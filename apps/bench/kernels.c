@@ -58,10 +58,8 @@ loop_of(enum rmw_isa isa, enum weir_dtype type, enum weir_op op)
 	if (!rmw_isa_supported(isa))
 		return NULL;
 #ifdef __x86_64__
-	if (isa == RMW_ISA_AVX2)
-		return kernels_loop_avx2(type, op);
-	if (isa == RMW_ISA_AVX512)
-		return kernels_loop_avx512(type, op);
+	if (isa != RMW_ISA_SCALAR)
+		return (isa == RMW_ISA_AVX2 ? kernels_loop_avx2 : kernels_loop_avx512)(type, op);
 #endif
 	return kernels_loop_scalar(type, op);
 }
@@ -125,24 +123,6 @@ whole_block(const struct cell *c, const struct rmw_reduction *r, uint8_t *acc)
 		r->finish(acc, elements, SOURCES);
 }
 
-/* What one of them does to block b. loop: for the loops; r: of the kernels. */
-static void
-step(const struct cell *c, unsigned int what, kernels_loop_fn loop, const struct rmw_reduction *r,
-	rmw_copy_fn copy, size_t b)
-{
-	uint8_t *acc = c->acc + b * c->acc_stride;
-	const void *src = c->src + b * c->src_stride + INTO;
-
-	if (what == BLOCK)
-		whole_block(c, c->widest, acc);
-	else if (what == COPY)
-		copy(acc, src, c->src_bytes);
-	else if (loop != NULL)
-		loop(acc, src, elements);
-	else
-		r->reduce(acc, &src, 1, elements);
-}
-
 /* GB/s, or BENCH_NONE. */
 static double
 rate(const struct cell *c, unsigned int what)
@@ -159,15 +139,23 @@ rate(const struct cell *c, unsigned int what)
 
 	if (is_loop ? loop == NULL : r == NULL)
 		return BENCH_NONE;
-	for (size_t i = 0; i < c->blocks; i++) { /* also warms up */
+	for (size_t i = 0; i < c->blocks; i++) /* also warms up */
 		r->begin(c->acc + i * c->acc_stride,
 			(const void *[]){c->src + i * c->src_stride + INTO}, 1, elements);
-		step(c, what, loop, r, copy, i);
-	}
 	began = bench_cpu_ns();
 	do {
 		for (unsigned int i = 0; i < BATCH; i++) {
-			step(c, what, loop, r, copy, b);
+			uint8_t *acc = c->acc + b * c->acc_stride;
+			const void *src = c->src + b * c->src_stride + INTO;
+
+			if (what == BLOCK)
+				whole_block(c, r, acc);
+			else if (what == COPY)
+				copy(acc, src, c->src_bytes);
+			else if (loop != NULL)
+				loop(acc, src, elements);
+			else
+				r->reduce(acc, &src, 1, elements);
 			b = b + 1 == c->blocks ? 0 : b + 1;
 		}
 		done += BATCH * (what == BLOCK ? SOURCES : 1);

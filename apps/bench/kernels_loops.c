@@ -31,42 +31,31 @@ ANYWHERE(uint64_t, u64);
 ANYWHERE(float, f32);
 ANYWHERE(double, f64);
 
-#define INTEGER(type, unsigned_type, wide)                                                         \
-	LOOP(type##_sum, unsigned_type, unsigned_type, a + b)                                      \
-	LOOP(type##_prod, unsigned_type, unsigned_type, 1u * a * b)                                \
-	LOOP(type##_min, type, type, a < b ? a : b)                                                \
-	LOOP(type##_max, type, type, a > b ? a : b)                                                \
-	LOOP(type##_avg, wide, type, a + (wide)b)
+/* Sums and products wrap; averages are sums in a wider type. */
+#define INTEGERS(X)                                                                                \
+	X(INT8, s8, u8, s32)                                                                       \
+	X(UINT8, u8, u8, u32)                                                                      \
+	X(INT16, s16, u16, s32)                                                                    \
+	X(UINT16, u16, u16, u32)                                                                   \
+	X(INT32, s32, u32, u32)                                                                    \
+	X(UINT32, u32, u32, u32)                                                                   \
+	X(INT64, s64, u64, u64)                                                                    \
+	X(UINT64, u64, u64, u64)
 
-#define FLOAT(type)                                                                                \
-	LOOP(type##_sum, type, type, a + b)                                                        \
-	LOOP(type##_prod, type, type, 1 * a * b)                                                   \
-	LOOP(type##_min, type, type, a < b ? a : b)                                                \
-	LOOP(type##_max, type, type, a > b ? a : b)
+#define INTEGER(name, type, unsigned_type, wide)                                                   \
+	LOOP(name##_sum, unsigned_type, unsigned_type, a + b)                                      \
+	LOOP(name##_prod, unsigned_type, unsigned_type, 1u * a * b)                                \
+	LOOP(name##_min, type, type, a < b ? a : b)                                                \
+	LOOP(name##_max, type, type, a > b ? a : b)                                                \
+	LOOP(name##_avg, wide, type, a + (wide)b)
+INTEGERS(INTEGER)
 
-#define HALF(type, storage, widen)                                                                 \
-	LOOP(type##_sum, f32, storage, a + widen(b))                                               \
-	LOOP(type##_prod, f32, storage, widen(b) * a)                                              \
-	LOOP(type##_min, storage, storage, widen(a) < widen(b) ? a : b)                            \
-	LOOP(type##_max, storage, storage, widen(a) > widen(b) ? a : b)
-
-#define INTEGER_OPS(type)                                                                          \
-	[WEIR_OP_PROD] = type##_prod, [WEIR_OP_SUM] = type##_sum, [WEIR_OP_MIN] = type##_min,      \
-	[WEIR_OP_MAX] = type##_max, [WEIR_OP_AVG] = type##_avg
-#define FLOAT_OPS(type)                                                                            \
-	[WEIR_OP_PROD] = type##_prod, [WEIR_OP_SUM] = type##_sum, [WEIR_OP_MIN] = type##_min,      \
-	[WEIR_OP_MAX] = type##_max, [WEIR_OP_AVG] = type##_sum
-
-INTEGER(s8, u8, s32)
-INTEGER(u8, u8, u32)
-INTEGER(s16, u16, s32)
-INTEGER(u16, u16, u32)
-INTEGER(s32, u32, u32)
-INTEGER(u32, u32, u32)
-INTEGER(s64, u64, u64)
-INTEGER(u64, u64, u64)
-FLOAT(f32)
-FLOAT(f64)
+/* widen: what turns the type into one that sums have. */
+#define REAL(name, sum, type, widen)                                                               \
+	LOOP(name##_sum, sum, type, a + widen(b))                                                  \
+	LOOP(name##_prod, sum, type, widen(b) * a)                                                 \
+	LOOP(name##_min, type, type, widen(a) < widen(b) ? a : b)                                  \
+	LOOP(name##_max, type, type, widen(a) > widen(b) ? a : b)
 
 static inline float
 bf16_to_fp32(uint16_t x)
@@ -77,29 +66,27 @@ bf16_to_fp32(uint16_t x)
 	memcpy(&value, &bits, sizeof(value));
 	return value;
 }
-HALF(bf16, u16, bf16_to_fp32)
+REAL(BF16, f32, u16, bf16_to_fp32)
+REAL(FP32, f32, f32, )
+REAL(FP64, f64, f64, )
 
 #ifdef __FLT16_MANT_DIG__
 ANYWHERE(_Float16, f16);
-HALF(fp16, f16, (float))
+REAL(FP16, f32, f16, (float))
 #endif
 
-static const kernels_loop_fn loops[WEIR_DTYPES][WEIR_OPS] = {
-	[WEIR_DTYPE_INT8] = {INTEGER_OPS(s8)},
-	[WEIR_DTYPE_UINT8] = {INTEGER_OPS(u8)},
-	[WEIR_DTYPE_INT16] = {INTEGER_OPS(s16)},
-	[WEIR_DTYPE_UINT16] = {INTEGER_OPS(u16)},
-	[WEIR_DTYPE_INT32] = {INTEGER_OPS(s32)},
-	[WEIR_DTYPE_UINT32] = {INTEGER_OPS(u32)},
-	[WEIR_DTYPE_INT64] = {INTEGER_OPS(s64)},
-	[WEIR_DTYPE_UINT64] = {INTEGER_OPS(u64)},
+#define OPS(name, avg)                                                                             \
+	[WEIR_DTYPE_##name] = {[WEIR_OP_PROD] = name##_prod,                                       \
+		[WEIR_OP_SUM] = name##_sum,                                                        \
+		[WEIR_OP_MIN] = name##_min,                                                        \
+		[WEIR_OP_MAX] = name##_max,                                                        \
+		[WEIR_OP_AVG] = name##_##avg},
+#define INTEGER_OPS(name, ...) OPS(name, avg)
+static const kernels_loop_fn loops[WEIR_DTYPES][WEIR_OPS] = {INTEGERS(INTEGER_OPS)
 #ifdef __FLT16_MANT_DIG__
-	[WEIR_DTYPE_FP16] = {FLOAT_OPS(fp16)},
+		OPS(FP16, sum)
 #endif
-	[WEIR_DTYPE_BF16] = {FLOAT_OPS(bf16)},
-	[WEIR_DTYPE_FP32] = {FLOAT_OPS(f32)},
-	[WEIR_DTYPE_FP64] = {FLOAT_OPS(f64)},
-};
+			OPS(BF16, sum) OPS(FP32, sum) OPS(FP64, sum)};
 
 kernels_loop_fn
 KERNELS_LOOP(enum weir_dtype type, enum weir_op op)
