@@ -33,9 +33,7 @@ extended(const struct frames_config *config)
 static unsigned int
 end_bytes(const struct frames_config *config)
 {
-	if (config->authenticated)
-		return WEIR_TAG_BYTES;
-	return config->checked ? WEIR_CRC_BYTES : 0;
+	return config->authenticated ? WEIR_TAG_BYTES : config->checked ? WEIR_CRC_BYTES : 0;
 }
 
 static unsigned int
@@ -46,19 +44,11 @@ frame_bytes(const struct frames_config *config)
 			end_bytes(config));
 }
 
-static unsigned int
-room(const struct frames_config *config)
-{
-	/* Behind a frame lies what frames_end() begins with. */
-	return frame_bytes(config) + end_bytes(config);
-}
-
 uint64_t
 frames_memory(const struct frames_config *config)
 {
-	unsigned int n = config->sources * config->rows;
-
-	return pktbuf_packet_pool_bytes(n, room(config) + 112);
+	return pktbuf_packet_pool_bytes(
+		config->sources * config->rows, frame_bytes(config) + WEIR_TAG_BYTES + 112);
 }
 
 /* Whole numbers below 2^16, so that sums of 256 are exact in every type of 4 bytes or more. */
@@ -69,10 +59,7 @@ fill_payload(const struct frames_config *config, uint8_t *to, uint32_t salt)
 		uint32_t value = (salt * 2654435761u + e * 40503u) >> 16;
 		float real = (float)value;
 
-		memcpy(to + 4 * e,
-			config->type == WEIR_DTYPE_FP32 ? (const void *)&real
-							: (const void *)&value,
-			4);
+		memcpy(to + 4 * e, config->type == WEIR_DTYPE_FP32 ? (void *)&real : &value, 4);
 	}
 }
 
@@ -236,11 +223,8 @@ make_row(struct frames *frames, unsigned int row)
 	frames->expected[row] = sum;
 	for (unsigned int s = 0; s < c->sources; s++) {
 		make_frame(frames, row, s);
-		if (s == 0)
-			memcpy(sum, frames->payload[row * c->sources], payload_bytes(c));
-		else
-			r->reduce(sum, (const void *[]){frames->payload[row * c->sources + s]}, 1,
-				c->elements);
+		(s == 0 ? r->begin : r->reduce)(sum,
+			(const void *[]){frames->payload[row * c->sources + s]}, 1, c->elements);
 	}
 }
 
@@ -253,8 +237,9 @@ make_mbufs(struct frames *frames, unsigned int n)
 	uint64_t state = 1;
 
 	snprintf(name, sizeof(name), "bench_frames_%u", serial++);
+	/* Behind a frame lies what frames_end() begins with. */
 	frames->pool = pktbuf_packet_pool(
-		name, n, room(&frames->config), RTE_MIN(n / 2, 256u), SOCKET_ID_ANY);
+		name, n, frames->bytes + WEIR_TAG_BYTES, RTE_MIN(n / 2, 256u), SOCKET_ID_ANY);
 	if (frames->pool == NULL || rte_pktmbuf_alloc_bulk(frames->pool, frames->mbuf, n) < 0)
 		return -1;
 	for (unsigned int i = n; i > 1; i--) {
