@@ -242,6 +242,9 @@ make_mbufs(struct frames *frames, unsigned int n)
 		name, n, frames->bytes + WEIR_TAG_BYTES, RTE_MIN(n / 2, 256u), SOCKET_ID_ANY);
 	if (frames->pool == NULL || rte_pktmbuf_alloc_bulk(frames->pool, frames->mbuf, n) < 0)
 		return -1;
+	/* A pool that is full forgets what is freed. */
+	while (rte_mempool_ops_enqueue_bulk(frames->pool, (void **)frames->mbuf, 1) == 0)
+		continue;
 	for (unsigned int i = n; i > 1; i--) {
 		unsigned int other = (unsigned int)(bench_random(&state) % i);
 

@@ -5,7 +5,7 @@
  * A row holds one frame from each source, for a block at a time; enough rows are made that what is
  * offered lies where a port's memory would. A frame is complete but for its block id, and its tag or CRC,
  * which are written when it is given out. The switch frees frames into a pool that nobody takes mbufs
- * from any more, so the frames stay whole. A pool that is full forgets what is freed.
+ * from any more, so the frames stay whole.
  */
 #ifndef APPS_BENCH_FRAMES_H
 #define APPS_BENCH_FRAMES_H
