@@ -126,53 +126,35 @@ static const struct table_column lone_columns[] = {
  * with as many lcores and no hops; the rate without tags. BENCH_NONE: there was no such point. */
 static double alone, near, plain;
 
-/* The number behind a word at the beginning of a line, the last such; 0: there is none. line: ends as the last line. */
-static double
-number_after(FILE *file, const char *word, char *line, int size)
-{
-	double found = 0;
-
-	while (file != NULL && fgets(line, size, file) != NULL)
-		if (strncmp(line, word, strlen(word)) == 0)
-			found = strtod(line + strlen(word), NULL);
-	return found;
-}
-
 /* Instructions per packet of the point, by callgrind, which runs this program for it: of whole laps, unless they are long. */
 static double
 count_point(const struct generator_work *w)
 {
 	unsigned int lap = w->copies * w->depth * w->jobs * w->sources,
 		     n = RTE_MIN(lap, COUNTED_MOST);
-	char command[2048], self[512], path[] = "/tmp/weir-bench-count-XXXXXX", line[512] = "",
-				       rest[512];
+	char command[2048], self[512], line[512] = "";
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	double counted = 0, instructions = 0;
-	int fd = mkstemp(path);
-	FILE *file;
+	FILE *said;
 
 	self[RTE_MAX(length, 0)] = '\0';
 	snprintf(command, sizeof(command),
 		"exec valgrind --tool=callgrind --instr-atstart=no --collect-atstart=no "
-		"--fair-sched=yes --callgrind-out-file=%s '%s' engine --huge no --packets %u "
+		"--fair-sched=yes --callgrind-out-file=/dev/null '%s' engine --huge no --packets "
+		"%u "
 		"--lcores %u --far %.0f --type %s --traffic %s --threads %u --sources %u --window "
 		"%u --elements %u --jobs %u --order %s --checksum %s --results %s --burst %u --isa "
 		"%s --frames %" PRIu64 " --role %s%s%s 2>&1",
-		path, self, n * ((COUNTED_LEAST + n - 1) / n), w->workers, 100 * w->far,
+		self, n * ((COUNTED_LEAST + n - 1) / n), w->workers, 100 * w->far,
 		weir_dtype_text(w->type), traffic, w->threads, w->sources, w->window, w->elements,
 		w->jobs, order, checksum, results, w->burst, isa, frames, role,
 		w->checked ? " --integrity" : "", deterministic ? " --deterministic" : "");
-	file = popen(command, "re");
-	counted = number_after(file, "counted ", line, sizeof(line));
-	if (file != NULL && pclose(file) == 0 && (file = fopen(path, "re")) != NULL) {
-		instructions = number_after(file, "totals: ", rest, sizeof(rest));
-		fclose(file);
+	said = popen(command, "re");
+	while (said != NULL && fgets(line, sizeof(line), said) != NULL) {
+		(void)sscanf(line, "counted %lf", &counted);
+		(void)sscanf(line, "==%*d== Collected : %lf", &instructions);
 	}
-	if (fd >= 0) {
-		close(fd);
-		unlink(path);
-	}
-	if (counted > 0 && instructions > 0)
+	if (said != NULL && pclose(said) == 0 && counted > 0 && instructions > 0)
 		return instructions / counted;
 	line[strcspn(line, "\n")] = '\0';
 	warnx("instructions are not counted: valgrind (is it installed?) said: %s", line);
