@@ -82,7 +82,6 @@ typedef uint32_t (*bulk)(struct side *side, const uint64_t *key, uint32_t n);
 
 struct ops {
 	const char *name;
-	int (*create)(struct side *side, uint32_t capacity); /* 0, or -1 with rte_errno */
 	bulk bulk[SCAN]; /* by enum operation */
 	uint32_t (*scan)(struct side *side); /* touch every live record; returns how many */
 };
@@ -94,20 +93,6 @@ value_of(uint64_t key)
 }
 
 /* Weir's hash engine as a worker uses it: each step for a batch of threads, then the next one. */
-static int
-weir_create(struct side *side, uint32_t capacity)
-{
-	const struct hash_config config = {.name = "bench",
-		.capacity = capacity,
-		.record_size = sizeof(struct record),
-		.records = side->records,
-		.socket = (int)rte_socket_id(),
-		.seed = 1};
-
-	side->weir = hash_create(&config);
-	return side->weir == NULL ? -1 : 0;
-}
-
 static inline void
 weir_begin(const struct side *side, const uint64_t *key, uint32_t n, struct hash_probe *probe)
 {
@@ -204,7 +189,7 @@ weir_scan(struct side *side)
 }
 
 static const struct ops weir_ops = {
-	"weir", weir_create, {weir_hit, weir_miss, weir_insert, weir_remove}, weir_scan};
+	"weir", {weir_hit, weir_miss, weir_insert, weir_remove}, weir_scan};
 
 /*
  * DPDK's rte_hash at its best for one thread: no flags (no locks, no extendable buckets), CRC
@@ -218,20 +203,6 @@ static inline hash_sig_t
 signature(uint64_t key)
 {
 	return rte_hash_crc_8byte(key, UINT32_MAX);
-}
-
-static int
-rte_create(struct side *side, uint32_t capacity)
-{
-	const struct rte_hash_parameters parameters = {.name = "bench",
-		.entries = capacity,
-		.key_len = sizeof(uint64_t),
-		.hash_func = rte_hash_crc,
-		.hash_func_init_val = UINT32_MAX,
-		.socket_id = (int)rte_socket_id()};
-
-	side->rte = rte_hash_create(&parameters);
-	return side->rte == NULL ? -1 : 0;
 }
 
 /* The records' numbers of a batch, negative where a key is absent. */
@@ -321,7 +292,7 @@ rte_scan(struct side *side)
 }
 
 static const struct ops rte_ops = {
-	"rte_hash", rte_create, {rte_hit, rte_miss, rte_insert, rte_remove}, rte_scan};
+	"rte_hash", {rte_hit, rte_miss, rte_insert, rte_remove}, rte_scan};
 
 /* A bijection: keys of different indices differ. */
 static uint64_t
@@ -348,15 +319,30 @@ side_destroy(struct side *side)
 static int
 side_create(struct side *side, const struct ops *ops, uint32_t capacity)
 {
+	struct hash_config weir = {.name = "bench",
+		.capacity = capacity,
+		.record_size = sizeof(struct record),
+		.socket = (int)rte_socket_id(),
+		.seed = 1};
+	const struct rte_hash_parameters rte = {.name = "bench",
+		.entries = capacity,
+		.key_len = sizeof(uint64_t),
+		.hash_func = rte_hash_crc,
+		.hash_func_init_val = UINT32_MAX,
+		.socket_id = (int)rte_socket_id()};
+
 	*side = (struct side){.ops = ops, .random = 1};
 	side->live = malloc(sizeof(*side->live) * capacity);
-	side->records =
+	side->records = weir.records =
 		rte_zmalloc("bench", hash_records_bytes(capacity, sizeof(struct record)), 64);
-	if (side->live == NULL || side->records == NULL || ops->create(side, capacity) < 0) {
-		warnx("%s for %u records: %s", ops->name, capacity, rte_strerror(rte_errno));
-		return -1;
-	}
-	return 0;
+	if (side->records != NULL && ops == &weir_ops)
+		side->weir = hash_create(&weir);
+	else if (side->records != NULL)
+		side->rte = rte_hash_create(&rte);
+	if (side->live != NULL && (side->weir != NULL || side->rte != NULL))
+		return 0;
+	warnx("%s for %u records: %s", ops->name, capacity, rte_strerror(rte_errno));
+	return -1;
 }
 
 /* Do n operations, `batch` keys in flight. */
