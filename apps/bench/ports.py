@@ -125,7 +125,6 @@ class Devices:
             self.ask('up', SWITCH)  # it listens now
             for device, argv in enumerate((self.switch_command(ends[:2]), self.testpmd_command(ends[2:]))):
                 self.devices.append(Process(self, None, argv, NAMES[device]))
-                self.devices[device].paused = False
                 self.wait(device)
         except BaseException:
             self.close()
@@ -220,15 +219,12 @@ class Devices:
 
     def pause(self, device):
         process = self.devices[device]
-        if not process.paused:
-            process.signal(signal.SIGSTOP)
-            # It ends or stops; it can delay neither.
-            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        process.paused = True
+        process.signal(signal.SIGSTOP)
+        # It ends or stops; it can delay neither.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self, device):
         self.devices[device].signal(signal.SIGCONT)
-        self.devices[device].paused = False
 
     @contextlib.contextmanager
     def selected(self, device):
