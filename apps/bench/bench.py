@@ -17,7 +17,6 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -27,6 +26,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'rack'))
 from experiment import Teller, machine, table, write_json  # noqa: E402 (the path comes first)
 from figures import figure_lines, figures  # noqa: E402
 from rack import catch_signals, sweep  # noqa: E402
+from report import number_in  # noqa: E402
 
 NR_HUGEPAGES = '/proc/sys/vm/nr_hugepages'
 FREE_PAGES = '/proc/meminfo', r'HugePages_Free:\s+(\d+)'
@@ -70,22 +70,11 @@ SELECTION = [
 ]
 
 
-def number_in(path, pattern=r'(\d+)', otherwise=0):
-    try:
-        with open(path) as file:
-            found = re.search(pattern, file.read())
-    except OSError:
-        return otherwise
-    return int(found.group(1)) if found else otherwise
-
-
 def write_pages(pages):
-    try:
-        with open(NR_HUGEPAGES, 'w') as file:
-            file.write('%d\n' % pages)
-    except OSError:
-        return False
-    return True
+    with contextlib.suppress(OSError), open(NR_HUGEPAGES, 'w') as file:
+        file.write('%d\n' % pages)
+        return True
+    return False
 
 
 @contextlib.contextmanager

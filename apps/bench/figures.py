@@ -2,6 +2,8 @@
 """The figures that Weir is measured by, found among the benches' records, beside their aims."""
 from types import SimpleNamespace
 
+from report import shown
+
 # The point at which the engine's aims hold.
 ENGINE = {'lcores': 1, 'sources': 8, 'window': 64}
 THREADS = 20
@@ -21,14 +23,6 @@ def pick(records, bench, /, **wanted):
     return [r for r in records if r['bench'] == bench and all(r.get(k) == v for k, v in wanted.items())]
 
 
-def amount(value, unit):
-    """A number as a table has it: three digits that count."""
-    if value is None:
-        return '-'
-    digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
-    return ('%.*f %s' % (digits, value, unit)).strip()
-
-
 def judge(record, good):
     """A figure that other processes disturbed tells nothing, whatever it is. One that is good because
     the generator was the limit, of the switch or of what stands beside it, says so."""
@@ -44,7 +38,7 @@ def figure(name, records, value, limit, unit, aim, good, able=lambda value, limi
     if found is None:
         return SimpleNamespace(name=name, value='-', limit='-', ratio=None, aim=aim, met=OPEN)
     v, most = found[value], found.get(limit)
-    return SimpleNamespace(name=name, value=amount(v, unit), limit=amount(most, unit), ratio=v / most if most else None,
+    return SimpleNamespace(name=name, value=shown(v, unit), limit=shown(most, unit), ratio=v / most if most else None,
                            aim=aim, met=judge(found, good(v, most)) if able(v, most) else UNJUDGED)
 
 

@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 
-from report import HERE, Parser, Report, number, numbers, scheduled
+from report import HERE, Parser, Report, number, numbers, scheduled, shown
 
 sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
 
@@ -164,10 +164,6 @@ class Bench:
 
 
 # -- the table
-
-def shown(value):
-    return '-' if value is None else '%.*f' % (0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3, value)
-
 
 def cells(name, one, limit, against, rates=True):
     """A row. rates: compare them with the limit; else the time, if the limit has one."""

@@ -30,7 +30,7 @@ import tempfile
 import time
 from types import SimpleNamespace
 
-from report import HERE, Column, Parser, Report, number, numbers, program, scheduled
+from report import HERE, Column, Parser, Report, number, number_in, numbers, program, scheduled
 
 sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
 
@@ -87,17 +87,10 @@ def options(bench, words):
     for name in ('window', 'slots'):
         if getattr(chosen, name) & (getattr(chosen, name) - 1):
             parser.error('--%s must be a power of two' % name)
-    if chosen.huge == 'auto' and not huge_pages(3 * MEMORY_MB):  # all three are on huge pages, or none
+    # All three are on huge pages, or none.
+    if chosen.huge == 'auto' and number_in('/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages') < 3 * MEMORY_MB // 2:
         chosen.huge = 'no'
     return chosen
-
-
-def huge_pages(megabytes):
-    try:
-        with open('/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages') as file:
-            return int(file.read()) >= megabytes // 2
-    except OSError:
-        return False
 
 
 class Devices:

@@ -6,6 +6,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import namedtuple
@@ -53,6 +54,21 @@ def engine(bench, path, *options):
         print('weir-bench %s: %s engine fails:\n%s' % (bench, path, run.stderr), end='', file=sys.stderr)
         sys.exit(run.returncode)
     return json.loads(run.stdout)
+
+
+def number_in(path, pattern=r'(\d+)'):
+    """In a file; 0: it has none."""
+    with contextlib.suppress(OSError), open(path) as file:
+        found = re.search(pattern, file.read())
+        return int(found.group(1)) if found else 0
+    return 0
+
+
+def shown(value, unit=''):
+    """A number with the digits that count."""
+    if value is None:
+        return '-'
+    return ('%.*f %s' % (0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3, value, unit)).strip()
 
 
 def scheduled(pid, field=0):
