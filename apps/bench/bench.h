@@ -63,6 +63,22 @@ struct bench {
 };
 extern const struct bench bench_engine, bench_hash, bench_kernels, bench_traffic;
 
+/*
+ * A table is an X-list of its columns: NUMBER, TEXT or BOOL, the value where the row is printed, key (NULL: not in the
+ * records), title (NULL: in the records alone), unit, width (negative: aligned left), digits.
+ *
+ *     static const struct table_column columns[] = {COLUMNS(BENCH_COLUMN)};
+ *     bench_row((struct table_cell[]){COLUMNS(BENCH_CELL)});
+ */
+#define BENCH_CELL(kind, value, ...) TABLE_##kind(value),
+#define BENCH_COLUMN(kind, value, name, head, of, wide, behind)                                    \
+	{.key = (name),                                                                            \
+		.title = (head),                                                                   \
+		.unit = (of),                                                                      \
+		.digits = (behind),                                                                \
+		.left = (wide) < 0,                                                                \
+		.width = (wide) < 0 ? -(wide) : (wide)},
+
 /* Begin a table; columns must outlive the bench. Rows that follow belong to it. */
 void bench_table(const struct table_column *columns, size_t count);
 

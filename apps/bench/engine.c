@@ -76,51 +76,52 @@ static const struct option_row options[] = {
 	{0},
 };
 
-static const struct table_column columns[] = {
-	{.key = "lcores", .title = "lcores"},
-	{.key = "jobs", .title = "jobs"},
-	{.key = "threads", .title = "threads"},
-	{.key = "sources", .title = "sources"},
-	{.key = "window", .title = "window"},
-	{.key = "elements", .title = "elements"},
-	{.key = "type", .title = "type"},
-	{.key = "role"},
-	{.key = "order"},
-	{.key = "checksum"},
-	{.key = "results"},
-	{.key = "burst"},
-	{.key = "isa"},
-	{.key = "frames"},
-	{.key = "deterministic"},
-	{.key = "authenticated"},
-	{.key = "integrity"},
-	{.key = "huge_pages"},
-	{.key = "traffic"},
-	{.key = "time", .title = "time", .unit = "ns/packet", .width = 9, .digits = 1},
-	{.key = "rate", .title = "rate", .unit = "Mpps", .width = 8, .digits = 3},
-	{.key = "payload", .title = "payload", .unit = "Gbit/s", .width = 9, .digits = 1},
-	{.key = "bare", .title = "bare", .unit = "Gbit/s", .width = 9, .digits = 1},
-	{.key = "ratio", .title = "ratio", .width = 6, .digits = 3},
-	{.key = "kway", .title = "k-way", .unit = "Gbit/s", .digits = 1},
-	{.key = "far", .title = "far", .digits = 2},
-	{.key = "hops", .title = "hops", .unit = "/packet", .digits = 2},
-	{.key = "hop", .title = "hop", .unit = "ns", .width = 6, .digits = 1},
-	{.key = "many", .title = "n x one", .unit = "Gbit/s", .width = 7, .digits = 1},
-	{.key = "scaled", .title = "scaled", .digits = 3},
-	{.key = "plain", .title = "plain", .unit = "Gbit/s", .width = 7, .digits = 1},
-	{.key = "kept", .title = "kept", .digits = 3},
-	{.key = "instructions"},
-	{.key = "disturbed"},
-	{.title = "", .left = true},
-};
+/* bench.h: kind, value, key, title, unit, width, digits */
+#define COLUMNS(X)                                                                                 \
+	X(NUMBER, w->workers, "lcores", "lcores", NULL, 0, 0)                                      \
+	X(NUMBER, w->jobs, "jobs", "jobs", NULL, 0, 0)                                             \
+	X(NUMBER, w->threads, "threads", "threads", NULL, 0, 0)                                    \
+	X(NUMBER, w->sources, "sources", "sources", NULL, 0, 0)                                    \
+	X(NUMBER, w->window, "window", "window", NULL, 0, 0)                                       \
+	X(NUMBER, w->elements, "elements", "elements", NULL, 0, 0)                                 \
+	X(TEXT, weir_dtype_text(w->type), "type", "type", NULL, 0, 0)                              \
+	X(TEXT, role, "role", NULL, NULL, 0, 0)                                                    \
+	X(TEXT, order, "order", NULL, NULL, 0, 0)                                                  \
+	X(TEXT, checksum, "checksum", NULL, NULL, 0, 0)                                            \
+	X(TEXT, results, "results", NULL, NULL, 0, 0)                                              \
+	X(NUMBER, burst, "burst", NULL, NULL, 0, 0)                                                \
+	X(TEXT, isa, "isa", NULL, NULL, 0, 0)                                                      \
+	X(NUMBER, w->copies * w->depth * w->jobs * w->sources, "frames", NULL, NULL, 0, 0)         \
+	X(BOOL, deterministic, "deterministic", NULL, NULL, 0, 0)                                  \
+	X(BOOL, w->authenticated, "authenticated", NULL, NULL, 0, 0)                               \
+	X(BOOL, w->checked, "integrity", NULL, NULL, 0, 0)                                         \
+	X(BOOL, bench_on_huge_pages, "huge_pages", NULL, NULL, 0, 0)                               \
+	X(TEXT, traffic, "traffic", NULL, NULL, 0, 0)                                              \
+	X(NUMBER, time, "time", "time", "ns/packet", 9, 1)                                         \
+	X(NUMBER, r * 1e-6, "rate", "rate", "Mpps", 8, 3)                                          \
+	X(NUMBER, r *gbits, "payload", "payload", "Gbit/s", 9, 1)                                  \
+	X(NUMBER, r *gbits / q, "bare", "bare", "Gbit/s", 9, 1)                                    \
+	X(NUMBER, q, "ratio", "ratio", NULL, 6, 3)                                                 \
+	X(NUMBER, r *gbits / k, "kway", "k-way", "Gbit/s", 0, 1)                                   \
+	X(NUMBER, w->far, "far", "far", NULL, 0, 2)                                                \
+	X(NUMBER, hops, "hops", "hops", "/packet", 0, 2)                                           \
+	X(NUMBER, w->far > 0 ? (time - near) / hops : BENCH_NONE, "hop", "hop", "ns", 6, 1)        \
+	X(NUMBER, limit *gbits, "many", "n x one", "Gbit/s", 7, 1)                                 \
+	X(NUMBER, r / limit, "scaled", "scaled", NULL, 0, 3)                                       \
+	X(NUMBER, without *gbits, "plain", "plain", "Gbit/s", 7, 1)                                \
+	X(NUMBER, r / without, "kept", "kept", NULL, 0, 3)                                         \
+	X(NUMBER, instructions, "instructions", NULL, NULL, 0, 0)                                  \
+	X(BOOL, disturbed, "disturbed", NULL, NULL, 0, 0)                                          \
+	X(TEXT, disturbed ? "*" : "", NULL, "", NULL, -1, 0)
+static const struct table_column columns[] = {COLUMNS(BENCH_COLUMN)};
 
-static const struct table_column lone_columns[] = {
-	{.key = "elements", .title = "elements"},
-	{.key = "type", .title = "type"},
-	{.key = "role", .title = "role", .width = 6},
-	{.key = "latency", .title = "latency", .unit = "us", .digits = 2},
-	{.key = "latency_up", .title = "up", .unit = "us", .digits = 2, .width = 6},
-};
+#define LONE_COLUMNS(X)                                                                            \
+	X(NUMBER, w->elements, "elements", "elements", NULL, 0, 0)                                 \
+	X(TEXT, weir_dtype_text(w->type), "type", "type", NULL, 0, 0)                              \
+	X(TEXT, role, "role", "role", NULL, 6, 0)                                                  \
+	X(NUMBER, 1e-3 * result.latency_ns, "latency", "latency", "us", 0, 2)                      \
+	X(NUMBER, 1e-3 * result.up_ns, "latency_up", "up", "us", 6, 2)
+static const struct table_column lone_columns[] = {LONE_COLUMNS(BENCH_COLUMN)};
 
 /* What points before this one have measured of the same work: the rate of one lcore; ns per packet
  * with as many lcores and no hops; the rate without tags. BENCH_NONE: there was no such point. */
@@ -193,19 +194,7 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	if (!again)
 		plain = r;
 	limit = w->workers > 1 ? alone * w->workers : BENCH_NONE;
-	bench_row((struct table_cell[]){TABLE_NUMBER(w->workers), TABLE_NUMBER(w->jobs),
-		TABLE_NUMBER(w->threads), TABLE_NUMBER(w->sources), TABLE_NUMBER(w->window),
-		TABLE_NUMBER(w->elements), TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(role),
-		TABLE_TEXT(order), TABLE_TEXT(checksum), TABLE_TEXT(results), TABLE_NUMBER(burst),
-		TABLE_TEXT(isa), TABLE_NUMBER(w->copies * w->depth * w->jobs * w->sources),
-		TABLE_BOOL(deterministic), TABLE_BOOL(w->authenticated), TABLE_BOOL(w->checked),
-		TABLE_BOOL(bench_on_huge_pages), TABLE_TEXT(traffic), TABLE_NUMBER(time),
-		TABLE_NUMBER(r * 1e-6), TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / q),
-		TABLE_NUMBER(q), TABLE_NUMBER(r * gbits / k), TABLE_NUMBER(w->far),
-		TABLE_NUMBER(hops), TABLE_NUMBER(w->far > 0 ? (time - near) / hops : BENCH_NONE),
-		TABLE_NUMBER(limit * gbits), TABLE_NUMBER(r / limit), TABLE_NUMBER(without * gbits),
-		TABLE_NUMBER(r / without), TABLE_NUMBER(instructions), TABLE_BOOL(disturbed),
-		TABLE_TEXT(disturbed ? "*" : "")});
+	bench_row((struct table_cell[]){COLUMNS(BENCH_CELL)});
 }
 
 static unsigned int memory_needed;
@@ -239,9 +228,7 @@ measure(const struct generator_work *w)
 			return -1;
 	} while (packets == 0 && !lone && result.samples == 0 && ++tries < TRIES);
 	if (lone)
-		bench_row((struct table_cell[]){TABLE_NUMBER(w->elements),
-			TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(role),
-			TABLE_NUMBER(1e-3 * result.latency_ns), TABLE_NUMBER(1e-3 * result.up_ns)});
+		bench_row((struct table_cell[]){LONE_COLUMNS(BENCH_CELL)});
 	else if (packets != 0)
 		fprintf(bench_out(), "counted %" PRIu64 " packets\n", result.counted);
 	else if (result.samples > 0)

@@ -462,17 +462,18 @@ measure(struct side *side, uint32_t live, double ns[OPERATIONS])
 	ns[AGE] = side->ops == &weir_ops ? age(side, live) : BENCH_NONE;
 }
 
-static const struct table_column columns[] = {
-	{.key = "records", .title = "records", .width = 8},
-	{.key = "load", .title = "load", .unit = "%"},
-	{.key = "op", .title = "op", .left = true},
-	{.key = "ns", .title = "weir", .unit = "ns", .digits = 1, .width = 7},
-	{.key = "mops", .title = "weir", .unit = "Mops/s", .digits = 1, .width = 7},
-	{.key = "mops_rte", .title = "rte_hash", .unit = "Mops/s", .digits = 1},
-	{.key = "ns_rte", .title = "rte_hash", .unit = "ns", .digits = 1},
-	{.key = "ratio", .title = "speed-up", .unit = "x", .digits = 2},
-	{.key = "batch"},
-};
+/* bench.h: kind, value, key, title, unit, width, digits */
+#define COLUMNS(X)                                                                                 \
+	X(NUMBER, capacity, "records", "records", NULL, 8, 0)                                      \
+	X(NUMBER, load, "load", "load", "%", 0, 0)                                                 \
+	X(TEXT, operation_name[o], "op", "op", NULL, -1, 0)                                        \
+	X(NUMBER, own, "ns", "weir", "ns", 7, 1)                                                   \
+	X(NUMBER, 1e3 / own, "mops", "weir", "Mops/s", 7, 1)                                       \
+	X(NUMBER, 1e3 / other, "mops_rte", "rte_hash", "Mops/s", 0, 1)                             \
+	X(NUMBER, other, "ns_rte", "rte_hash", "ns", 0, 1)                                         \
+	X(NUMBER, other / own, "ratio", "speed-up", "x", 0, 2)                                     \
+	X(NUMBER, batch, "batch", NULL, NULL, 0, 0)
+static const struct table_column columns[] = {COLUMNS(BENCH_COLUMN)};
 
 /* A point: tables for so many records, a share of them live. 0, or 1 when an answer was wrong. */
 static int
@@ -501,10 +502,7 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 		}
 		own = bench_median(weir, n);
 		other = own * bench_median(ratio, n);
-		bench_row((struct table_cell[]){TABLE_NUMBER(capacity), TABLE_NUMBER(load),
-			TABLE_TEXT(operation_name[o]), TABLE_NUMBER(own), TABLE_NUMBER(1e3 / own),
-			TABLE_NUMBER(1e3 / other), TABLE_NUMBER(other), TABLE_NUMBER(other / own),
-			TABLE_NUMBER(batch)});
+		bench_row((struct table_cell[]){COLUMNS(BENCH_CELL)});
 	}
 	for (unsigned int s = 0; s < 2; s++)
 		if (side[s].wrong > 0) {

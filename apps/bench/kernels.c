@@ -164,26 +164,25 @@ rate(const struct cell *c, unsigned int what)
 	return (double)(done * c->src_bytes) / (double)(now - began);
 }
 
-#define KERNEL_COLUMNS(isa)                                                                        \
-	{.key = isa, .title = isa, .unit = "GB/s", .digits = 2, .width = 7},                       \
-	{                                                                                          \
-		.key = isa "_bare"                                                                 \
-	}
-static const struct table_column columns[] = {
-	{.key = "kib", .title = "KiB", .width = 5},
-	{.key = "type", .title = "type", .left = true, .width = 6},
-	{.key = "op", .title = "op", .left = true, .width = 4},
-	KERNEL_COLUMNS("scalar"),
-	KERNEL_COLUMNS("avx2"),
-	KERNEL_COLUMNS("avx512"),
-	{.title = "bare", .unit = "GB/s", .digits = 2, .width = 7},
-	{.key = "block", .title = "block", .unit = "GB/s", .digits = 2, .width = 7},
-	{.key = "copy", .title = "copy", .unit = "GB/s", .digits = 2, .width = 7},
-	{.title = "kernel", .unit = "x bare", .digits = 2},
-	{.title = "kernel", .unit = "x copy", .digits = 2},
-	{.key = "elements"},
-	{.key = "sources"},
-};
+/* bench.h: kind, value, key, title, unit, width, digits */
+#define COLUMNS(X)                                                                                 \
+	X(NUMBER, size, "kib", "KiB", NULL, 5, 0)                                                  \
+	X(TEXT, weir_dtype_text(type), "type", "type", NULL, -6, 0)                                \
+	X(TEXT, weir_op_text(op), "op", "op", NULL, -4, 0)                                         \
+	X(NUMBER, m[KERNEL], "scalar", "scalar", "GB/s", 7, 2)                                     \
+	X(NUMBER, m[LOOP], "scalar_bare", NULL, NULL, 0, 0)                                        \
+	X(NUMBER, m[KERNEL + 1], "avx2", "avx2", "GB/s", 7, 2)                                     \
+	X(NUMBER, m[LOOP + 1], "avx2_bare", NULL, NULL, 0, 0)                                      \
+	X(NUMBER, m[KERNEL + 2], "avx512", "avx512", "GB/s", 7, 2)                                 \
+	X(NUMBER, m[LOOP + 2], "avx512_bare", NULL, NULL, 0, 0)                                    \
+	X(NUMBER, m[LOOP + widest], NULL, "bare", "GB/s", 7, 2)                                    \
+	X(NUMBER, m[BLOCK], "block", "block", "GB/s", 7, 2)                                        \
+	X(NUMBER, m[COPY], "copy", "copy", "GB/s", 7, 2)                                           \
+	X(NUMBER, m[widest] / m[LOOP + widest], NULL, "kernel", "x bare", 0, 2)                    \
+	X(NUMBER, m[widest] / m[COPY], NULL, "kernel", "x copy", 0, 2)                             \
+	X(NUMBER, elements, "elements", NULL, NULL, 0, 0)                                          \
+	X(NUMBER, SOURCES, "sources", NULL, NULL, 0, 0)
+static const struct table_column columns[] = {COLUMNS(BENCH_COLUMN)};
 
 static int
 run_cell(enum weir_dtype type, enum weir_op op, uint64_t size)
@@ -205,15 +204,7 @@ run_cell(enum weir_dtype type, enum weir_op op, uint64_t size)
 			widest = what;
 	}
 	if (rc == 0)
-		bench_row((struct table_cell[]){TABLE_NUMBER(size),
-			TABLE_TEXT(weir_dtype_text(type)), TABLE_TEXT(weir_op_text(op)),
-			TABLE_NUMBER(m[KERNEL]), TABLE_NUMBER(m[LOOP]), TABLE_NUMBER(m[KERNEL + 1]),
-			TABLE_NUMBER(m[LOOP + 1]), TABLE_NUMBER(m[KERNEL + 2]),
-			TABLE_NUMBER(m[LOOP + 2]), TABLE_NUMBER(m[LOOP + widest]),
-			TABLE_NUMBER(m[BLOCK]), TABLE_NUMBER(m[COPY]),
-			TABLE_NUMBER(m[widest] / m[LOOP + widest]),
-			TABLE_NUMBER(m[widest] / m[COPY]), TABLE_NUMBER(elements),
-			TABLE_NUMBER(SOURCES)});
+		bench_row((struct table_cell[]){COLUMNS(BENCH_CELL)});
 	free(c.acc);
 	free(c.src);
 	return rc;
