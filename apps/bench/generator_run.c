@@ -117,6 +117,8 @@ make_port(struct bench_switch *s, unsigned int p)
 {
 	static unsigned int serial; /* a device's name is not used twice */
 	unsigned int n = s->work->workers;
+	const enum pktbuf_checksum checksum =
+		s->work->checksum ? PKTBUF_CHECKSUM_SOFTWARE : PKTBUF_CHECKSUM_OFF;
 	struct pktbuf_port_config *port = &s->port[p];
 	char name[32];
 	int id;
@@ -136,8 +138,8 @@ make_port(struct bench_switch *s, unsigned int p)
 		.tx_queues = (uint16_t)n,
 		.rx_descriptors = 512,
 		.tx_descriptors = 512,
-		.rx_checksum = s->work->checksum ? PKTBUF_CHECKSUM_SOFTWARE : PKTBUF_CHECKSUM_OFF,
-		.tx_checksum = s->work->checksum ? PKTBUF_CHECKSUM_SOFTWARE : PKTBUF_CHECKSUM_OFF};
+		.rx_checksum = checksum,
+		.tx_checksum = checksum};
 	snprintf(port->name, sizeof(port->name), "p%u", p);
 	rte_eth_dev_get_name_by_port((uint16_t)id, port->device);
 	s->ethdev[p] = (uint16_t)id;
@@ -261,8 +263,8 @@ destroy_generator(struct generator *g)
 	free(g->done);
 }
 
-/* The additional port, and a frame from the station behind it, in the port's receive ring, so that
- * the switch learns where the station is. */
+/* A frame from the station behind the additional port, in the port's receive ring, so that the switch learns where the
+ * station is. */
 static int
 teach(struct bench_switch *s)
 {
@@ -274,63 +276,38 @@ teach(struct bench_switch *s)
 		.type = s->work->type,
 		.ordinary = true};
 
-	if (make_port(s, n) == 0)
-		s->lesson = frames_create(&lesson);
-	if (s->lesson != NULL && rte_ring_enqueue(s->ring[n][n], s->lesson->mbuf[0]) == 0)
-		return 0;
-	warnx("no memory for the port that frames are forwarded to");
-	return -1;
+	s->lesson = frames_create(&lesson);
+	return s->lesson == NULL ? -1 : rte_ring_enqueue(s->ring[n][n], s->lesson->mbuf[0]);
 }
 
 static int
 build(struct bench_switch *s)
 {
 	unsigned int n = s->work->workers;
+	bool leaf = s->work->role == ROLE_LEAF;
+	int rc = 0;
 
 	/* The bare kernel is chosen before the switch is made: each point has its own isa. */
 	rmw_kernels_select((enum rmw_isa)s->work->isa);
 	configure(s);
-	bool ordinary = s->work->forward, leaf = s->work->role == ROLE_LEAF;
-
-	s->nb_ports = ordinary || leaf ? n + 1 : n;
+	s->nb_ports = s->work->forward || leaf ? n + 1 : n;
 	s->generator = aligned_alloc(RTE_CACHE_LINE_SIZE, n * sizeof(*s->generator));
 	memset(s->generator, 0, n * sizeof(*s->generator));
-	for (unsigned int i = 0; i < n; i++) {
-		if (make_generator(s, i) < 0 || make_port(s, i) < 0) {
-			warnx("no memory for generator %u", i);
-			return -1;
-		}
-	}
-	if (ordinary && teach(s) < 0)
-		return -1;
-	if (leaf && make_port(s, n) < 0) {
-		warnx("no memory for the port to the parent");
+	for (unsigned int i = 0; i < s->nb_ports && rc == 0; i++)
+		rc = i < n && make_generator(s, i) < 0 ? -1 : make_port(s, i);
+	if (rc < 0 || (s->work->forward && teach(s) < 0)) {
+		warnx("no memory for the generator");
 		return -1;
 	}
 	/* Queue q of port p is worker (p + q) % workers' own (ppe/topology.c). */
 	for (unsigned int p = 0; p < s->nb_ports; p++)
 		for (unsigned int q = 0; q < n; q++)
 			s->generator[(p + q) % n].out[p] = s->ring[p][q];
-	for (unsigned int i = 0; i < n; i++)
-		s->callback[i] =
-			rte_eth_add_rx_callback(s->ethdev[i], 0, generator_offer, &s->generator[i]);
-	if (leaf)
-		s->callback[n] =
-			rte_eth_add_rx_callback(s->ethdev[n], 0, generator_answer, s->generator);
+	for (unsigned int i = 0; i < n + leaf; i++)
+		s->callback[i] = rte_eth_add_rx_callback(s->ethdev[i], 0,
+			i < n ? generator_offer : generator_answer, &s->generator[i % n]);
 	s->ppe = ppe_create(&s->config, s->port, s->nb_ports, &s->jobs);
 	return s->ppe == NULL ? -1 : ppe_start(s->ppe);
-}
-
-/* How many workers have finished, or have verified a result? */
-static unsigned int
-count_workers(const struct bench_switch *s, bool finished)
-{
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < s->work->workers; i++)
-		n += finished ? __atomic_load_n(&s->generator[i].finished, __ATOMIC_ACQUIRE)
-			      : __atomic_load_n(&s->generator[i].verified, __ATOMIC_RELAXED) > 0;
-	return n;
 }
 
 /* Wait until all workers have finished, or one has verified. 0, or -1 after a line: they give no
@@ -339,22 +316,28 @@ static int
 await(const struct bench_switch *s, bool finished)
 {
 	uint64_t before = UINT64_MAX;
-	unsigned int quiet = 0, patience = s->work->packets != 0 ? PATIENCE_MAX : PATIENCE_MS;
+	unsigned int patience = s->work->packets != 0 ? PATIENCE_MAX : PATIENCE_MS;
 
-	while (count_workers(s, finished) < (finished ? s->work->workers : 1)) {
+	for (unsigned int quiet = 0; quiet <= patience + s->work->phase_ms; quiet++) {
+		unsigned int ready = 0;
 		uint64_t now = 0;
 
-		for (unsigned int i = 0; i < s->work->workers; i++)
-			now += s->generator[i].packets + s->generator[i].bare.packets;
-		rte_delay_us_sleep(1000);
-		quiet = now == before ? quiet + 1 : 0;
-		before = now;
-		if (quiet > patience + s->work->phase_ms) {
-			warnx("the workers make no progress after %" PRIu64 " packets", now);
-			return -1;
+		for (unsigned int i = 0; i < s->work->workers; i++) {
+			const struct generator *g = &s->generator[i];
+
+			now += g->packets + g->bare.packets;
+			ready += finished ? __atomic_load_n(&g->finished, __ATOMIC_ACQUIRE)
+					  : __atomic_load_n(&g->verified, __ATOMIC_RELAXED) > 0;
 		}
+		if (ready >= (finished ? s->work->workers : 1))
+			return 0;
+		if (now != before)
+			quiet = 0;
+		before = now;
+		rte_delay_us_sleep(1000);
 	}
-	return 0;
+	warnx("the workers make no progress after %" PRIu64 " packets", before);
+	return -1;
 }
 
 static int
@@ -525,19 +508,16 @@ int
 generator_run(const struct generator_work *work, struct generator_result *result)
 {
 	struct bench_switch *s = calloc(1, sizeof(*s));
-	int rc;
+	int rc = -1;
 
 	memset(result, 0, sizeof(*result));
 	if (s == NULL)
 		return -1;
 	s->work = work;
-	rc = build(s);
-	if (rc == 0)
-		rc = run_phases(s);
-	if (rc == 0) {
+	if (build(s) == 0 && run_phases(s) == 0) {
 		sum_up(s->generator, work, result);
 		rc = check(s, result);
 	}
 	tear_down(s);
-	return rc < 0 ? -1 : 0;
+	return rc;
 }
