@@ -95,9 +95,9 @@ struct place {
 struct traffic {
 	struct device *device;
 	unsigned int sources, window, elements;
-	bool multicast; /* results: one per port */
 	bool ordinary;
 	bool results; /* a switch answers; else frames come back as they are */
+	bool multicast; /* results: one per port */
 	bool closed; /* the loop: of ordinary frames only FLYING are under way */
 	uint8_t job;
 	struct frames *frames; /* a row for each payload */
@@ -150,18 +150,6 @@ send_one(const struct device *device, unsigned int from)
 	return sent;
 }
 
-/* The switch learns where the receiver of ordinary frames is. */
-static int
-teach(struct traffic *t)
-{
-	bool sent = send_one(t->device, 1);
-
-	drain(t->device);
-	if (!sent)
-		warnx("port 1 of the generator takes no frame");
-	return sent ? 0 : -1;
-}
-
 static void
 traffic_destroy(struct traffic *t)
 {
@@ -181,8 +169,7 @@ traffic_create(struct device *device, unsigned int sources, unsigned int window,
 	unsigned int elements, unsigned int bytes, bool multicast)
 {
 	struct traffic *t = calloc(1, sizeof(*t));
-	struct frames_config frames = {
-		.type = WEIR_DTYPE_FP32, .checksum = true, .to_port = 1, .generation = GENERATION};
+	bool is_known = true;
 	unsigned int bits;
 
 	if (t == NULL)
@@ -190,25 +177,34 @@ traffic_create(struct device *device, unsigned int sources, unsigned int window,
 	t->device = device;
 	t->ordinary = sources == 0;
 	t->results = device->is_switch && !t->ordinary;
-	t->multicast = multicast;
+	t->multicast = multicast && t->results;
 	t->sources = t->ordinary ? 1 : sources;
 	t->window = t->ordinary ? WINDOW_MAX : window;
 	t->elements = t->ordinary ? 0 : elements;
-	t->job = t->ordinary ? 0 : multicast ? 2 : 1;
-	bits = multicast && t->results ? RTE_MIN(sources, (unsigned int)PORTS) : t->sources;
-	t->all = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+	t->job = t->ordinary ? 0 : 1 + multicast;
+	bits = t->multicast ? RTE_MIN(sources, (unsigned int)PORTS) : t->sources;
+	t->all = UINT64_MAX >> (64 - bits);
 	for (unsigned int b = 0; b < t->window; b++)
 		t->place[b].block = b + device->block[t->job][b];
-	frames.ordinary = t->ordinary;
-	frames.bytes = t->ordinary ? bytes : 0;
-	frames.job = t->job;
-	frames.sources = t->sources;
-	frames.elements = t->elements;
-	frames.rows = t->ordinary ? ORDINARY : VARIANTS;
-	t->frames = frames_create(&frames);
-	if (t->frames != NULL && t->results && !t->ordinary && bench_spoils())
+	t->frames = frames_create(&(struct frames_config){.type = WEIR_DTYPE_FP32,
+		.checksum = true,
+		.ordinary = t->ordinary,
+		.to_port = 1,
+		.bytes = t->ordinary ? bytes : 0,
+		.generation = GENERATION,
+		.job = t->job,
+		.sources = t->sources,
+		.elements = t->elements,
+		.rows = t->ordinary ? ORDINARY : VARIANTS});
+	if (t->frames != NULL && t->results && bench_spoils())
 		t->frames->expected[0][0]++;
-	if (t->frames != NULL && (!t->ordinary || teach(t) == 0))
+	if (t->frames != NULL && t->ordinary) { /* the switch learns where the receiver is */
+		is_known = send_one(device, 1);
+		drain(device);
+		if (!is_known)
+			warnx("port 1 of the generator takes no frame");
+	}
+	if (t->frames != NULL && is_known)
 		return t;
 	traffic_destroy(t);
 	return NULL;
@@ -220,23 +216,26 @@ struct batch {
 	uint16_t count[PORTS];
 };
 
-/* Is the source's frame for this block prepared for another block, and not sent yet? */
+/* The source's frame for this block. */
+static unsigned int
+frame_of(const struct traffic *t, unsigned int source, uint32_t block)
+{
+	return block % t->frames->config.rows * t->sources + source;
+}
+
+/* Is that frame prepared for another block, and not sent yet? */
 static bool
 busy(const struct traffic *t, unsigned int source, uint32_t block)
 {
-	const struct frames_config *c = &t->frames->config;
-	unsigned int row = block % c->rows;
-
-	return rte_mbuf_refcnt_read(t->frames->mbuf[row * c->sources + source]) > 1;
+	return rte_mbuf_refcnt_read(t->frames->mbuf[frame_of(t, source, block)]) > 1;
 }
 
 /* The driver frees a reference; the frame stays. */
 static void
 add(struct traffic *t, struct batch *batch, unsigned int source, uint32_t block)
 {
-	unsigned int p = source % PORTS, row = block % t->frames->config.rows;
-	struct rte_mbuf *m =
-		frames_take(t->frames, row * t->frames->config.sources + source, block);
+	unsigned int p = source % PORTS;
+	struct rte_mbuf *m = frames_take(t->frames, frame_of(t, source, block), block);
 
 	rte_mbuf_refcnt_update(m, 1);
 	batch->list[p][batch->count[p]++] = m;
@@ -354,7 +353,7 @@ addressee(
 	bool to_group = weir_get16(bytes + UDP_AT + 2) == WEIR_PORT_BASE;
 	unsigned int source = h->src_id & 63u;
 
-	if (t->results && t->multicast)
+	if (t->multicast)
 		return to_group || source % PORTS == p ? UINT64_C(1) << p : 0;
 	return t->results && to_group ? 0 : UINT64_C(1) << source;
 }
@@ -372,7 +371,7 @@ take(struct traffic *t, unsigned int p, struct rte_mbuf *m)
 		weir_get16(bytes + UDP_AT + (t->results ? 0 : 2)) != WEIR_PORT_BASE)
 		return; /* not ours */
 	if (t->ordinary && p == 0)
-		return; /* the frame of teach(), late */
+		return; /* the one that the switch learns from, late */
 	weir_header_read(&h, bytes + FRAME_HEADERS);
 	place = &t->place[h.block_id & (t->window - 1)];
 	bit = addressee(t, p, bytes, &h);
@@ -418,7 +417,6 @@ static void
 repair(struct traffic *t, uint64_t progress)
 {
 	uint64_t ms = rte_get_tsc_hz() / 1000, now = rte_rdtsc(), late = now - REPEAT_MS * ms;
-	bool by_source = !t->multicast || !t->results;
 
 	if (t->ordinary && now - progress < QUIET_MS * ms)
 		return;
@@ -436,7 +434,8 @@ repair(struct traffic *t, uint64_t progress)
 			continue;
 		}
 		for (unsigned int s = 0; s < t->sources; s++)
-			if ((!by_source || (place->got >> s & 1) == 0) && !busy(t, s, place->block))
+			if ((t->multicast || (place->got >> s & 1) == 0) &&
+				!busy(t, s, place->block))
 				add(t, &batch, s, place->block);
 		flush(t, &batch);
 		place->sent = now;
@@ -548,10 +547,7 @@ quantile_of(size_t n, double quantile)
 
 	if (n == 0)
 		return BENCH_NONE;
-	return samples[rank < 1                   ? 0
-			       : rank > (double)n ? n - 1
-						  : (size_t)rank - 1] *
-		1e6 / (double)rte_get_tsc_hz();
+	return samples[(size_t)RTE_MAX(rank, 1.0) - 1] * 1e6 / (double)rte_get_tsc_hz();
 }
 
 /* The same. */
