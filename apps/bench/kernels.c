@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_common.h>
+
 #include "apps/bench/bench.h"
 #include "apps/bench/kernels_loops.h"
 #include "pktbuf/wire/wire.h"
@@ -81,12 +83,6 @@ fill(const struct cell *c, uint8_t *to, uint64_t *state)
 	}
 }
 
-static size_t
-lines(size_t bytes)
-{
-	return (bytes + LINE - 1) / LINE * LINE;
-}
-
 static int
 cell_create(struct cell *c, uint64_t bytes)
 {
@@ -94,11 +90,9 @@ cell_create(struct cell *c, uint64_t bytes)
 
 	c->widest = rmw_reduction_of(RMW_ISA_AUTO, c->type, c->op);
 	c->src_bytes = elements * weir_dtype_bytes(c->type);
-	c->acc_stride = lines(elements * c->widest->acc_bytes);
-	c->src_stride = lines(INTO + c->src_bytes);
-	c->blocks = bytes / (c->acc_stride + c->src_stride);
-	if (c->blocks == 0)
-		c->blocks = 1;
+	c->acc_stride = RTE_ALIGN(elements * c->widest->acc_bytes, (uint64_t)LINE);
+	c->src_stride = RTE_ALIGN(INTO + c->src_bytes, (size_t)LINE);
+	c->blocks = RTE_MAX(bytes / (c->acc_stride + c->src_stride), 1u);
 	c->acc = aligned_alloc(LINE, c->blocks * c->acc_stride);
 	c->src = aligned_alloc(LINE, c->blocks * c->src_stride);
 	if (c->acc == NULL || c->src == NULL) {
@@ -191,20 +185,21 @@ run_cell(enum weir_dtype type, enum weir_op op, uint64_t size)
 	struct cell c = {.type = type, .op = op};
 	double m[WHATS];
 	unsigned int widest = 0;
-	int rc;
+	int rc = 2;
 
-	rc = cell_create(&c, size << 10) < 0 ? 2 : 0;
-	/* Interleaved, so that a disturbance affects all of them. */
-	for (unsigned int i = 0; i < bench_common.repeat && rc == 0; i++)
-		for (unsigned int what = 0; what < WHATS; what++)
-			rates[what][i] = rate(&c, what);
-	for (unsigned int what = 0; what < WHATS && rc == 0; what++) {
-		m[what] = bench_median(rates[what], bench_common.repeat);
-		if (what < LOOP && isfinite(m[what]))
-			widest = what;
-	}
-	if (rc == 0)
+	if (cell_create(&c, size << 10) == 0) {
+		/* Interleaved, so that a disturbance affects all of them. */
+		for (unsigned int i = 0; i < bench_common.repeat; i++)
+			for (unsigned int what = 0; what < WHATS; what++)
+				rates[what][i] = rate(&c, what);
+		for (unsigned int what = 0; what < WHATS; what++) {
+			m[what] = bench_median(rates[what], bench_common.repeat);
+			if (what < LOOP && isfinite(m[what]))
+				widest = what;
+		}
 		bench_row((struct table_cell[]){COLUMNS(BENCH_CELL)});
+		rc = 0;
+	}
 	free(c.acc);
 	free(c.src);
 	return rc;
