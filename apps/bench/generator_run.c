@@ -146,23 +146,6 @@ make_port(struct bench_switch *s, unsigned int p)
 	return 0;
 }
 
-static int
-make_steps(struct generator *g)
-{
-	const struct generator_work *w = g->work;
-	const struct order_config order = {.order = w->order,
-		.rows = w->depth * w->jobs * w->copies,
-		.slots = w->depth * w->jobs,
-		.jobs = w->jobs,
-		.sources = w->sources,
-		.seed = 1 + g->id};
-
-	g->under_way = order.slots * order.sources;
-	g->steps = order.rows * order.sources;
-	g->step = lap_create(&order);
-	return g->step == NULL ? -1 : 0;
-}
-
 static void
 make_job(struct bench_switch *s, struct generator *g, unsigned int i)
 {
@@ -220,6 +203,12 @@ make_generator(struct bench_switch *s, unsigned int id)
 		.jobs = w->jobs,
 		.generation = 1,
 		.ranks = w->role == ROLE_SPINE ? w->ranks : 0};
+	const struct order_config order = {.order = w->order,
+		.rows = frames.rows,
+		.slots = slots,
+		.jobs = w->jobs,
+		.sources = w->sources,
+		.seed = 1 + id};
 
 	g->work = w;
 	g->schedule = &s->schedule;
@@ -230,11 +219,14 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->random = 0x9e3779b97f4a7c15u + id;
 	g->results_per_block = w->multicast ? 1 : w->sources;
 	g->frames = frames_create(&frames);
+	g->under_way = slots * w->sources;
+	g->steps = frames.rows * w->sources;
+	g->step = lap_create(&order);
 	g->slot = calloc(slots, sizeof(*g->slot));
 	g->done = aligned_alloc(RTE_CACHE_LINE_SIZE, slots * sizeof(*g->done));
 	g->jobs = calloc(w->jobs, sizeof(*g->jobs));
 	g->job_by_id = s->job_by_id;
-	if (g->frames == NULL || bare_create(&g->bare, w) < 0 || make_steps(g) < 0 ||
+	if (g->frames == NULL || g->step == NULL || bare_create(&g->bare, w) < 0 ||
 		(w->role == ROLE_LEAF && make_answers(g) < 0))
 		return -1;
 	g->lone = w->lone ? calloc(1, sizeof(*g->lone)) : NULL;
