@@ -81,7 +81,7 @@ def options(words=None):
     def sizes(text):
         return [size(word) for word in text.split(',')]
 
-    parser = Parser('hosts', __doc__.split('\n\n', 1)[0])
+    parser = Parser('hosts')
     parser.add_argument('--hosts', type=numbers(2, 16), default='2,4', metavar='LIST', help='how many')
     parser.add_argument('--mtu', type=numbers(576, 9000), default='1500,9000', metavar='LIST', help='of all links')
     parser.add_argument('--sizes', type=sizes, metavar='LIST', default='4,64K,256K,1M,4M,16M,64M',

@@ -270,23 +270,23 @@ about(void)
 	return text;
 }
 
-/* Become a script, which gets argv from [1] on, the bench's name and its options, and finds the programs of this build or
- * installation in WEIR_BUILD. An exit status after a line. */
+/* Become the bench's script, which gets argv from [1] on, the bench's name and its options, and finds the programs of this
+ * build or installation in WEIR_BUILD, and the help in WEIR_BENCH_ABOUT. An exit status after a line. */
 static int
-become(const char *script, char **argv)
+become(const struct bench *bench, char **argv)
 {
 	char own[PATH_MAX], path[2 * PATH_MAX], build[PATH_MAX + 8];
 	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 
 	own[n > 0 ? n : 0] = '\0';
 	dirname(own);
-	snprintf(path, sizeof(path), "%s/../share/weir/bench/%s", own, script);
+	snprintf(path, sizeof(path), "%s/../share/weir/bench/%s", own, bench->script);
 	snprintf(build, sizeof(build), "%s/..", own);
 	if (access(path, X_OK) != 0) { /* not installed */
-		snprintf(path, sizeof(path), BENCH_SOURCES "/%s", script);
+		snprintf(path, sizeof(path), BENCH_SOURCES "/%s", bench->script);
 		snprintf(build, sizeof(build), "%s/../..", own);
 	}
-	if (setenv("WEIR_BUILD", build, 1) == 0)
+	if (setenv("WEIR_BUILD", build, 1) == 0 && setenv("WEIR_BENCH_ABOUT", bench->help, 1) == 0)
 		execv(path, argv);
 	warn("%s", path);
 	return 2;
@@ -306,7 +306,7 @@ main(int argc, char **argv)
 		if (strcmp(argv[first], bench->name) != 0)
 			continue;
 		if (bench->script != NULL)
-			return become(bench->script, argv + first - 1);
+			return become(bench, argv + first - 1);
 		report.bench = bench->name;
 		report.records = json_array();
 		if (asprintf(&program, "weir-bench %s", report.bench) < 0)

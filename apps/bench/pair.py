@@ -31,8 +31,7 @@ def build(name):
 
 
 def options(words):
-    parser = Parser('pair', 'Two builds of the engine, OLD and NEW (build directories or programs), in turn; options after '
-                    'them are the engine\'s.')
+    parser = Parser('pair')
     parser.add_argument('--turns', type=number(1, 999), default=15, metavar='N', help='how often each build runs')
     parser.common()
     for name in BUILDS:

@@ -45,7 +45,7 @@ LINKS = [
 
 
 def options(words):
-    parser = Parser('plan', 'How many lcores, how much memory and how loaded links a switch or a tree takes; measures nothing.')
+    parser = Parser('plan')
 
     def add(group, name, default, least, most, help_, kind=int, metavar='N'):
         group.add_argument('--' + name, type=number(least, most, kind), default=default, metavar=metavar, help=help_)

@@ -52,13 +52,10 @@ KEPT_RATE = 0.98  # a trial at less than this share of its schedule does not cou
 RATE_LEAST = 1000  # below, nothing passes
 SWITCH, TESTPMD = 0, 1  # devices
 NAMES = ('weir-switch', 'dpdk-testpmd')
-ABOUT = {'ports': 'The whole switch over memif ports, beside testpmd.',
-         'latency': 'From the last contribution to the first result, beside testpmd.',
-         'rfc2544': 'Highest rate without loss, by bisection, beside testpmd.'}
 
 
 def options(bench, words):
-    parser = Parser(bench, ABOUT[bench])
+    parser = Parser(bench)
     if bench != 'rfc2544':
         parser.add_argument('--elements', type=numbers(1 if bench == 'ports' else 4, 2000), default='1024,256,64', metavar='LIST',
                             help='elements of a contribution, fp32')

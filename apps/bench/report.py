@@ -88,10 +88,9 @@ class Formatter(argparse.ArgumentDefaultsHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """argparse, with the default of each option in its help, and the options that every bench has."""
 
-    def __init__(self, bench, about, **more):
-        super().__init__(prog='weir-bench ' + bench, description=about, allow_abbrev=False,
-                         formatter_class=Formatter,
-                         epilog='docs/performance.md explains the tables', **more)
+    def __init__(self, bench):
+        super().__init__(prog='weir-bench ' + bench, description=os.environ.get('WEIR_BENCH_ABOUT'), allow_abbrev=False,
+                         formatter_class=Formatter, epilog='docs/performance.md explains the tables')
 
     def common(self, repeat=5, phase_ms=20, huge=True):
         group = self.add_argument_group('Options of every bench')

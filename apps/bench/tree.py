@@ -32,7 +32,7 @@ COLUMNS = [
 
 
 def options(words):
-    parser = Parser('tree', 'What a level of a tree adds: lcore time of a leaf and of a spine, latency, beside one switch.')
+    parser = Parser('tree')
     parser.add_argument('--elements', type=numbers(1, 2048), default='64,256,1024', metavar='LIST', help='elements of a contribution')
     parser.add_argument('--type', choices=('int32', 'fp32'), default='fp32', help='type of the elements')
     parser.add_argument('--sources', type=number(2, 128), default=4, metavar='N', help='hosts of one switch, and of a leaf')
