@@ -4,14 +4,8 @@
 
     bench.py [--weir-bench PATH] [--out FOLDER] [--huge auto|no] [--bound S] BUILD [BENCH...]
 
-Runs a selection of each bench of weir-bench (or only of those named), one after the other, each
-within a bound of time. Into BUILD/bench (or FOLDER) it writes, for each bench, its records
-(BENCH.json) and its tables (BENCH.txt); then all.json with every record, and machine.json.
-Last it prints a table of figures beside their limits and aims.
-
-A bench that fails or runs too long is reported with its last lines, and the rest goes on; the
-exit status is then 1. An aim that is not met does not change the exit status: machines differ.
-As root it reserves huge pages for the run where there are none, and gives them back.
+Runs a selection of each bench of weir-bench (or only of those named), one after the other, each within a bound of time, and
+writes into BUILD/bench (or FOLDER), as docs/performance.md says.
 """
 import argparse
 import contextlib

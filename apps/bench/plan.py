@@ -1,15 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """weir-bench plan: what a switch, or a tree of two levels, needs for an AllReduce of all hosts at their full rate. It
-measures nothing; the costs that it takes are figures of other benches.
-
-    contributions/s = hosts x rate / (8 x bytes of a packet on the wire)
-    ups/s           = contributions/s / hosts of the leaf
-    t               = cost + far x hop + port            ns of an lcore; far = 1 - 1 / lcores
-    lcores          = (contributions/s x t + ups/s x t with the cost of the way up) / load
-    window          = rate x round trip / (8 x bytes)    blocks, the next power of two
-
-Memory is what weir-switch computes for the planned switch. docs/performance.md, docs/tree.md
+measures nothing; the costs that it takes are figures of other benches. docs/performance.md has the formulas. Memory is what
+weir-switch computes for the planned switch.
 """
 import json
 import os

@@ -4,14 +4,8 @@
 
 Three switches take turns on one lcore, each as `weir-bench engine --role`: one switch, a leaf, and a spine. A turn measures
 first what a contribution costs in a closed loop, then the latency of blocks that come one at a time. The generator is the
-leaf's parent and answers in the next poll.
-
-    up     lcore time of a contribution that goes up and the answer that comes down: what a block takes longer at a leaf
-           than at one switch
-    added  what a level adds to the latency between the last contribution and the results, without the links: leaf, up and
-           down, and spine, less one switch
-
-Figures are medians over the turns; ratios and differences those of the same turn.
+leaf's parent and answers in the next poll. Figures are medians over the turns; ratios and differences those of the same turn.
+docs/performance.md explains the columns.
 """
 import statistics
 import sys
