@@ -246,6 +246,8 @@ sweep(int (*each)(const struct generator_work *work))
 	/* The last one varies fastest: what add_row compares follows each other. */
 	const struct option_list *list[] = {
 		&threads, &sources, &window, &jobs, &elements, &types, &lcores, &far};
+	/* Plain, with tags, with CRCs. */
+	const bool forms[] = {!(integrity && packets != 0), authenticate, integrity};
 	unsigned int at[RTE_DIM(list)] = {0}, i;
 
 	do {
@@ -287,15 +289,12 @@ sweep(int (*each)(const struct generator_work *work))
 		if (at[7] == 0)
 			near = BENCH_NONE;
 		generator_fit(&w, (unsigned int)frames);
-		if (chosen && !(integrity && packets != 0) && each(&w) < 0)
-			return -1;
-		w.authenticated = authenticate;
-		if (chosen && authenticate && each(&w) < 0)
-			return -1;
-		w.authenticated = false;
-		w.checked = integrity;
-		if (chosen && integrity && each(&w) < 0)
-			return -1;
+		for (unsigned int f = 0; f < RTE_DIM(forms) && chosen; f++) {
+			w.authenticated = f == 1;
+			w.checked = f == 2;
+			if (forms[f] && each(&w) < 0)
+				return -1;
+		}
 		for (i = RTE_DIM(at); i > 0 && ++at[i - 1] == list[i - 1]->count; i--)
 			at[i - 1] = 0;
 	} while (i > 0);
