@@ -475,16 +475,13 @@ measure(struct side *side, uint32_t live, double ns[OPERATIONS])
 	X(NUMBER, batch, "batch", NULL, NULL, 0, 0)
 static const struct table_column columns[] = {COLUMNS(BENCH_COLUMN)};
 
-/* A point: tables for so many records, a share of them live. 0, or 1 when an answer was wrong. */
-static int
-run_point(struct side side[2], uint32_t capacity, uint32_t load)
+/* A point: tables for so many records, a share of them live. */
+static void
+compare(struct side side[2], uint32_t capacity, uint32_t load, uint32_t live)
 {
 	static double ns[2][BENCH_REPEAT_MAX][OPERATIONS];
-	uint32_t live = (uint32_t)((uint64_t)capacity * load / 100);
 	uint64_t n = bench_common.repeat;
 
-	for (unsigned int s = 0; s < 2; s++)
-		fill(&side[s], live);
 	if (bench_spoils())
 		((struct record *)(void *)hash_lookup(side[0].weir, key_of(side[0].live[0])))
 			->value++;
@@ -504,16 +501,48 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 		other = own * bench_median(ratio, n);
 		bench_row((struct table_cell[]){COLUMNS(BENCH_CELL)});
 	}
-	for (unsigned int s = 0; s < 2; s++)
-		if (side[s].wrong > 0) {
-			warnx("%s gave %" PRIu64 " wrong answers", side[s].ops->name,
-				side[s].wrong);
-			return 1;
-		}
-	return 0;
 }
 
-/* All loads of tables for so many records, the lower ones first: the tables only fill. */
+/* Callgrind collects operations of Weir's table. */
+static void
+collect(struct side *side, uint32_t live)
+{
+	enum operation chosen = HIT;
+	uint32_t n;
+
+	while (strcmp(only, operation_name[chosen]) != 0)
+		chosen++;
+	for (uint64_t left = operations; left > 0; left -= n) {
+		n = (uint32_t)RTE_MIN(left, (uint64_t)churn_chunk(live));
+		if (chosen == INSERT)
+			operate(side, DELETE, live, n, false);
+		operate(side, chosen, live, n, true);
+		if (chosen == DELETE)
+			operate(side, INSERT, live, n, false);
+	}
+	fprintf(bench_out(), "counted %" PRIu64 " operations\n", operations);
+}
+
+/* One load of tables for so many records. 0, or 1 when an answer was wrong. */
+static int
+run_point(struct side side[2], uint32_t capacity, uint32_t load)
+{
+	uint32_t live = (uint32_t)((uint64_t)capacity * load / 100);
+
+	for (unsigned int s = 0; s < 2; s++)
+		fill(&side[s], live);
+	if (operations > 0)
+		collect(&side[0], live);
+	else
+		compare(side, capacity, load, live);
+	for (unsigned int s = 0; s < 2; s++)
+		if (side[s].wrong > 0)
+			warnx("%s gave %" PRIu64 " wrong answers", side[s].ops->name,
+				side[s].wrong);
+	return side[0].wrong + side[1].wrong > 0;
+}
+
+/* All loads, the lower ones first: the tables only fill. */
 static int
 run_tables(uint32_t capacity)
 {
@@ -533,54 +562,21 @@ run_tables(uint32_t capacity)
 }
 
 static int
-run_collected(void)
-{
-	uint32_t capacity = (uint32_t)records.value[0], n;
-	uint32_t live = (uint32_t)((uint64_t)capacity * loads.value[0] / 100);
-	enum operation chosen = HIT;
-	struct side side;
-
-	if (!BENCH_CAN_COLLECT) {
-		warnx("built without valgrind's header");
-		return 2;
-	}
-	if (side_create(&side, &weir_ops, capacity) < 0) {
-		side_destroy(&side);
-		return 2;
-	}
-	fill(&side, live);
-	while (strcmp(only, operation_name[chosen]) != 0)
-		chosen++;
-	for (uint64_t left = operations; left > 0; left -= n) {
-		n = (uint32_t)RTE_MIN(left, (uint64_t)churn_chunk(live));
-		if (chosen == INSERT)
-			operate(&side, DELETE, live, n, false);
-		operate(&side, chosen, live, n, true);
-		if (chosen == DELETE)
-			operate(&side, INSERT, live, n, false);
-	}
-	fprintf(bench_out(), "counted %" PRIu64 " operations\n", operations);
-	if (side.wrong > 0)
-		warnx("%" PRIu64 " wrong answers", side.wrong);
-	side_destroy(&side);
-	return side.wrong > 0 ? 1 : 0;
-}
-
-static int
 run(void)
 {
 	uint64_t most = 0;
 	int rc = 0;
 
+	if (operations > 0 && !BENCH_CAN_COLLECT) {
+		warnx("built without valgrind's header");
+		return 2;
+	}
+	if (operations > 0)
+		records.count = loads.count = 1;
 	for (unsigned int i = 0; i < records.count; i++)
 		most = RTE_MAX(most, records.value[i]);
 	if (bench_start_eal(0, (unsigned int)(most * HEAP_PER_PLACE >> 20) + HEAP_MORE) < 0)
 		return 2;
-	if (operations > 0) {
-		rc = run_collected();
-		bench_stop_eal();
-		return rc;
-	}
 	bench_note("random 64-bit keys, %d-byte records, %" PRIu64 " in flight, %s pages",
 		RECORD_SIZE, batch, bench_on_huge_pages ? "huge" : "small");
 	bench_note("load: live records of all that the tables are made for; scan: visit all; age: "
