@@ -5,8 +5,7 @@ from types import SimpleNamespace
 from report import shown
 
 # The point at which the engine's aims hold.
-ENGINE = {'lcores': 1, 'sources': 8, 'window': 64}
-THREADS = 20
+ENGINE = {'lcores': 1, 'sources': 8, 'window': 64, 'threads': 20}
 RATIO_AIMS = ((64, 0.55), (256, 0.80), (1024, 0.90))
 KWAY_AIM = 0.85  # at 1024 elements
 INSTRUCTION_AIMS = {'unicast': ((64, 400), (256, 600), (1024, 800)), 'multicast': ((64, 260), (256, 340), (1024, 480))}
@@ -21,6 +20,11 @@ PAYLOAD_AIM, PAYLOAD_BARE = 100, 110  # Gbit/s per lcore; of the bare kernel, to
 def pick(records, bench, /, **wanted):
     """The records of a bench that have these."""
     return [r for r in records if r['bench'] == bench and all(r.get(k) == v for k, v in wanted.items())]
+
+
+def engine(records, elements, **wanted):
+    """The engine's, at its point."""
+    return pick(records, 'engine', elements=elements, **ENGINE, **wanted)
 
 
 def judge(record, good):
@@ -51,44 +55,37 @@ def at_least(name, records, value, limit, unit, aim):
 def of_jobs(records):
     """The engine with many jobs beside one."""
     for elements, _ in RATIO_AIMS:
-        one, *many = [pick(records, 'engine', jobs=jobs, elements=elements, type='int32', results='unicast', threads=THREADS,
-                           **ENGINE)[-1:] for jobs in (1, 8, 64)]  # measured last, with the jobs
+        one, *many = [engine(records, elements, jobs=jobs, type='int32', results='unicast')[-1:]
+                      for jobs in (1, 8, 64)]  # measured last, with the jobs
         for jobs, found in zip((8, 64), many):
             both = [dict(r, alone=o['rate'], disturbed=o.get('disturbed') or r.get('disturbed')) for r, o in zip(found, one)]
             yield at_least('%d jobs beside 1, %d elements' % (jobs, elements), both, 'rate', 'alone', 'Mpps', JOBS_AIM)
 
 
-def of_instructions(records):
-    for results, aims in INSTRUCTION_AIMS.items():
-        for elements, most in aims:
-            yield figure('instructions, int32, %d elements, %s' % (elements, results),
-                         pick(records, 'engine', elements=elements, results=results, order='block', type='int32', **ENGINE),
-                         'instructions', None, '', '<= %d' % most, lambda v, _, most=most: v <= most)
-
-
 def of_engine(records):
     tagged = [r for r in records if r.get('authenticated')]
     records = [r for r in records if not r.get('authenticated')]
-    yield from of_instructions(records)
+    for results, aims in INSTRUCTION_AIMS.items():
+        for elements, most in aims:
+            yield figure('instructions, int32, %d elements, %s' % (elements, results),
+                         engine(records, elements, results=results, order='block', type='int32'),
+                         'instructions', None, '', '<= %d' % most, lambda v, _, most=most: v <= most)
     records = [r for r in records if r.get('order') == 'runs']  # the default
     yield from of_jobs(records)
     records = [r for r in records if r.get('jobs') == 1]
     for results in ('unicast', 'multicast'):
         yield at_least('engine beside bare k-way, int32, 1024 elements, %s' % results,
-                       pick(records, 'engine', type='int32', elements=1024, threads=THREADS, results=results, **ENGINE),
-                       'payload', 'kway', 'Gbit/s', KWAY_AIM)
+                       engine(records, 1024, type='int32', results=results), 'payload', 'kway', 'Gbit/s', KWAY_AIM)
     for results in ('unicast', 'multicast'):
         for kind in ('int32', 'fp32'):
             for elements, aim in RATIO_AIMS:
                 yield at_least('engine, %s, %d elements, %s' % (kind, elements, results),
-                               pick(records, 'engine', type=kind, elements=elements, threads=THREADS,
-                                    results=results, **ENGINE), 'payload', 'bare', 'Gbit/s', aim)
-    found = pick(records, 'engine', elements=1024, threads=THREADS, huge_pages=True, **ENGINE)
-    yield figure('payload per lcore, 1024 elements, huge pages', sorted(found, key=lambda r: r['payload']),
+                               engine(records, elements, type=kind, results=results), 'payload', 'bare', 'Gbit/s', aim)
+    yield figure('payload per lcore, 1024 elements, huge pages',
+                 sorted(engine(records, 1024, huge_pages=True), key=lambda r: r['payload']),
                  'payload', 'bare', 'Gbit/s', '>= %d Gbit/s' % PAYLOAD_AIM, lambda v, _: v >= PAYLOAD_AIM,
                  lambda _, most: most is None or most >= PAYLOAD_BARE)
-    yield at_least('authenticated beside plain, 1024 elements', pick(tagged, 'engine', elements=1024, **ENGINE),
-                   'payload', 'plain', 'Gbit/s', 0.8)
+    yield at_least('authenticated beside plain, 1024 elements', engine(tagged, 1024), 'payload', 'plain', 'Gbit/s', 0.8)
     for far, hops in ((0, 'no hops'), (0.5, 'half hop')):
         yield at_least('2 lcores beside twice 1, 1024 elements, %s' % hops,
                        pick(records, 'engine', lcores=2, far=far, elements=1024), 'payload', 'many', 'Gbit/s', 0.9)
