@@ -20,7 +20,6 @@ during a measurement: a disturbed pair is measured again, some times.
 """
 import contextlib
 import json
-import math
 import os
 import shutil
 import signal
@@ -34,7 +33,7 @@ from report import HERE, Column, Parser, Report, number, number_in, numbers, pro
 
 sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
 
-from rack import DPDK, Process, RackError, catch_signals, tail  # noqa: E402
+from rack import Process, RackError, catch_signals, sweep, tail  # noqa: E402
 
 SOURCES_MAX, WINDOW_MAX = 64, 4096  # of traffic.c
 FRAME_MOST = 1514
@@ -136,9 +135,7 @@ class Devices:
         if self.generator:
             self.generator.kill()
             self.generator.communicate()
-            shutil.rmtree(os.path.join(DPDK, 'weir_bench_%d' % self.generator.pid), ignore_errors=True)
-        for folder in (self.folder, *(os.path.join(DPDK, name % os.getpid()) for name in ('weir-bench-%d', 'weir_testpmd_%d'))):
-            shutil.rmtree(folder, ignore_errors=True)
+        sweep()
 
     def ends(self, device, port):
         """Arguments of the generator's end and of the device's. An abstract socket leaves no file."""
@@ -268,7 +265,7 @@ class Devices:
             found = {device: self.once(measure, device) for device in order}
             pairs.append(Pair(found[SWITCH], found[TESTPMD]))
         pairs = sorted(pairs, key=lambda pair: pair.disturbed)[:repeat]
-        pairs.sort(key=lambda pair: (pair.switch.value or 0) / (pair.testpmd.value or math.inf))
+        pairs.sort(key=lambda pair: pair.ratio or 0)
         middle = pairs[len(pairs) // 2]
         # A loss is rarely in the pair in the middle.
         middle.lost = [sum(pair.lost[device] for pair in pairs) for device in (SWITCH, TESTPMD)]
@@ -288,10 +285,7 @@ class Pair:
         self.disturbed = max(switch.disturbed, testpmd.disturbed)
         self.lost = [switch.lost, testpmd.lost]
         self.bound = min(switch.idle, testpmd.idle) < BUSY  # the generator is the limit
-
-    @property
-    def ratio(self):
-        return self.switch.value / self.testpmd.value if self.switch.value and self.testpmd.value else None
+        self.ratio = switch.value / testpmd.value if switch.value and testpmd.value else None
 
     def trust(self, chosen):
         """The last cells of a row: how far it can be trusted."""
