@@ -100,7 +100,6 @@ class Run:
         self.command = [program, self.bench] + self.options + ['--json', self.file] + (
             [] if self.bench == 'hosts' else ['--huge', huge])
         self.records, self.wrong, self.left_out = [], None, None
-        self.table = self.said = ''
 
     def run(self):
         status = None

@@ -27,23 +27,18 @@ def engine(records, elements, **wanted):
     return pick(records, 'engine', elements=elements, **ENGINE, **wanted)
 
 
-def judge(record, good):
-    """A figure that other processes disturbed tells nothing, whatever it is. One that is good because
-    the generator was the limit, of the switch or of what stands beside it, says so."""
-    if record.get('disturbed'):
-        return DISTURBED
-    return MISSED if not good else BOUND if record.get('generator_bound') else MET
-
-
 def figure(name, records, value, limit, unit, aim, good, able=lambda value, limit: True):
     """A row: a value, the limit that the same run measured, their ratio, the aim. Of the records in which it was
-    measured the first one counts. good, able: of value and limit: is the aim reached, can this machine at all?"""
+    measured the first one counts. good, able: of value and limit: is the aim reached, can this machine at all? A figure that
+    other processes disturbed tells nothing. One that is good because the generator was the limit says so."""
     found = next((r for r in records if r.get(value) is not None), None)
     if found is None:
         return SimpleNamespace(name=name, value='-', limit='-', ratio=None, aim=aim, met=OPEN)
     v, most = found[value], found.get(limit)
-    return SimpleNamespace(name=name, value=shown(v, unit), limit=shown(most, unit), ratio=v / most if most else None,
-                           aim=aim, met=judge(found, good(v, most)) if able(v, most) else UNJUDGED)
+    met = (UNJUDGED if not able(v, most) else DISTURBED if found.get('disturbed') else MISSED if not good(v, most) else
+           BOUND if found.get('generator_bound') else MET)
+    return SimpleNamespace(name=name, value=shown(v, unit), limit=shown(most, unit), ratio=v / most if most else None, aim=aim,
+                           met=met)
 
 
 def at_least(name, records, value, limit, unit, aim):
