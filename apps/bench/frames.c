@@ -267,23 +267,21 @@ frames_create(const struct frames_config *config)
 	frames->payload = calloc(n, sizeof(*frames->payload));
 	frames->sum = calloc(n, sizeof(*frames->sum));
 	frames->expected = calloc(config->rows, sizeof(*frames->expected));
+	frames->key = aligned_alloc(RTE_CACHE_LINE_SIZE, config->sources * sizeof(*frames->key));
 	if (make_mbufs(frames, n) < 0) {
 		warnx("no memory for %u frames of %u bytes: %s", n, frames->bytes,
 			rte_strerror(rte_errno));
-		frames_destroy(frames);
-		return NULL;
-	}
-	for (unsigned int k = 0; k < config->rows; k++)
-		make_row(frames, k);
-	frames->key = aligned_alloc(RTE_CACHE_LINE_SIZE, config->sources * sizeof(*frames->key));
-	if (config->authenticated && !make_keys(frames)) {
+	} else if (config->authenticated && !make_keys(frames)) {
 		warnx("no keys for authenticated frames");
-		frames_destroy(frames);
-		return NULL;
+	} else {
+		for (unsigned int k = 0; k < config->rows; k++)
+			make_row(frames, k);
+		if (config->authenticated || config->checked)
+			prepare_ends(frames);
+		return frames;
 	}
-	if (config->authenticated || config->checked)
-		prepare_ends(frames);
-	return frames;
+	frames_destroy(frames);
+	return NULL;
 }
 
 void

@@ -355,31 +355,24 @@ watch(struct generator *g, uint64_t now, uint64_t begin)
 		s->to = stamp(g, g->packets);
 }
 
-static size_t
-bare_buffer_bytes(const struct generator_work *work)
-{
-	/* A line apart, as DataMemory's headers keep them. */
-	return RTE_ALIGN(work->elements * weir_dtype_bytes(work->type) + WEIR_BITMAP_BYTES, 64u) +
-		64;
-}
-
 int
 bare_create(struct bare *bare, const struct generator_work *work)
 {
-	unsigned int n;
+	unsigned int n = (work->depth + work->window) * work->jobs + 1;
+	/* A line apart, as DataMemory's headers keep them. */
+	size_t bytes = 64 +
+		RTE_ALIGN(work->elements * weir_dtype_bytes(work->type) + WEIR_BITMAP_BYTES, 64u);
 
 	bare->nb_kept = work->window * work->jobs;
-	n = work->depth * work->jobs + bare->nb_kept + 1;
-	bare->memory = rte_malloc("bare", n * bare_buffer_bytes(work), 4096);
+	bare->memory = rte_malloc("bare", n * bytes, 4096);
 	bare->free = calloc(n, sizeof(*bare->free));
 	bare->kept = calloc(bare->nb_kept, sizeof(*bare->kept));
 	if (bare->memory == NULL)
 		return -1;
 	/* The first buffer on top. */
 	for (unsigned int i = n; i-- > 0;)
-		bare->free[bare->nb_free++] = bare->memory + i * bare_buffer_bytes(work);
-	bare->begin = rmw_reduction(work->type, WEIR_OP_SUM)->begin;
-	bare->reduce = rmw_reduction(work->type, WEIR_OP_SUM)->reduce;
+		bare->free[bare->nb_free++] = bare->memory + i * bytes;
+	bare->reduction = rmw_reduction(work->type, WEIR_OP_SUM);
 	bare->copy = rmw_kernel_copy();
 	return 0;
 }
@@ -423,7 +416,7 @@ bare_one(struct generator *g, struct slot *slot, const uint8_t *from)
 		slot->buffer = bare->free[--bare->nb_free];
 		bare->copy(slot->buffer, from, elements * (size_t)4);
 	} else {
-		bare->reduce(slot->buffer, (const void *[]){from}, 1, elements);
+		bare->reduction->reduce(slot->buffer, (const void *[]){from}, 1, elements);
 	}
 	if (--slot->left == 0)
 		bare_finish(bare, slot->buffer);
@@ -469,7 +462,8 @@ bare_row(struct generator *g, unsigned int first, unsigned int next_row)
 		for (unsigned int i = 0; i < RTE_MIN(sources, TOGETHER) && next + i < g->steps; i++)
 			bare_prefetch(
 				g->frames->payload[next + i], RTE_MIN(bytes, TOGETHER_PREFETCH));
-		(at == 0 ? bare->begin : bare->reduce)(buffer, from, n, elements);
+		(at == 0 ? bare->reduction->begin : bare->reduction->reduce)(
+			buffer, from, n, elements);
 	}
 	bare_finish(bare, buffer);
 	bare->packets += sources;

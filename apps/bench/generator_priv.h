@@ -31,7 +31,7 @@ struct bare {
 	unsigned int next_kept, nb_kept;
 	unsigned int at; /* in the lap */
 	unsigned int row; /* its first frame: where bare k-way is */
-	rmw_reduce_fn begin, reduce;
+	const struct rmw_reduction *reduction;
 	rmw_copy_fn copy;
 	uint64_t packets;
 };
