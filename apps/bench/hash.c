@@ -229,10 +229,8 @@ rte_hit(struct side *side, const uint64_t *key, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		rte_prefetch0(&side->records[position[i]]);
 	for (uint32_t i = 0; i < n; i++)
-		if (unlikely(position[i] < 0))
-			wrong++;
-		else
-			wrong += side->records[position[i]].value != value_of(key[i]);
+		wrong += unlikely(position[i] < 0) ||
+			side->records[position[i]].value != value_of(key[i]);
 	return wrong;
 }
 

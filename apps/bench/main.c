@@ -31,10 +31,7 @@ static const struct option_row common_options[] = {
 };
 
 #define SCRIPT(title, file, text)                                                                  \
-	&(const struct bench)                                                                      \
-	{                                                                                          \
-		.name = title, .script = file, .help = text                                        \
-	}
+	(&(const struct bench){.name = (title), .script = (file), .help = (text)})
 static const struct bench *const benches[] = {&bench_engine,
 	SCRIPT("ports", "ports.py", "the whole switch over memif ports, beside testpmd"),
 	SCRIPT("latency", "ports.py",
@@ -173,11 +170,10 @@ huge_pages_for(unsigned int megabytes)
 	FILE *file = fopen(HUGE_FREE, "re");
 	unsigned long pages = 0;
 
-	if (file == NULL)
-		return false;
-	if (fscanf(file, "%lu", &pages) != 1)
+	if (file == NULL || fscanf(file, "%lu", &pages) != 1)
 		pages = 0;
-	fclose(file);
+	if (file != NULL)
+		fclose(file);
 	return pages >= megabytes / 2;
 }
 

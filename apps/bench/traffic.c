@@ -308,39 +308,25 @@ send_some(struct traffic *t, unsigned int n, double due, double step)
 	return i;
 }
 
-static void
-complain(struct traffic *t, const struct weir_header *h, const char *what)
+/* What is wrong with a frame; NULL: nothing. */
+static const char *
+fault_of(const struct traffic *t, const struct rte_mbuf *m, const struct weir_header *h)
 {
-	if (t->wrong++ == 0)
-		warnx("%s: block %u for source %u: %s (status %s, %u sources, %u elements)",
-			t->device->name, h->block_id, h->src_id, what, weir_status_text(h->status),
-			h->src_cnt, h->grad_cnt);
-}
+	unsigned int bytes = 4 * t->elements;
+	uint8_t copy[4 * 2048]; /* frames come in any number of segments */
+	const void *payload;
 
-/* Is the payload behind the headers `bytes` of `expected`? Frames come in any number of segments. */
-static bool
-payload_is(const struct rte_mbuf *m, const void *expected, unsigned int bytes)
-{
-	uint8_t copy[4 * 2048];
-	const void *payload = rte_pktmbuf_read(m, HEADERS, bytes, copy);
-
-	return m->pkt_len == HEADERS + bytes && payload != NULL &&
-		memcmp(payload, expected, bytes) == 0;
-}
-
-static void
-check(struct traffic *t, struct rte_mbuf *m, const struct weir_header *h)
-{
-	if (!t->results) {
-		if (m->pkt_len != t->frames->bytes)
-			complain(t, h, "came back with another length");
-	} else if (h->status != WEIR_STATUS_OK || h->degraded || h->gen_id != GENERATION) {
-		complain(t, h, "is not a result");
-	} else if (h->src_cnt != t->sources || h->grad_cnt != t->elements) {
-		complain(t, h, "is incomplete");
-	} else if (!payload_is(m, t->frames->expected[h->block_id % VARIANTS], 4 * t->elements)) {
-		complain(t, h, "is not the sum");
-	}
+	if (!t->results)
+		return m->pkt_len != t->frames->bytes ? "came back with another length" : NULL;
+	if (h->status != WEIR_STATUS_OK || h->degraded || h->gen_id != GENERATION)
+		return "is not a result";
+	if (h->src_cnt != t->sources || h->grad_cnt != t->elements)
+		return "is incomplete";
+	payload = rte_pktmbuf_read(m, HEADERS, bytes, copy);
+	if (m->pkt_len != HEADERS + bytes || payload == NULL ||
+		memcmp(payload, t->frames->expected[h->block_id % VARIANTS], bytes) != 0)
+		return "is not the sum";
+	return NULL;
 }
 
 /* The receiver of a frame from port p, as a bit of place->got; 0: another receiver. The switch answers a
@@ -365,6 +351,7 @@ take(struct traffic *t, unsigned int p, struct rte_mbuf *m)
 	const uint8_t *bytes = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct weir_header h = {0};
 	struct place *place;
+	const char *fault;
 	uint64_t bit;
 
 	if (m->data_len < HEADERS ||
@@ -379,7 +366,11 @@ take(struct traffic *t, unsigned int p, struct rte_mbuf *m)
 		return;
 	if (!place->open || place->block != h.block_id || (place->got & bit) != 0)
 		return; /* once more */
-	check(t, m, &h);
+	fault = fault_of(t, m, &h);
+	if (unlikely(fault != NULL) && t->wrong++ == 0)
+		warnx("%s: block %u for source %u: %s (status %s, %u sources, %u elements)",
+			t->device->name, h.block_id, h.src_id, fault, weir_status_text(h.status),
+			h.src_cnt, h.grad_cnt);
 	if (place->got == 0 && t->sampling && h.block_id % t->each == 0 &&
 		t->nb_samples < SAMPLES_MOST)
 		samples[t->nb_samples++] = (double)(t->now - place->due);
