@@ -72,9 +72,8 @@ def devices(rack, elements, seconds):
     return {'io': {'goodput': goodput, 'per_core': 2 * goodput, 'time_us': 1e6 / trips}}
 
 
-# By the values of WEIR_TRANSPORT, with which weir-perf runs: the rack, what its limits are and how they are measured.
-TRANSPORTS = {'udp': (Rack, 'iperf3', sockets), 'dpdk': (Devices, 'dpdk-testpmd', devices)}
-PACKAGES = {'dpdk-testpmd': 'dpdk-dev'}  # those that are called otherwise
+# By the values of WEIR_TRANSPORT, with which weir-perf runs: the rack, how its limits are measured, with what of which package.
+TRANSPORTS = {'udp': (Rack, sockets, 'iperf3', 'iperf3'), 'dpdk': (Devices, devices, 'dpdk-testpmd', 'dpdk-dev')}
 
 
 def options(words=None):
@@ -186,7 +185,7 @@ def heads(limit, against):
 
 def run(chosen, records):
     teller = Teller('hosts')
-    rack_of, tool, measure_limits = TRANSPORTS[chosen.transport]
+    rack_of, measure_limits, tool, _ = TRANSPORTS[chosen.transport]
     teller.warn(machine())
     groups = []
     for hosts in chosen.hosts:
@@ -217,9 +216,9 @@ def run(chosen, records):
 
 def main(words=None):
     chosen = options(words)
-    tool = TRANSPORTS[chosen.transport][1]
+    *_, tool, package = TRANSPORTS[chosen.transport]
     why = 'needs root, for network namespaces' if os.getuid() != 0 else \
-        'needs %s: apt-get install %s' % (tool, PACKAGES.get(tool, tool)) if not shutil.which(tool) else None
+        'needs %s: apt-get install %s' % (tool, package) if not shutil.which(tool) else None
     if why:
         print('weir-bench hosts: ' + why, file=sys.stderr)
         return 2

@@ -42,10 +42,9 @@ def options(words):
 
 def main(words):
     chosen = options(words)
-    programs = {'old': chosen.old, 'new': chosen.new}
     report = Report('pair', chosen.json)
-    for name, path in programs.items():
-        report.note('%s: %s', name, path)
+    for name in BUILDS:
+        report.note('%s: %s', name, vars(chosen)[name])
     report.note('ratio: median of %d turns, new / old side by side, and its quartiles; *: others had the CPU in most runs',
                 chosen.turns)
     report.table(COLUMNS)
@@ -54,7 +53,7 @@ def main(words):
         for results in RESULTS:
             for name in BUILDS[::-1 if turn % 2 else 1]:
                 runs[results, name].append(engine(
-                    'pair', programs[name], '--results', results, '--type', 'int32', '--elements', '64,256,1024', '--huge',
+                    'pair', vars(chosen)[name], '--results', results, '--type', 'int32', '--elements', '64,256,1024', '--huge',
                     chosen.huge, '--repeat', chosen.repeat, '--phase-ms', chosen.phase_ms, '--order', 'runs', *chosen.more))
     if len({len(run) for turns in runs.values() for run in turns}) != 1:
         sys.exit('weir-bench pair: the builds measure different numbers of points')

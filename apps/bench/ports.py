@@ -5,13 +5,10 @@ every result of the switch, and testpmd's frames by their headers alone. Where i
 that of the devices. Where it has none beside testpmd, testpmd's rate is that of the generator, and the ratio flatters the
 switch; such rows are marked.
 
-weir-bench ports: rates in a closed loop.
-
-weir-bench latency: from a block's last contribution to its first result, and of an ordinary frame of the same size, both
-beside testpmd with as many frames per second of that size, of which as many are samples.
-
-weir-bench rfc2544: the highest rate without loss, by bisection (RFC 2544, 26.1). Trials are far shorter than the RFC's
-60 s unless --trial-ms says so; a trial that failed while others held a CPU is repeated.
+ports: rates in a closed loop. latency: from a block's last contribution to its first result, and of an ordinary frame of the
+same size, both beside testpmd with as many frames per second of that size, of which as many are samples. rfc2544: the
+highest rate without loss, by bisection (RFC 2544, 26.1). Trials are far shorter than the RFC's 60 s unless --trial-ms says
+so; a trial that failed while others held a CPU is repeated.
 
 The worker of each device has the last CPU, the generator the first, where the device's control thread sleeps. Both devices
 live at once, and the device that is not measured is paused. Measurements come in pairs, of the switch and of testpmd, in

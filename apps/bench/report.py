@@ -136,12 +136,9 @@ class Report:
     def close(self):
         """Write the records. An exit status."""
         try:
-            if self.path == '-':
-                json.dump(self.records, sys.stdout, indent=2)
-                print(flush=True)
-            elif self.path:
-                with open(self.path, 'w') as file:
-                    json.dump(self.records, file, indent=2)
+            with contextlib.nullcontext(sys.stdout) if self.path == '-' else open(self.path or os.devnull, 'w') as file:
+                json.dump(self.records, file, indent=2)
+                print(file=file, flush=True)
         except OSError as error:
             print('weir-bench %s: %s' % (self.bench, error), file=sys.stderr)
             return 1
