@@ -118,8 +118,7 @@ class Run:
             return
         if status:
             self.wrong = 'exit status %d' % status
-        # The records of a run that failed on the way count, too.
-        try:
+        try:  # the records of a run that failed on the way count, too
             with open(self.file) as file:
                 self.records = [dict(record, run=self.varied) for record in json.load(file)]
             os.unlink(self.file)

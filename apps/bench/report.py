@@ -72,7 +72,7 @@ def shown(value, unit=''):
 
 
 def scheduled(pid, field=0):
-    """Seconds that the threads of a process have run; field 1: were ready and had no CPU (Documentation/scheduler/sched-stats.rst)."""
+    """Seconds that the threads of a process have run; field 1: were ready and had no CPU (proc, sched-stats.rst)."""
     total = 0
     for path in glob.glob('/proc/%d/task/*/schedstat' % pid):
         with contextlib.suppress(OSError), open(path) as file:
