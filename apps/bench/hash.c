@@ -434,25 +434,29 @@ age(struct side *side, uint32_t live)
 	return elapsed_ns(began) / live;
 }
 
-/* ns per operation, of all phase_ms on average. */
+/* ns per operation. Hits and misses have phase_ms each; deletes and inserts take turns in it. */
 static void
 measure(struct side *side, uint32_t live, double ns[OPERATIONS])
 {
-	double sum = 0, phases = SCAN * (double)bench_common.phase_ms * 1e6;
-	unsigned int turns = 0;
+	double phase = (double)bench_common.phase_ms * 1e6, sum;
 	uint64_t began, done;
 
 	memset(ns, 0, sizeof(*ns) * OPERATIONS);
-	for (; sum < phases; turns++)
-		for (unsigned int o = SCAN; o-- > 0;) { /* deletes before inserts */
-			uint32_t n = o > MISS ? churn_chunk(live) : CHUNK;
-			double took = operate(side, (enum operation)o, live, n, false);
+	for (enum operation first = HIT, last; first < DELETE; first++) {
+		uint32_t n = first == INSERT ? churn_chunk(live) : CHUNK;
 
-			ns[o] += took / n;
-			sum += took;
-		}
-	for (unsigned int o = 0; o < SCAN; o++)
-		ns[o] /= turns;
+		last = first == INSERT ? DELETE : first;
+		for (sum = 0, done = 0; sum < phase; done += n)
+			for (unsigned int o = last + 1u;
+				o-- > first;) { /* deletes before inserts */
+				double took = operate(side, (enum operation)o, live, n, false);
+
+				ns[o] += took;
+				sum += took;
+			}
+		for (enum operation o = first; o <= last; o++)
+			ns[o] /= (double)done;
+	}
 	began = rte_rdtsc_precise();
 	for (done = 0; done == 0 || elapsed_ns(began) < 1e6; done += live)
 		side->wrong += side->ops->scan(side) != live;
