@@ -6,7 +6,7 @@
 #   SANITIZE=thread              test SUITE=eal: engines of 2 and 4 workers, in build-thread/
 #   SUITE="unit lint"            run only these test suites (test, coverage)
 #   BATCH=1                      test, faults, fuzz: switches with this `workers.batch`
-#   TEST_JOBS=4                  how many tests run at a time (default: two per CPU)
+#   TEST_JOBS=4                  how many tests run at a time (default: three per CPU)
 #   JOBS=2                       how many compilers run at a time
 #   BENCH="engine hash"          run only these benches
 #   SEED=7                       the seed of make faults, make soak, make stragglers and make train

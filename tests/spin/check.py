@@ -195,7 +195,7 @@ def run(folder, seconds, *argv):
     return done.returncode, done.stdout
 
 
-def search(folder, model, definitions, optimise, seconds):
+def search(folder, model, definitions, compiler, seconds):
     """Search the states of a model. Returns (output of the search, what went wrong before it or None)."""
     for name in MODEL:
         shutil.copy(os.path.join(HERE, name), folder)
@@ -203,7 +203,7 @@ def search(folder, model, definitions, optimise, seconds):
     status, text = run(folder, 60, 'spin', *options, '-a', model)
     if status != 0 or 'rror' in text:
         return text, 'spin does not take the model'
-    status, text = run(folder, 120, 'gcc', '-w', optimise, '-DSAFETY', '-DNOFAIR',
+    status, text = run(folder, 120, *compiler, '-w', '-DSAFETY', '-DNOFAIR',
                        '-DMEMLIM=%d' % MEMORY_MB, '-o', 'pan', 'pan.c')
     if status != 0:
         return text, 'the checker does not compile'
@@ -250,8 +250,9 @@ def check(model, definitions, wanted, seconds):
     """One case. Returns (what is wrong or None, [lines to print])."""
     folder = tempfile.mkdtemp(prefix='weir-spin-')
     began = time.monotonic()
-    # Of the searches of `make test` the longest part is the compiler's.
-    text, wrong = search(folder, model, definitions, '-Og' if seconds == LARGE_SECONDS else '-O0', seconds)
+    # Of the searches of `make test` the longest part is gcc's.
+    compiler = ['gcc', '-Og'] if seconds == LARGE_SECONDS else ['tcc'] if shutil.which('tcc') else ['gcc', '-O0']
+    text, wrong = search(folder, model, definitions, compiler, seconds)
     if wrong is None:
         wrong = judge_holds(text) if wanted is None else judge_fault(text, wanted)
     lines = ['%s: %s, %.1f s' % (definitions, figures(text), time.monotonic() - began)]
