@@ -542,30 +542,6 @@ ppe_parent_stats_read(
 	return 0;
 }
 
-const char *
-ppe_parent_setting_word(enum ppe_parent_setting setting)
-{
-	static const char *const words[] = {
-#define X(name, word, rule) [PPE_PARENT_##name] = word,
-		PPE_PARENT_SETTINGS(X)
-#undef X
-	};
-
-	return setting != 0 && setting < RTE_DIM(words) ? words[setting] : "?";
-}
-
-const char *
-ppe_parent_setting_rule(enum ppe_parent_setting setting)
-{
-	static const char *const rules[] = {
-#define X(name, word, rule) [PPE_PARENT_##name] = rule,
-		PPE_PARENT_SETTINGS(X)
-#undef X
-	};
-
-	return setting != 0 && setting < RTE_DIM(rules) ? rules[setting] : "?";
-}
-
 int
 ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle_us,
 	struct ppe_block_info *blocks, unsigned int max)

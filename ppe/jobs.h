@@ -111,8 +111,8 @@ struct ppe_job {
 	 * first. The sources of a job cover the ranks [first_rank, first_rank + ppe_job_ranks()).
 	 */
 	bool children; /* the sources are switches */
-	bool narrow; /* narrow types travel upward unwidened; equal in all jobs of a tree */
-	uint8_t integrity; /* enum ppe_integrity; NONE if authenticated; equal in a whole tree */
+	bool narrow; /* narrow types travel upward unwidened */
+	uint8_t integrity; /* enum ppe_integrity; NONE if authenticated */
 	uint8_t nb_parents; /* [0, PPE_PARENTS_MAX] */
 	uint16_t first_rank; /* 0 without parents */
 	uint16_t tree_ranks; /* in the whole tree, [1, 256]; 0 without parents */
@@ -167,6 +167,40 @@ static inline uint16_t
 ppe_job_tree_ranks(const struct ppe_job *job)
 {
 	return job->nb_parents != 0 ? job->tree_ranks : ppe_job_ranks(job);
+}
+
+/*
+ * Why a switch does not take part in a parent's job. When the parent accepts its join, it compares
+ * these settings of both jobs. ctrl has the words and rules for people.
+ */
+enum ppe_parent_setting {
+	PPE_PARENT_AGREES,
+	/* Settings of a job: the rules are in ctrl/config/job_settings.h. */
+	PPE_PARENT_WINDOW,
+	PPE_PARENT_ELEMENTS,
+	PPE_PARENT_TYPE,
+	PPE_PARENT_OP,
+	PPE_PARENT_POLICY,
+	PPE_PARENT_DETERMINISTIC,
+	PPE_PARENT_NARROW,
+	PPE_PARENT_AUTHENTICATE,
+	PPE_PARENT_INTEGRITY,
+	PPE_PARENT_REJOIN,
+	PPE_PARENT_TIMEOUT,
+	PPE_PARENT_DEAD_AFTER,
+	/* Others: the rules are in ctrl/jobs/parents.c. */
+	PPE_PARENT_RANKS, /* of the tree */
+	PPE_PARENT_SOURCE_RANKS, /* of this switch */
+	PPE_PARENT_ABOVE, /* the parent does not take part in a job of its own parents */
+	PPE_PARENT_GONE, /* the parent has no such job or source */
+};
+
+/* The least timeout of a parent's job, unless the policy is `wait`: a straggler is found within 1.1
+ * timeouts; the rest is for transit. Both in ms. */
+static inline uint32_t
+ppe_parent_timeout_least(uint32_t timeout_ms)
+{
+	return timeout_ms + (timeout_ms + 3) / 4 + 1;
 }
 
 /* A block's number in the job: its id without the ignored high bits. */

@@ -399,33 +399,6 @@ struct ppe_source_stats {
 int ppe_source_stats_read(
 	const struct ppe *ppe, uint8_t job, uint8_t source, struct ppe_source_stats *stats);
 
-/* Why a switch does not take part in a parent's job: setting, word, and rule for both values. */
-#define PPE_PARENT_SETTINGS(X)                                                                     \
-	X(WINDOW, "window", "must be equal")                                                       \
-	X(ELEMENTS, "elements", "must be equal")                                                   \
-	X(TYPE, "type", "must be equal")                                                           \
-	X(OP, "op", "must be equal")                                                               \
-	X(POLICY, "policy", "must be equal")                                                       \
-	X(DETERMINISTIC, "deterministic", "must be equal")                                         \
-	X(NARROW, "narrow", "must be equal")                                                       \
-	X(AUTHENTICATE, "authenticate", "must be equal")                                           \
-	X(INTEGRITY, "integrity", "must be equal")                                                 \
-	X(REJOIN, "rejoin", "must be revoke on both")                                              \
-	X(RANKS, "tree.ranks", "must be the ranks of the parent's tree")                           \
-	X(SOURCE_RANKS, "sources.ranks", "the parent must have as many for this switch")           \
-	X(TIMEOUT, "timeout_ms", "the parent's must be 1.25 times as long, and 1 ms more")         \
-	X(DEAD_AFTER, "dead_after_ms",                                                             \
-		"the parent's must be longer by this switch's timeout_ms, or 0")                   \
-	X(ABOVE, "above", "the parent does not take part in a job of its own parents")             \
-	X(GONE, "job", "the parent does not have the job, or not this switch as a source")
-
-enum ppe_parent_setting {
-	PPE_PARENT_AGREES,
-#define X(name, ...) PPE_PARENT_##name,
-	PPE_PARENT_SETTINGS(X)
-#undef X
-};
-
 /* A parent of a job, as known from its packets. */
 struct ppe_parent_stats {
 	uint16_t generation; /* of the parent's job, in which this switch takes part; 0: none */
@@ -439,10 +412,6 @@ struct ppe_parent_stats {
 	uint8_t refused; /* enum ppe_parent_setting, by its last answer to a join; 0: none */
 	uint32_t ours, theirs; /* values of that setting: enum values, milliseconds or flags */
 };
-
-/* The word and the rule of a setting. Any thread. */
-const char *ppe_parent_setting_word(enum ppe_parent_setting setting);
-const char *ppe_parent_setting_rule(enum ppe_parent_setting setting);
 
 /* A parent of a job. 0, or -ENOENT: there is no such job or parent. Costs a line per worker. */
 int ppe_parent_stats_read(

@@ -137,7 +137,7 @@ struct field {
 static struct field job_fields[] = {
 	{"size", NUMBER, "N", "number of sources", NULL, false},
 	{"id", NUMBER, "N", "id of the job on the wire; default: the lowest free one", NULL, false},
-#define X(key, where, change, kind, field, unit, value, min, max, words, help)                     \
+#define X(key, where, change, needs, tree, kind, field, unit, value, min, max, words, help)        \
 	CTRL_API_##where(CTRL_CREATE_##change(                                                     \
 		{#key, KIND_##kind, ARGUMENT_##kind(words), help, NULL, false}, ))
 #define CTRL_CREATE_NO(...) __VA_ARGS__
@@ -147,7 +147,7 @@ static struct field job_fields[] = {
 		{0},
 };
 static struct field job_set_fields[] = {
-#define X(key, where, change, kind, field, unit, value, min, max, words, help)                     \
+#define X(key, where, change, needs, tree, kind, field, unit, value, min, max, words, help)        \
 	CTRL_API_##where(CTRL_CHANGE_##change(                                                     \
 		{#key, KIND_##kind, ARGUMENT_##kind(words), help, NULL, false}, ))
 	CTRL_JOB_SETTINGS(X)

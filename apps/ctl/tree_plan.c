@@ -17,21 +17,24 @@
 
 /* -- settings */
 
-static const struct {
+static const struct row {
 	const char *key, *value;
-} defaults[] = {
-#define X(key, where, change, kind, field, unit, value, ...) {#key, value},
+	struct ctrl_tree_rule tree;
+} settings[] = {
+#define X(key, where, change, needs, tree, kind, field, unit, value, ...)                          \
+	{#key, value, CTRL_TREE_##tree},
 	CTRL_JOB_SETTINGS(X)
 #undef X
 };
 
-static const char *
-default_of(const char *key)
+/* NULL: it is no setting. */
+static const struct row *
+row_of(const char *key)
 {
-	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
-		if (strcmp(defaults[i].key, key) == 0)
-			return defaults[i].value;
-	return "-";
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+		if (strcmp(settings[i].key, key) == 0)
+			return &settings[i];
+	return NULL;
 }
 
 /* A setting's value in a job, or its default, as text. */
@@ -45,15 +48,16 @@ setting(json_t *job, const char *key)
 	snprintf(out.text, sizeof(out.text), "%s",
 		json_is_string(value)  ? json_string_value(value)
 			: text != NULL ? text
-				       : default_of(key));
+				       : row_of(key)->value);
 	free(text);
 	return out;
 }
 
-static double
+/* Clipped to [0, INT32_MAX]: no setting is outside, and a switch would refuse it. */
+static uint32_t
 setting_number(json_t *job, const char *key)
 {
-	return strtod(setting(job, key).text, NULL);
+	return (uint32_t)fmin(fmax(strtod(setting(job, key).text, NULL), 0), INT32_MAX);
 }
 
 /* Ranks of a source in a parent's job. */
@@ -96,37 +100,23 @@ bytes_up(json_t *job)
 
 /* -- the plan that --switches and --sizes make */
 
-/* A setting that must be equal on all switches, as all are but these: docs/tree.md, "Timeouts". */
-static bool
-must_be_equal(const char *key)
-{
-	static const char *const own[] = {"timeout_ms", "rate_mbit", "dead_after_ms", "results",
-		"alltoall", "generation", "expire_s", "temporary"};
-
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		if (strcmp(own[i], key) == 0)
-			return false;
-	return strcmp(default_of(key), "-") != 0;
-}
-
-/* The settings of the leaves; of the parents, with twice the time. */
+/* The settings of the leaves; of the parents: those that must be equal, with twice the time. */
 static json_t *
 new_job(const struct tree *tree, bool parent)
 {
 	json_t *fields = tree->ctl->options.fields, *value;
 	json_t *job = json_pack("{s:s}", "name", tree->name);
-	double timeout = setting_number(fields, "timeout_ms"),
-	       dead = setting_number(fields, "dead_after_ms");
+	uint32_t timeout = setting_number(fields, "timeout_ms"),
+		 dead = setting_number(fields, "dead_after_ms");
 	const char *key;
 
 	json_object_foreach (fields, key, value)
-		if (!parent || must_be_equal(key) || strcmp(key, "id") == 0)
+		if (!parent || row_of(key) == NULL || row_of(key)->tree.must_be_equal)
 			json_object_set(job, key, value);
 	json_object_set_new(job, "rejoin", json_string("revoke"));
-	json_object_set_new(
-		job, "timeout_ms", json_integer((json_int_t)(parent ? 2 * timeout : timeout)));
+	json_object_set_new(job, "timeout_ms", json_integer(parent ? 2 * timeout : timeout));
 	json_object_set_new(job, "dead_after_ms",
-		json_integer((json_int_t)(parent && dead > 0 ? dead + fmax(dead, timeout) : dead)));
+		json_integer(parent && dead > 0 ? dead + (dead > timeout ? dead : timeout) : dead));
 	return job;
 }
 
@@ -261,16 +251,17 @@ static bool
 check_settings(const struct tree *tree, const struct place *child, const struct place *parent)
 {
 	json_t *below = place_job(child), *above = place_job(parent);
-	double timeout = setting_number(below, "timeout_ms"),
-	       dead = setting_number(below, "dead_after_ms"), least = ceil(1.25 * timeout + 1),
-	       timeout_above = setting_number(above, "timeout_ms"),
-	       dead_above = setting_number(above, "dead_after_ms");
+	uint32_t timeout = setting_number(below, "timeout_ms"),
+		 dead = setting_number(below, "dead_after_ms"),
+		 least = ppe_parent_timeout_least(timeout),
+		 timeout_above = setting_number(above, "timeout_ms"),
+		 dead_above = setting_number(above, "dead_after_ms");
 
-	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
-		const char *key = defaults[i].key;
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		const char *key = settings[i].key;
 		struct units_text a = setting(below, key), b = setting(above, key);
 
-		if (must_be_equal(key) && strcmp(a.text, b.text) != 0)
+		if (settings[i].tree.must_be_equal && strcmp(a.text, b.text) != 0)
 			return wrong(tree, child, parent, "%s is %s and %s: it must be equal", key,
 				a.text, b.text);
 	}
@@ -282,14 +273,13 @@ check_settings(const struct tree *tree, const struct place *child, const struct 
 		return wrong(tree, child, parent, "rejoin must be revoke");
 	if (strcmp(setting(below, "policy").text, "wait") != 0 && timeout_above < least)
 		return wrong(tree, child, parent,
-			"timeout_ms is %.0f and %.0f: the parent's must be at least %.0f (1.25 "
-			"times, "
+			"timeout_ms is %u and %u: the parent's must be at least %u (1.25 times, "
 			"and 1 ms)",
 			timeout, timeout_above, least);
 	if (strcmp(setting(below, "policy").text, "partial") == 0 && dead_above != 0 &&
 		dead_above < dead + timeout) /* 0: never */
 		return wrong(tree, child, parent,
-			"dead_after_ms is %.0f and %.0f: the parent's must be at least %.0f (and "
+			"dead_after_ms is %u and %u: the parent's must be at least %u (and "
 			"timeout_ms), or 0",
 			dead, dead_above, dead + timeout);
 	return true;

@@ -11,12 +11,13 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/config/tree.h"
+#include "ctrl/jobs/parents.h"
 #include "ctrl/stats/stats.h"
 #include "pktbuf/tag.h"
 #include "rmw/kernels.h"
 
 /* clang-format off */
-#define X(key, where, change, kind, field, ...) \
+#define X(key, where, change, needs, tree, kind, field, ...) \
 	CTRL_API_##where({.path = #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key new_keys[] = {
 	CTRL_JOB_IDENTITY("", NULL, "", "")
@@ -25,7 +26,7 @@ static const struct ctrl_key new_keys[] = {
 };
 #undef X
 
-#define X(key, where, change, kind, field, ...) \
+#define X(key, where, change, needs, tree, kind, field, ...) \
 	CTRL_CHANGE_##change({.path = #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key change_keys[] = {CTRL_JOB_SETTINGS(X)};
 #undef X
@@ -218,9 +219,9 @@ put_parent(json_t *object, const struct ctrl_running *running, const struct ctrl
 		stats.refused == 0
 			? json_null()
 			: json_pack("{s:s, s:I, s:I, s:s}", "setting",
-				  ppe_parent_setting_word(stats.refused), "here",
+				  ctrl_parent_words(stats.refused).setting, "here",
 				  (json_int_t)stats.ours, "there", (json_int_t)stats.theirs, "why",
-				  ppe_parent_setting_rule(stats.refused)));
+				  ctrl_parent_words(stats.refused).rule));
 }
 
 /* Put a job's parents, and its sources if they are switches. */
@@ -284,7 +285,7 @@ job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool wi
 	api_put(object, "size", shape->nb_sources);
 	api_put(object, "joined", membership.joined);
 	api_put(object, "generation", stats.generation);
-	ctrl_settings_put(object, &spec);
+	ctrl_settings_put(object, &spec, false);
 	api_put(object, "element_bytes", weir_dtype_bytes(shape->dtype));
 	api_put_text(object, "state", ctrl_job_state_text(membership.state));
 	put_state(object, &stats);

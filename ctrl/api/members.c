@@ -14,7 +14,7 @@
 #define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* exact in a double, as JSON parsers need */
 
 /* clang-format off */
-#define X(key, where, change, kind, field, ...) \
+#define X(key, where, change, needs, tree, kind, field, ...) \
 	CTRL_API_##where({.path = "create." #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key join_keys[] = {
 	{"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
@@ -54,6 +54,7 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 {
 	const struct pktbuf_identity *identity = &running->config->ppe.identity;
 	const struct ppe_job *shape = job->job;
+	struct ctrl_job_spec spec = ctrl_job_settings(job);
 	json_t *object = json_object(), *at = json_object();
 	struct ppe_job_stats stats;
 
@@ -63,12 +64,7 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	api_put(object, "source", rank);
 	api_put(object, "size", ppe_job_tree_ranks(shape));
 	api_put(object, "generation", stats.generation);
-	api_put(object, "window", shape->window);
-	api_put(object, "elements", shape->elements);
-	api_put_text(object, "type", weir_dtype_text(shape->dtype));
-	api_put_text(object, "op", weir_op_text(shape->op));
-	api_put(object, "timeout_ms", shape->timeout_ms);
-	api_put(object, "expire_s", job->expire_s);
+	ctrl_settings_put(object, &spec, true);
 	api_put(object, "datagram_bytes", ctrl_job_frame_bytes(shape) - 14);
 	api_put_text(at, "address", ctrl_address_text(identity->ip).text);
 	api_put(at, "mtu", ctrl_links_mtu(running->config));

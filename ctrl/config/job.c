@@ -26,10 +26,11 @@
 
 /* clang-format off */
 const struct ctrl_setting ctrl_settings[] = {
-#define X(name, in, can, kind, field, ...) \
+#define X(name, in, can, needs, in_tree, kind, field, ...) \
 	{.key = {.path = #name, CTRL_##kind, __VA_ARGS__, \
 		 CTRL_FIELD(struct ctrl_job_spec, field)}, \
-		.where = CTRL_SETTING_##in, .change = CTRL_CHANGE_##can(true ||) false},
+		.where = CTRL_SETTING_##in, .change = CTRL_CHANGE_##can(true ||) false, \
+		.host_needs = CTRL_NEEDS_##needs, .tree = CTRL_TREE_##in_tree},
 	CTRL_JOB_SETTINGS(X)
 #undef X
 };
@@ -74,10 +75,10 @@ ctrl_job_spec_of(const struct ppe_job *job)
 }
 
 void
-ctrl_settings_put(json_t *object, const struct ctrl_job_spec *spec)
+ctrl_settings_put(json_t *object, const struct ctrl_job_spec *spec, bool host_only)
 {
 	FOREACH_SETTING(s)
-	if (s->where != CTRL_SETTING_FILE)
+	if (s->where != CTRL_SETTING_FILE && (s->host_needs || !host_only))
 		json_object_set_new(object, s->key.path, ctrl_key_get(&s->key, spec));
 }
 

@@ -39,6 +39,8 @@ struct ctrl_setting {
 	struct ctrl_key key; /* its path is its name, its field is in struct ctrl_job_spec */
 	enum ctrl_setting_where where;
 	bool change; /* it can change in a running job */
+	bool host_needs; /* a host must know it */
+	struct ctrl_tree_rule tree;
 };
 
 extern const struct ctrl_setting ctrl_settings[];
@@ -53,8 +55,8 @@ struct ctrl_job_spec ctrl_job_spec_default(bool temporary);
 /* The settings of a job of the configuration. Of a running job: ctrl_job_settings. */
 struct ctrl_job_spec ctrl_job_spec_of(const struct ppe_job *job);
 
-/* Put the settings that the control API has into an object. */
-void ctrl_settings_put(json_t *object, const struct ctrl_job_spec *spec);
+/* Put the settings that the control API has into an object. host_only: those that a host needs. */
+void ctrl_settings_put(json_t *object, const struct ctrl_job_spec *spec, bool host_only);
 
 /* Do two jobs have the same value of a setting? */
 bool ctrl_setting_same(const struct ctrl_setting *setting, const struct ctrl_job_spec *a,

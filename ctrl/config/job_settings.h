@@ -3,14 +3,16 @@
  * The settings of a job, one line each. From this list come the keys of `jobs[]` in a
  * configuration, the keys of the control API's requests and answers and of the state file, their
  * checks and defaults, what `job set` and a reload change, weirctl's options,
- * docs/configuration.md, docs/openapi.yaml and apps/ctl/weirctl.1. To add a setting: add its line,
- * its field of struct ppe_job (or ctrl_job_spec), its use in the data plane and its test, then run
- * `make keys`, which rewrites the three documents.
+ * docs/configuration.md, docs/openapi.yaml, docs/tree.md and apps/ctl/weirctl.1. To add a setting:
+ * add its line, its field of struct ppe_job (or ctrl_job_spec), its use in the data plane and its
+ * test, then run `make keys`, which rewrites the four documents.
  *
- *	X(key, where, change, kind, field, unit, default, min, max, words, help)
+ *	X(key, where, change, needs, tree, kind, field, unit, default, min, max, words, help)
  *
  * where   BOTH; FILE: the configuration alone; API: the control API and the state file alone
  * change  YES: of a running job; NO: another value makes another job
+ * needs   HOST: hosts, too: the control API's answer to a join has it; SWITCH: the switch alone
+ * tree    what a leaf compares with its parent's job: CTRL_TREE_<tree> below; OWN: nothing
  * kind    CTRL_<kind> of ctrl/config/schema.h: INTEGER, POWER, BOOLEAN, WORD, RESULTS
  * field   of struct ctrl_job_spec. BOOLEAN and WORD: 0 and up, in the order of the words
  * default as text; min, max: inclusive; words: "one|two"
@@ -35,17 +37,22 @@
 
 /* clang-format off */
 #define CTRL_JOB_SETTINGS(X) \
-	X(window, BOTH, NO, POWER, shape.window, "blocks", "64", 1, PPE_WINDOW_MAX, NULL, \
+	X(window, BOTH, NO, HOST, EQUAL(WINDOW), POWER, shape.window, "blocks", "64", 1, \
+		PPE_WINDOW_MAX, NULL, \
 		"Maximum number of blocks that a source has in flight. Twice as many buffers are " \
 		"reserved.") \
-	X(elements, BOTH, NO, INTEGER, shape.elements, "elements", "256", 0, WEIR_ELEMENTS_MAX, \
-		NULL, \
+	X(elements, BOTH, NO, HOST, EQUAL(ELEMENTS), INTEGER, shape.elements, "elements", "256", \
+		0, WEIR_ELEMENTS_MAX, NULL, \
 		"Maximum number of elements of a block. They must fit into one frame. 0, over " \
 		"the control API alone and the default of a temporary job: the largest multiple " \
 		"of 64, at most 2048, that fits the frames of all ports.") \
-	X(timeout_ms, BOTH, YES, INTEGER, shape.timeout_ms, "ms", "1000", 1, 60000, NULL, \
+	X(timeout_ms, BOTH, YES, HOST, COMPARED(TIMEOUT, \
+		"unless the policy is wait, the parent's must be 1.25 times as long, and 1 ms " \
+		"more"), \
+		INTEGER, shape.timeout_ms, "ms", "1000", 1, 60000, NULL, \
 		"A block that gets no new contribution for this time has a straggler.") \
-	X(rate_mbit, BOTH, YES, INTEGER, shape.rate_mbit, "Mbit/s", "0", 0, 1000000, NULL, \
+	X(rate_mbit, BOTH, YES, SWITCH, OWN, INTEGER, shape.rate_mbit, "Mbit/s", "0", 0, 1000000, \
+		NULL, \
 		"Rate limit of the job's frames, in each direction: contributions, and what the " \
 		"switch sends for the job (results to all receivers, repeated results, replies; " \
 		"a multicast result counts once per port). Contributions beyond the rate are " \
@@ -53,56 +60,75 @@
 		"are paid for. The burst is 10 ms at that rate or one window of all sources, " \
 		"whichever is larger; two windows if they take no more than a second. A change " \
 		"does not refill the bucket. 0: no limit.") \
-	X(policy, BOTH, YES, WORD, shape.policy, "", "wait", 0, 0, CTRL_POLICIES, \
+	X(policy, BOTH, YES, SWITCH, EQUAL(POLICY), WORD, shape.policy, "", "wait", 0, 0, \
+		CTRL_POLICIES, \
 		"What happens to a straggler's block: it waits, is sent without the missing " \
 		"contributions, or fails.") \
-	X(dead_after_ms, BOTH, YES, INTEGER, shape.dead_after_ms, "ms", "10000", 0, 3600000, NULL, \
+	X(dead_after_ms, BOTH, YES, SWITCH, COMPARED(DEAD_AFTER, \
+		"if the policy is partial, the parent's must be longer by this switch's " \
+		"timeout_ms, or 0"), \
+		INTEGER, shape.dead_after_ms, "ms", "10000", 0, 3600000, NULL, \
 		"Policy `partial`: a source is expelled when the others wait this long for its " \
 		"acknowledgement and it sends nothing. The others go on without it; it returns " \
 		"when all join again. 0: never. Without effect in a job with a fixed generation.") \
-	X(rejoin, BOTH, YES, WORD, shape.revoke, "", "wait", 0, 0, "wait|revoke", \
+	X(rejoin, BOTH, YES, SWITCH, REVOKE, WORD, shape.revoke, "", "wait", 0, 0, "wait|revoke", \
 		"What happens when a source joins again, after a restart, an expulsion or a " \
 		"failure. `wait`: the running generation continues until all its sources have " \
 		"joined again; `revoke`: it ends at once, and its sources are told so. Without " \
 		"effect in a job with a fixed generation.") \
-	X(results, BOTH, NO, RESULTS, shape.group, "", "unicast", 0, 0, NULL, \
+	X(results, BOTH, NO, HOST, OWN, RESULTS, shape.group, "", "unicast", 0, 0, NULL, \
 		"Send a copy of each result to every source, or one copy to this multicast " \
 		"group.") \
-	X(type, BOTH, NO, WORD, shape.dtype, "", "fp32", 0, 0, CTRL_TYPES, \
+	X(type, BOTH, NO, HOST, EQUAL(TYPE), WORD, shape.dtype, "", "fp32", 0, 0, CTRL_TYPES, \
 		"Type of the elements in the base form.") \
-	X(op, BOTH, NO, WORD, shape.op, "", "sum", 0, 0, CTRL_OPS, \
+	X(op, BOTH, NO, HOST, EQUAL(OP), WORD, shape.op, "", "sum", 0, 0, CTRL_OPS, \
 		"Operation of the base form. Bitwise and logical operations are for integers.") \
-	X(deterministic, BOTH, NO, BOOLEAN, shape.deterministic, "", "false", 0, 0, NULL, \
+	X(deterministic, BOTH, NO, SWITCH, EQUAL(DETERMINISTIC), BOOLEAN, shape.deterministic, "", \
+		"false", 0, 0, NULL, \
 		"Add floating-point contributions in the order of their source ids, so that " \
 		"results do not depend on the order of arrival. Reserves memory for the " \
 		"contributions that wait (docs/collectives.md).") \
-	X(narrow, BOTH, NO, BOOLEAN, shape.narrow, "", "false", 0, 0, NULL, \
+	X(narrow, BOTH, NO, SWITCH, EQUAL(NARROW), BOOLEAN, shape.narrow, "", "false", 0, 0, NULL, \
 		"In a tree of switches, elements of types narrower than 4 bytes go from switch " \
 		"to switch as they are, and are rounded on each. Otherwise they take 4 bytes " \
-		"there, and are rounded once. Equal on all switches of the tree.") \
-	X(integrity, BOTH, NO, WORD, shape.integrity, "", "none", 0, 0, CTRL_INTEGRITY, \
+		"there, and are rounded once.") \
+	X(integrity, BOTH, NO, HOST, EQUAL(INTEGRITY), WORD, shape.integrity, "", "none", 0, 0, \
+		CTRL_INTEGRITY, \
 		"`crc32c`: each packet but joins ends with a CRC, which finds what UDP's " \
 		"checksum misses. The packet is dropped as `crc`, and repaired like a loss. Not " \
-		"in a job with a key for its packets, whose tags do the same. Equal on all " \
-		"switches of a tree.") \
-	X(alltoall, BOTH, NO, WORD, shape.alltoall, "", "short", 0, 0, "short|full|fit", \
+		"in a job with a key for its packets, whose tags do the same.") \
+	X(alltoall, BOTH, NO, HOST, OWN, WORD, shape.alltoall, "", "short", 0, 0, \
+		"short|full|fit", \
 		"Blocks of AlltoAll. `short`: the rows of all sources share a buffer, and a " \
 		"packet carries `elements` / n. `full`: a packet carries `elements`; the job " \
 		"reserves as many more buffers, n times as large (512 KiB at most). Not in a " \
 		"tree. `fit`, over the control API alone: full, if all jobs with full blocks " \
 		"then take at most a quarter of the memory.") \
-	X(generation, FILE, NO, INTEGER, shape.fixed_generation, "", "0", 0, 65535, NULL, \
+	X(generation, FILE, NO, SWITCH, OWN, INTEGER, shape.fixed_generation, "", "0", 0, 65535, \
+		NULL, \
 		"0: sources join, and a generation begins when all have joined. Otherwise the " \
 		"number of the only generation, which needs no joins: for packet generators.") \
-	X(expire_s, API, YES, INTEGER, expire_s, "s", "0", 0, 1000000, NULL, \
+	X(expire_s, API, YES, HOST, OWN, INTEGER, expire_s, "s", "0", 0, 1000000, NULL, \
 		"A member that is silent for this time expires. 0: never. The default of a " \
 		"temporary job is 30, and 0 is refused.") \
-	X(temporary, API, NO, BOOLEAN, temporary, "", "false", 0, 0, NULL, \
+	X(temporary, API, NO, SWITCH, OWN, BOOLEAN, temporary, "", "false", 0, 0, NULL, \
 		"The switch deletes the job when its last member leaves or expires, and when no " \
 		"member has joined for `expire_s` after its creation. The job does not survive a " \
 		"restart of the switch.") \
-	X(authenticate, API, NO, BOOLEAN, shape.authenticated, "", "false", 0, 0, NULL, \
+	X(authenticate, API, NO, HOST, EQUAL(AUTHENTICATE), BOOLEAN, shape.authenticated, "", \
+		"false", 0, 0, NULL, \
 		"Every packet carries a keyed tag. The switch makes the key.")
+
+/* What a leaf compares with its parent's job. */
+struct ctrl_tree_rule {
+	const char *text; /* for people; NULL: nothing */
+	uint8_t compared; /* enum ppe_parent_setting */
+	bool must_be_equal; /* the value at the parent */
+};
+#define CTRL_TREE_OWN               {NULL, PPE_PARENT_AGREES, false}
+#define CTRL_TREE_EQUAL(name)       {"must be equal", PPE_PARENT_##name, true}
+#define CTRL_TREE_REVOKE            {"must be revoke on both", PPE_PARENT_REJOIN, true}
+#define CTRL_TREE_COMPARED(name, t) {t, PPE_PARENT_##name, false}
 
 #define CTRL_ALLTOALL_FIT (PPE_ALLTOALL_FULL + 1) /* `fit`: ctrl_jobs_create() chooses */
 
@@ -110,7 +136,8 @@
 #define CTRL_FIT_STEP           64u /* `elements` 0 becomes a multiple of this, ... */
 #define CTRL_FIT_MAX            2048u /* ... and at most this */
 
-/* A row of the list, if its `where` includes the configuration, or the API; if it can change. */
+/* A row of the list, if its `where` includes the configuration, or the API; if it can change; does
+ * a host need it. */
 #define CTRL_FILE_BOTH(...) __VA_ARGS__
 #define CTRL_FILE_FILE(...) __VA_ARGS__
 #define CTRL_FILE_API(...)
@@ -119,6 +146,8 @@
 #define CTRL_API_API(...)   __VA_ARGS__
 #define CTRL_CHANGE_YES(...) __VA_ARGS__
 #define CTRL_CHANGE_NO(...)
+#define CTRL_NEEDS_HOST true
+#define CTRL_NEEDS_SWITCH false
 /* clang-format on */
 
 #endif

@@ -274,7 +274,7 @@ static const struct ctrl_key keys[] = {
 		.help = "File as of `jobs[].key_file`, with the [key of this "
 		"source](protocol.md#proved-joins) of the parent's job. Required if this job is "
 		"authenticated."},
-#define X(key, where, change, kind, field, ...) \
+#define X(key, where, change, needs, tree, kind, field, ...) \
 	CTRL_FILE_##where({"jobs[]." #key, CTRL_##kind, __VA_ARGS__, SPEC(field)},)
 	CTRL_JOB_SETTINGS(X)
 #undef X

@@ -22,8 +22,9 @@ struct ctrl_key_text ctrl_key_text(const uint8_t key[WEIR_KEY_BYTES]);
 /* clang-format off */
 #define CTRL_TREE_KEYS(at)                                                                         \
 	{at "tree", CTRL_OBJECT, "", "", 0, 0, NULL, \
-		.help = "The job's place in a tree of switches (docs/tree.md). Absent: the " \
-		"switch is the root, or alone."}, \
+		.help = "The job's place in a [tree of switches](tree.md), whose jobs have some " \
+		"[settings](tree.md#timeouts) in common. Absent: the switch is the root, or " \
+		"alone."}, \
 	{at "tree.ranks", CTRL_INTEGER, "ranks", NULL, 1, WEIR_SOURCES_MAX, NULL, \
 		.help = "Number of ranks in the whole tree. Hosts are told it as the size of the " \
 		"job."}, \

@@ -44,12 +44,13 @@ settings(void)
 		if (s->where == CTRL_SETTING_FILE)
 			continue;
 		json_array_append_new(list,
-			json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:b}", "name",
-				s->key.path, "kind", kinds[s->key.kind], "unit", s->key.unit,
-				"default", s->key.fallback, "min", (json_int_t)s->key.min, "max",
-				(json_int_t)s->key.max, "words",
+			json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:b, s:b, s:s*, s:b}",
+				"name", s->key.path, "kind", kinds[s->key.kind], "unit",
+				s->key.unit, "default", s->key.fallback, "min",
+				(json_int_t)s->key.min, "max", (json_int_t)s->key.max, "words",
 				s->key.words == NULL ? "" : s->key.words, "help", s->key.help,
-				"change", s->change));
+				"change", s->change, "host", s->host_needs, "tree", s->tree.text,
+				"equal", s->tree.must_be_equal));
 	}
 	return list;
 }

@@ -42,7 +42,7 @@ def regions(text, made):
     """Replace the lines of each region; made: {'NAME': [line, ...]}. Indented like the first marker."""
     lines, inside, seen = [], None, set()
     for line in text.split('\n'):
-        begin = re.search(r'^(\s*)\S+ settings: (\w+)$', line)
+        begin = re.search(r'^(\s*)\S+ settings: (\w+)( -->)?$', line)
         if begin and begin.group(2) == 'end':
             inside = None
         if inside is None:
@@ -82,12 +82,24 @@ def openapi(text, settings):
         'job': references(settings),
         'required': ['- ' + s['name'] for s in settings],
         'change': references(s for s in settings if s['change']),
+        'joined': references(s for s in settings if s['host']),
+        'joined_required': ['- ' + s['name'] for s in settings if s['host']],
     })
 
 
 def manual(text, settings):
     return regions(text, {name: ['.Fl -%s ,' % s['name'].replace('_', '-') for s in settings if s['change'] == change]
                           for name, change in (('fixed', False), ('change', True))})
+
+
+def tree(text, settings):
+    """A row for each rule, in the order of the settings."""
+    rules = {}
+    for s in settings:
+        if 'tree' in s:
+            rules.setdefault(s['tree'], []).append('`%s`' % s['name'])
+    rows = ['| %s | %s |' % (', '.join(names), rule) for rule, names in rules.items()]
+    return regions(text, {'tree': ['', '| settings | rule |', '| --- | --- |', *rows, '']})
 
 
 def main():
@@ -97,6 +109,7 @@ def main():
     documents = {
         'docs/configuration.md': lambda text: configuration(text, lists['keys']),
         'docs/openapi.yaml': lambda text: openapi(text, lists['settings']),
+        'docs/tree.md': lambda text: tree(text, lists['settings']),
         'apps/ctl/weirctl.1': lambda text: manual(text, lists['settings']),
     }
     stale = []

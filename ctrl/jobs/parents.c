@@ -12,16 +12,49 @@
 /* A parent answers a join at once: after this silence, it is lost. */
 #define LOST_US UINT64_C(3000000)
 
-/* A value of a setting, as the configuration has it. */
-static void
-value_text(uint8_t setting, uint32_t value, char *text, size_t size)
+/* The setting of a job; NULL: it is none. */
+static const struct ctrl_setting *
+setting_of(enum ppe_parent_setting setting)
 {
-	if (setting == PPE_PARENT_TYPE && value < WEIR_DTYPES)
-		snprintf(text, size, "%s", weir_dtype_text(value));
-	else if (setting == PPE_PARENT_OP && value < WEIR_OPS)
-		snprintf(text, size, "%s", weir_op_text(value));
-	else if (setting == PPE_PARENT_POLICY && value <= PPE_POLICY_ERROR)
-		snprintf(text, size, "%s", ctrl_policy_text((uint8_t)value));
+	for (size_t i = 0; i < ctrl_settings_count; i++)
+		if (ctrl_settings[i].tree.compared == setting)
+			return &ctrl_settings[i];
+	return NULL;
+}
+
+struct ctrl_parent_words
+ctrl_parent_words(enum ppe_parent_setting setting)
+{
+	static const struct ctrl_parent_words others[] = {
+		[PPE_PARENT_RANKS] = {"tree.ranks", "must be the ranks of the parent's tree"},
+		[PPE_PARENT_SOURCE_RANKS] = {"sources.ranks",
+			"the parent must have as many for this switch"},
+		[PPE_PARENT_ABOVE] = {"above",
+			"the parent does not take part in a job of its own parents"},
+		[PPE_PARENT_GONE] = {"job",
+			"the parent does not have the job, or not this switch as a source"},
+	};
+	const struct ctrl_setting *of = setting_of(setting);
+
+	return of == NULL ? others[setting]
+			  : (struct ctrl_parent_words){of->key.path, of->tree.text};
+}
+
+/* A value, as the configuration has it. */
+static void
+value_text(enum ppe_parent_setting setting, uint32_t value, char *text, size_t size)
+{
+	const struct ctrl_setting *of = setting_of(setting);
+	const char *word = of == NULL          ? NULL
+		: of->key.kind == CTRL_BOOLEAN ? "false|true"
+					       : of->key.words;
+
+	for (uint32_t i = 0; word != NULL && i < value; i++) {
+		word = strchr(word, '|');
+		word += word != NULL;
+	}
+	if (word != NULL)
+		snprintf(text, size, "%.*s", (int)strcspn(word, "|"), word);
 	else
 		snprintf(text, size, "%u", value);
 }
@@ -30,18 +63,17 @@ struct ctrl_refusal_text
 ctrl_parent_refusal(const struct ppe_parent_stats *stats)
 {
 	enum ppe_parent_setting setting = stats->refused;
-	const char *word = ppe_parent_setting_word(setting);
-	const char *rule = ppe_parent_setting_rule(setting);
+	const struct ctrl_parent_words words = ctrl_parent_words(setting);
 	struct ctrl_refusal_text out;
 	char ours[32], theirs[32];
 
-	value_text(stats->refused, stats->ours, ours, sizeof(ours));
-	value_text(stats->refused, stats->theirs, theirs, sizeof(theirs));
+	value_text(setting, stats->ours, ours, sizeof(ours));
+	value_text(setting, stats->theirs, theirs, sizeof(theirs));
 	if (setting == PPE_PARENT_GONE || setting == PPE_PARENT_ABOVE)
-		snprintf(out.text, sizeof(out.text), "%s", rule);
+		snprintf(out.text, sizeof(out.text), "%s", words.rule);
 	else
-		snprintf(out.text, sizeof(out.text), "%s %s here, %s there: %s", word, ours, theirs,
-			rule);
+		snprintf(out.text, sizeof(out.text), "%s %s here, %s there: %s", words.setting,
+			ours, theirs, words.rule);
 	return out;
 }
 
@@ -107,8 +139,8 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 	logged->ours = stats->ours;
 	logged->theirs = stats->theirs;
 	snprintf(more, sizeof(more), " setting=%s here=%u there=%u why=%s",
-		ppe_parent_setting_word(stats->refused), stats->ours, stats->theirs,
-		ctrl_log_quote(ppe_parent_setting_rule(stats->refused)).text);
+		ctrl_parent_words(stats->refused).setting, stats->ours, stats->theirs,
+		ctrl_log_quote(ctrl_parent_words(stats->refused).rule).text);
 	tell(job, parent, CTRL_LOG_WARNING, "the job does not take part in a parent's", more);
 }
 

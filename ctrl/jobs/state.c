@@ -98,7 +98,7 @@ job_json(const struct ctrl_job *job)
 	json_t *object = json_pack("{s:i, s:s, s:s, s:i}", "id", shape->id, "name", shape->name,
 		"tenant", job->tenant == NULL ? "" : job->tenant->name, "size", shape->nb_sources);
 
-	ctrl_settings_put(object, &spec);
+	ctrl_settings_put(object, &spec, false);
 	put_key(object, shape->key);
 	put_tree(object, job);
 	json_object_set_new(object, "created", json_integer((json_int_t)job->created));
@@ -394,7 +394,7 @@ static const struct ctrl_key keys[] = {
 	{"jobs[].set_aside", CTRL_BOOLEAN, "", .fallback = "false"},
 	{"jobs[].tenant", CTRL_TEXT, "", NULL, .max = CTRL_NAME_BYTES - 1},
 	/* A file of an earlier version may lack settings. */
-#define X(key, where, change, kind, field, ...) \
+#define X(key, where, change, needs, tree, kind, field, ...) \
 	CTRL_API_##where({.path = "jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
 	CTRL_JOB_SETTINGS(X)
 #undef X

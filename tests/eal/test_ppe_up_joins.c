@@ -2,7 +2,9 @@
 /* A leaf joins at its parents: how generations begin and end on two hops. docs/tree.md, "Generations". */
 #include <stddef.h>
 
+#include "ctrl/config/job_settings.h"
 #include "tests/eal/bench_tree.h"
+#include "tests/model/tags.h"
 
 #define FIRST      4 /* hosts FIRST and FIRST + 1 */
 #define RANKS      8
@@ -229,19 +231,37 @@ static void
 expect_refused(unsigned int p, enum ppe_parent_setting setting, uint32_t ours, uint32_t theirs)
 {
 	struct ppe_parent_stats stats = parent_stats(p);
-	const char *word = ppe_parent_setting_word(setting);
 
-	cr_assert_eq(
-		stats.refused, setting, "%s, not %s", ppe_parent_setting_word(stats.refused), word);
-	cr_assert_eq(stats.ours, ours, "%s: ours %u", word, stats.ours);
-	cr_assert_eq(stats.theirs, theirs, "%s: theirs %u", word, stats.theirs);
+	cr_assert_eq(stats.refused, setting, "setting %u, not %u", stats.refused, setting);
+	cr_assert_eq(stats.ours, ours, "setting %u: ours %u", setting, stats.ours);
+	cr_assert_eq(stats.theirs, theirs, "setting %u: theirs %u", setting, stats.theirs);
+}
+
+/* Parent 0 accepts, with what is in `settings`, and with the CRC of a job that has CRCs. */
+static void
+accept_with_crc(void)
+{
+	struct weir_header h = answer_to_join(0, WEIR_STATUS_OK);
+	uint8_t header[WEIR_EXT_BYTES], bytes[sizeof(settings) + WEIR_CRC_BYTES];
+	uint32_t crc;
+
+	h.gen_id = 100;
+	weir_header_write(&h, header);
+	memcpy(bytes, &settings, sizeof(settings));
+	crc = tags_crc32c(tags_crc32c(0, header, sizeof(header)), bytes, sizeof(settings));
+	for (unsigned int i = 0; i < WEIR_CRC_BYTES; i++)
+		bytes[sizeof(settings) + i] = (uint8_t)(crc >> 8 * i);
+	say(0, &h, bytes, sizeof(bytes));
 }
 
 /* Parent 0 accepts, with what is in `settings`: hosts that repeat get `unsupported`. Then it agrees. */
 static void
 disagree(enum ppe_parent_setting setting, uint32_t ours, uint32_t theirs)
 {
-	accept_join(0, 100);
+	if (setting == PPE_PARENT_INTEGRITY)
+		accept_with_crc();
+	else
+		accept_join(0, 100);
 	expect_silence();
 	expect_refused(0, setting, ours, theirs);
 	join_later(FIRST + 1, 51, WEIR_STATUS_UNSUPPORTED);
@@ -276,14 +296,25 @@ BOTH(settings_must_agree)
 		{PPE_PARENT_REJOIN, AT(up.agreed), WEIR_JOIN_UP_REVOKE, 1, 0},
 		{PPE_PARENT_NARROW, AT(flags), WEIR_JOIN_NARROW, 0, 1},
 		{PPE_PARENT_AUTHENTICATE, AT(flags), WEIR_JOIN_AUTHENTICATED, 0, 1},
+		{PPE_PARENT_INTEGRITY, AT(elements), WEIR_JOIN_MUST_CRC32C << 4, 0, 1},
 	};
+	static const struct ctrl_tree_rule rules[] = {
+#define X(key, where, change, needs, tree, ...) CTRL_TREE_##tree,
+		CTRL_JOB_SETTINGS(X)
+#undef X
+	};
+	uint32_t tried =
+		1u << PPE_PARENT_AGREES | 1u << PPE_PARENT_TIMEOUT | 1u << PPE_PARENT_DEAD_AFTER;
 
 	start_joining(.policy = PPE_POLICY_PARTIAL, .change = dead_after_5_s);
 	accept_join(1, 101);
 	for (unsigned int i = 0; i < RTE_DIM(differ); i++) {
 		((uint8_t *)&settings)[differ[i].at] ^= differ[i].bits;
 		disagree(differ[i].setting, differ[i].ours, differ[i].theirs);
+		tried |= 1u << differ[i].setting;
 	}
+	for (unsigned int i = 0; i < RTE_DIM(rules); i++)
+		cr_assert((tried >> rules[i].compared & 1) != 0, "setting %u", rules[i].compared);
 	/* 1.25 x 100 + 1 ms are enough. */
 	weir_put32(settings.timeout_ms, 125);
 	disagree(PPE_PARENT_TIMEOUT, TIMEOUT, 125);

@@ -150,7 +150,27 @@ Test(ctrl_parents, settings_that_disagree)
 	s0->theirs = 3;
 	cr_expect_str_eq(
 		ctrl_parent_refusal(s0).text, "policy partial here, 3 there: must be equal");
+	s0->refused = PPE_PARENT_INTEGRITY;
+	s0->ours = PPE_INTEGRITY_CRC32C;
+	s0->theirs = PPE_INTEGRITY_NONE;
+	cr_expect_str_eq(
+		ctrl_parent_refusal(s0).text, "integrity crc32c here, none there: must be equal");
+	s0->refused = PPE_PARENT_DETERMINISTIC;
+	cr_expect_str_eq(ctrl_parent_refusal(s0).text,
+		"deterministic true here, false there: must be equal");
 	s0->refused = PPE_PARENT_GONE;
 	cr_expect_str_eq(ctrl_parent_refusal(s0).text,
 		"the parent does not have the job, or not this switch as a source");
+}
+
+/* Each thing that two jobs can differ in has its own word, and a rule. */
+Test(ctrl_parents, each_setting_has_a_word)
+{
+	for (enum ppe_parent_setting s = PPE_PARENT_AGREES + 1; s <= PPE_PARENT_GONE; s++) {
+		cr_assert_not_null(ctrl_parent_words(s).setting, "%u", s);
+		cr_assert_not_null(ctrl_parent_words(s).rule, "%u", s);
+		for (enum ppe_parent_setting other = PPE_PARENT_AGREES + 1; other < s; other++)
+			cr_assert_str_neq(
+				ctrl_parent_words(s).setting, ctrl_parent_words(other).setting);
+	}
 }

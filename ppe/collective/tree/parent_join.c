@@ -228,7 +228,7 @@ parents_joined(const struct parents_home *parents, uint64_t ranks[MASK_WORDS])
 
 /* ---- answers ---- */
 
-/* The settings on which two hops must agree, as docs/tree.md lists them. */
+/* The first setting on which two hops must agree and do not: docs/tree.md, "Timeouts". */
 static struct parent_refusal
 disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
 {
@@ -261,8 +261,7 @@ disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
 	if (!j->revoke || (agreed & WEIR_JOIN_UP_REVOKE) == 0)
 		return (struct parent_refusal){
 			PPE_PARENT_REJOIN, j->revoke, (agreed & WEIR_JOIN_UP_REVOKE) != 0};
-	/* A straggler is found within 1.1 timeouts; the rest is for transit. */
-	if (j->policy != PPE_POLICY_WAIT && 4 * (uint64_t)timeout < 5 * (uint64_t)j->timeout_ms + 4)
+	if (j->policy != PPE_POLICY_WAIT && timeout < ppe_parent_timeout_least(j->timeout_ms))
 		return (struct parent_refusal){PPE_PARENT_TIMEOUT, j->timeout_ms, timeout};
 	if (ppe_policy_sends_partial(j->policy) && dead_after != 0 &&
 		dead_after < j->dead_after_ms + j->timeout_ms)
