@@ -14,42 +14,34 @@
 #include <unistd.h>
 
 #include <rte_common.h>
-#include <rte_log.h>
 
-#define TYPES_MAX 1024 /* log types with a limit of their own; DPDK with all drivers has 500 */
+#define TYPES_MAX  1024 /* log types with a limit of their own; DPDK with all drivers has 500 */
+#define TAIL_BYTES 80 /* for the end of a line: quote, truncated=1, suppressed=N, lost=N */
 
-struct line {
-	size_t length;
-	bool truncated;
-	char text[CTRL_LOG_LINE_BYTES];
-};
-
-static struct {
-	enum ctrl_log_level level[CTRL_LOG_MODULE_COUNT];
-	int fd;
-	bool journal;
-	pthread_mutex_t lock; /* guards the fields below, and the space that poll has found */
-	uint32_t lost; /* lines dropped since the last written line */
-	bool is_torn; /* the last line was cut off: a line end is missing */
-} out = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.level = {[0 ... CTRL_LOG_MODULE_COUNT - 1] = CTRL_LOG_NOTICE},
-	.fd = STDERR_FILENO,
-};
-
-static const char *const level_words[] = {
-	[CTRL_LOG_ERROR] = "error",
-	[CTRL_LOG_WARNING] = "warning",
-	[CTRL_LOG_NOTICE] = "notice",
-	[CTRL_LOG_INFO] = "info",
-	[CTRL_LOG_DEBUG] = "debug",
-};
-
-static const char *const module_words[] = {
+const char *const ctrl_log_words[] = {[CTRL_LOG_CHANGE] = "ctrl",
+	[CTRL_LOG_CHANGE + 1] = "dpdk", /* any other type */
 #define X(name, word, help) [CTRL_LOG_##name] = word,
 	CTRL_LOG_MODULES(X)
 #undef X
 };
+
+static int types[CTRL_LOG_CHANGE + 1]; /* of rte_log, by module */
+
+static struct {
+	int fd;
+	bool journal;
+	uint32_t lost; /* lines dropped since the last written line */
+	bool is_torn; /* the last line was cut off: a line end is missing */
+	uint64_t nb_lines;
+	char kept[CTRL_LOG_KEPT][CTRL_LOG_LINE_BYTES];
+	struct ctrl_log_limit limit[TYPES_MAX]; /* of messages without fields, by log type */
+} out;
+
+/* Guards `out`, all limits, and the space that poll has found. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The limit of the message with fields that this thread gives to rte_log. */
+static __thread struct ctrl_log_limit *limit_of_fields;
 
 /* sd-daemon(3): the stream is the journal's if $JOURNAL_STREAM names the file behind it. */
 static bool
@@ -63,63 +55,6 @@ is_journal(int fd)
 		fstat(fd, &st) == 0 && st.st_dev == device && st.st_ino == inode;
 }
 
-void
-ctrl_log_to(int fd, bool journal)
-{
-	out.fd = fd;
-	out.journal = journal;
-}
-
-bool
-ctrl_log_is_on(enum ctrl_log_module module, enum ctrl_log_level level)
-{
-	return level <= __atomic_load_n(&out.level[module], __ATOMIC_RELAXED);
-}
-
-/* Nothing is added to a full line but its end: see end. */
-__attribute__((format(printf, 2, 0))) static void
-add_list(struct line *line, const char *format, va_list args)
-{
-	size_t room = sizeof(line->text) - line->length;
-	int wanted = vsnprintf(line->text + line->length, room, format, args);
-
-	if (wanted < 0)
-		return;
-	line->truncated |= (size_t)wanted >= room;
-	line->length += RTE_MIN((size_t)wanted, room - 1);
-}
-
-__attribute__((format(printf, 2, 3))) static void
-add(struct line *line, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	add_list(line, format, args);
-	va_end(args);
-}
-
-/* Begin with priority or time, level and module. */
-static void
-begin(struct line *line, const char *module, enum ctrl_log_level level)
-{
-	struct timespec now;
-	struct tm utc;
-
-	line->length = 0;
-	line->truncated = false;
-	if (out.journal) {
-		add(line, "<%d>", level);
-	} else {
-		clock_gettime(CLOCK_REALTIME, &now);
-		gmtime_r(&now.tv_sec, &utc);
-		add(line, "time=%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ ", utc.tm_year + 1900,
-			utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-			now.tv_nsec / 1000000);
-	}
-	add(line, "level=%s module=%s", level_words[level], module);
-}
-
 /* A terminal may take other bytes for commands: C0, DEL, C1, and parts of multi-byte characters. */
 static bool
 is_plain(char c)
@@ -127,19 +62,8 @@ is_plain(char c)
 	return c >= ' ' && c <= '~';
 }
 
-/* Add a mark at the end, over other text if the line is full. One byte is kept for the line end. */
-static void
-put_mark(struct line *line, const char *mark)
-{
-	size_t length = strlen(mark);
-
-	line->length = RTE_MIN(line->length, sizeof(line->text) - length - 1);
-	memcpy(line->text + line->length, mark, length);
-	line->length += length;
-}
-
 /* Write the whole line or, as far as possible, nothing. Never blocks: if the reader is slow, the
- * line is lost. */
+ * line is lost. Other processes share the descriptor, so its flags do not change. */
 static bool
 put(const char *text, size_t length)
 {
@@ -156,71 +80,6 @@ put(const char *text, size_t length)
 	} while (done < 0 && errno == EINTR);
 	out.is_torn = done >= 0 ? (size_t)done < length : out.is_torn;
 	return done >= 0 && !out.is_torn;
-}
-
-/* Write a line as printable ASCII, whatever it contains. Other processes share the descriptor, so
- * its flags do not change. The switch never waits for the reader. */
-static void
-end(struct line *line)
-{
-	char mark[48] = "", lost[32] = "";
-
-	pthread_mutex_lock(&out.lock);
-	if (out.lost > 0)
-		snprintf(lost, sizeof(lost), " lost=%u", out.lost);
-	snprintf(mark, sizeof(mark), "%s%s", line->truncated ? " truncated=1" : "", lost);
-	put_mark(line, mark);
-	for (size_t i = 0; i < line->length; i++)
-		if (!is_plain(line->text[i]))
-			line->text[i] = '?';
-	line->text[line->length++] = '\n';
-	if ((!out.is_torn || put("\n", 1)) && put(line->text, line->length))
-		out.lost = 0;
-	else
-		out.lost++;
-	pthread_mutex_unlock(&out.lock);
-}
-
-__attribute__((format(printf, 6, 0))) static void
-write_line(enum ctrl_log_module module, enum ctrl_log_level level, const char *who,
-	const char *what, uint32_t suppressed, const char *format, va_list args)
-{
-	struct line line;
-
-	begin(&line, module_words[module], level);
-	add(&line, " msg=\"%s\"", what);
-	if (who != NULL)
-		add(&line, " %s", who);
-	add(&line, " ");
-	add_list(&line, format, args);
-	if (suppressed > 0)
-		add(&line, " suppressed=%u", suppressed);
-	end(&line);
-}
-
-void
-ctrl_log(enum ctrl_log_module module, enum ctrl_log_level level, const char *what,
-	const char *format, ...)
-{
-	va_list args;
-
-	if (!ctrl_log_is_on(module, level))
-		return;
-	va_start(args, format);
-	write_line(module, level, NULL, what, 0, format, args);
-	va_end(args);
-}
-
-void
-ctrl_log_say(enum ctrl_log_module module, enum ctrl_log_level level, const char *what)
-{
-	struct line line;
-
-	if (!ctrl_log_is_on(module, level))
-		return;
-	begin(&line, module_words[module], level);
-	add(&line, " msg=\"%s\"", what);
-	end(&line);
 }
 
 static uint64_t
@@ -245,249 +104,181 @@ ctrl_log_allow(struct ctrl_log_limit *limit, uint64_t now_ms)
 	return true;
 }
 
-void
-ctrl_log_limited(struct ctrl_log_limit *limit, enum ctrl_log_module module,
-	enum ctrl_log_level level, const char *what, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void
+add(char *text, size_t size, size_t *used, const char *format, ...)
 {
 	va_list args;
 
-	if (!ctrl_log_is_on(module, level) || !ctrl_log_allow(limit, now_ms()))
+	va_start(args, format);
+	*used += (size_t)vsnprintf(text + *used, size - *used, format, args);
+	va_end(args);
+}
+
+/* Make the line of a message that has no line end, keep it and write it. */
+static void
+log_line(const char *text, size_t length, bool has_fields, struct ctrl_log_limit *limit)
+{
+	/* Weir has no worse level than error. */
+	int level = RTE_MAX(rte_log_cur_msg_loglevel(), (int)RTE_LOG_ERR);
+	char line[CTRL_LOG_LINE_BYTES], *start = line;
+	const char *word = CTRL_LOG_LEVELS;
+	unsigned int module = 0;
+	struct timespec now;
+	struct tm utc;
+	size_t used, i;
+
+	if (limit != NULL && !ctrl_log_allow(limit, now_ms()))
 		return;
-	va_start(args, format);
-	write_line(module, level, NULL, what, limit->suppressed, format, args);
-	va_end(args);
-	limit->suppressed = 0;
+	length -= text[length - 1] == ' '; /* there are no fields */
+	for (int skipped = RTE_LOG_ERR; skipped < level; skipped++)
+		word = strchr(word, '|') + 1;
+	while (module <= CTRL_LOG_CHANGE && types[module] != rte_log_cur_msg_logtype())
+		module++;
+	clock_gettime(CLOCK_REALTIME, &now);
+	used = strftime(line, sizeof(line), "time=%FT%T", gmtime_r(&now.tv_sec, &utc));
+	add(line, sizeof(line), &used, ".%03ldZ ", now.tv_nsec / 1000000);
+	if (out.journal)
+		start += used - strlen("<N>");
+	add(line, sizeof(line), &used, "level=%.*s module=%s %s", (int)strcspn(word, "|"), word,
+		ctrl_log_words[module], has_fields ? "" : "msg=\"");
+	for (i = 0; i < length && used < sizeof(line) - TAIL_BYTES; i++) {
+		if (!has_fields && (text[i] == '"' || text[i] == '\\'))
+			line[used++] = '\\';
+		line[used++] = is_plain(text[i]) ? text[i] : '?';
+	}
+	add(line, sizeof(line), &used, "%s%s", has_fields ? "" : "\"",
+		i < length ? " truncated=1" : "");
+	if (limit != NULL && limit->suppressed > 0) {
+		add(line, sizeof(line), &used, " suppressed=%u", limit->suppressed);
+		limit->suppressed = 0;
+	}
+	memcpy(out.kept[out.nb_lines++ % CTRL_LOG_KEPT], line, used + 1);
+	if (out.lost > 0)
+		add(line, sizeof(line), &used, " lost=%u", out.lost);
+	add(line, sizeof(line), &used, "\n");
+	if (out.journal) {
+		start[0] = '<';
+		start[1] = (char)('0' + level - 1); /* syslog's numbers are one less */
+		start[2] = '>';
+	}
+	if ((!out.is_torn || put("\n", 1)) && put(start, (size_t)(line + used - start)))
+		out.lost = 0;
+	else
+		out.lost++;
 }
 
-struct ctrl_log_who
-ctrl_log_who_process(uid_t uid, pid_t pid)
+/* The stream has no buffer: one call is one message, made by the thread that logs it. */
+static ssize_t
+take(void *cookie, const char *text, size_t length)
 {
-	struct ctrl_log_who who;
+	static const char fields[] = "msg=\"";
+	bool has_fields = length > strlen(fields) && memcmp(text, fields, strlen(fields)) == 0;
+	struct ctrl_log_limit *limit = has_fields ? limit_of_fields : NULL;
+	const char *end = text + length, *stop;
 
-	snprintf(who.text, sizeof(who.text), "uid=%u pid=%d", uid, pid);
-	return who;
+	(void)cookie;
+	/* A driver may warn about every packet. More verbose levels have no limit: they are on only
+	 * by request. */
+	if (!has_fields && rte_log_cur_msg_loglevel() <= (int)RTE_LOG_WARNING)
+		limit = &out.limit[rte_log_cur_msg_logtype() % TYPES_MAX];
+	pthread_mutex_lock(&lock);
+	for (const char *part = text; part < end; part = stop + 1) {
+		stop = has_fields ? NULL : memchr(part, '\n', (size_t)(end - part));
+		if (stop == NULL)
+			stop = end;
+		if (stop > part)
+			log_line(part, (size_t)(stop - part), has_fields, limit);
+	}
+	pthread_mutex_unlock(&lock);
+	return (ssize_t)length;
 }
 
-struct ctrl_log_who
-ctrl_log_who_tenant(const char *tenant, const char *address)
+/* The stream is never closed: threads log until the process ends. */
+RTE_INIT(begin)
 {
-	struct ctrl_log_who who;
+	FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = take});
 
-	snprintf(who.text, sizeof(who.text), "tenant=%.64s address=%.64s",
-		ctrl_log_quote(tenant != NULL ? tenant : "-").text, ctrl_log_quote(address).text);
-	return who;
-}
-
-struct ctrl_log_who
-ctrl_log_who_itself(const char *why)
-{
-	struct ctrl_log_who who;
-
-	snprintf(who.text, sizeof(who.text), "by=weir why=%s", ctrl_log_quote(why).text);
-	return who;
+#define X(name, word, help)                                                                        \
+	types[CTRL_LOG_##name] = rte_log_register_type_and_pick_level("weir." word, RTE_LOG_NOTICE);
+	CTRL_LOG_MODULES(X)
+	X(CHANGE, "change", )
+#undef X
+	ctrl_log_to(STDERR_FILENO, is_journal(STDERR_FILENO));
+	if (stream != NULL) {
+		setvbuf(stream, NULL, _IONBF, 0);
+		rte_openlog_stream(stream);
+	}
 }
 
 void
-ctrl_log_change(const struct ctrl_log_who *who, const char *what, const char *format, ...)
+ctrl_log_to(int fd, bool journal)
 {
-	va_list args;
-
-	va_start(args, format);
-	write_line(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, who->text, what, 0, format, args);
-	va_end(args);
+	out.fd = fd;
+	out.journal = journal;
 }
 
 void
-ctrl_log_change_limited(struct ctrl_log_limit *limit, const struct ctrl_log_who *who,
-	const char *what, const char *format, ...)
+ctrl_log_set_levels(const struct ctrl_log_config *config)
+{
+	uint32_t all = rte_log_get_global_level();
+	int level;
+
+	/* EAL's --log-level=LEVEL is a limit for all types. Make it one of each type, so that types
+	 * of Weir may log more and the others stay as quiet as before. */
+	for (uint32_t type = 0; (level = rte_log_get_level(type)) >= 0; type++)
+		rte_log_set_level(type, RTE_MIN((uint32_t)level, all));
+	rte_log_set_global_level(RTE_LOG_DEBUG);
+	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++)
+		rte_log_set_level((uint32_t)types[module], config->level[module]);
+	rte_log_set_level((uint32_t)types[CTRL_LOG_CHANGE], RTE_LOG_NOTICE);
+}
+
+void
+ctrl_log_fields(struct ctrl_log_limit *limit, enum ctrl_log_module module, uint32_t level,
+	const char *format, ...)
 {
 	va_list args;
 
-	if (!ctrl_log_allow(limit, now_ms()))
-		return;
+	limit_of_fields = limit;
 	va_start(args, format);
-	write_line(
-		CTRL_LOG_CTRL, CTRL_LOG_NOTICE, who->text, what, limit->suppressed, format, args);
+	rte_vlog(level, (uint32_t)types[module], format, args);
 	va_end(args);
-	limit->suppressed = 0;
-}
-
-static bool
-is_word(const char *text)
-{
-	static const char plain[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:/@+[]";
-
-	return text[0] != '\0' && text[strspn(text, plain)] == '\0' && strlen(text) <= 120;
+	limit_of_fields = NULL;
 }
 
 struct ctrl_log_value
 ctrl_log_quote(const char *text)
 {
-	struct ctrl_log_value value;
-	size_t used = 0;
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:/@+[]";
+	struct ctrl_log_value value = {"\""};
+	size_t length = strlen(text), used = 1;
 
-	if (is_word(text)) {
-		snprintf(value.text, sizeof(value.text), "%s", text);
+	if (length > 0 && length <= 120 && strspn(text, plain) == length) {
+		memcpy(value.text, text, length + 1);
 		return value;
 	}
-	value.text[used++] = '"';
 	for (; *text != '\0' && used < 112; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c == '"' || c == '\\')
+		if (*text == '"' || *text == '\\')
 			value.text[used++] = '\\';
-		if (!is_plain(*text))
-			used += (size_t)snprintf(
-				value.text + used, sizeof(value.text) - used, "\\x%02x", c);
-		else
-			value.text[used++] = *text;
+		add(value.text, sizeof(value.text), &used, is_plain(*text) ? "%c" : "\\x%02x",
+			(unsigned char)*text);
 	}
-	used += (size_t)snprintf(
-		value.text + used, sizeof(value.text) - used, "%s\"", *text != '\0' ? "..." : "");
+	add(value.text, sizeof(value.text), &used, "%s\"", *text != '\0' ? "..." : "");
 	return value;
 }
 
-/* -- messages of rte_log (EAL, drivers, the data plane's modules) as lines of this log */
-
-/* The modules that log through rte_log, as their files register themselves. */
-static const struct {
-	enum ctrl_log_module module;
-	const char *type;
-} modules[] = {
-#define X(name, word, help) {CTRL_LOG_##name, "weir." word},
-	CTRL_LOG_RTE_MODULES(X)
-#undef X
-};
-
-/* Guarded by the lock of rte_log's stream, which is held while a line is written. */
-static struct ctrl_log_limit limits[TYPES_MAX];
-
-static const char *
-room_of(int logtype)
+bool
+ctrl_log_read(uint64_t *number, char text[CTRL_LOG_LINE_BYTES])
 {
-	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
-		if (rte_log_register(modules[i].type) ==
-			logtype) /* finds the type, which is registered already */
-			return module_words[modules[i].module];
-	return "dpdk";
-}
+	bool is_kept;
 
-/* RTE_LOG_EMERG is 1 where syslog's is 0; Weir has no worse level than error. */
-static enum ctrl_log_level
-level_of(unsigned int rte_level)
-{
-	return (enum ctrl_log_level)RTE_MIN(
-		RTE_MAX((int)rte_level - 1, (int)CTRL_LOG_ERROR), (int)CTRL_LOG_DEBUG);
-}
-
-void
-ctrl_log_rte_line(int logtype, unsigned int rte_level, const char *text)
-{
-	struct ctrl_log_limit *limit = &limits[(unsigned int)logtype % TYPES_MAX];
-	enum ctrl_log_level level = level_of(rte_level);
-	struct line line;
-
-	/* A driver may warn about every packet. More verbose levels have no limit: they are on only
-	 * by request. */
-	if (level <= CTRL_LOG_WARNING && !ctrl_log_allow(limit, now_ms()))
-		return;
-	begin(&line, room_of(logtype), level);
-	add(&line, " msg=\"");
-	for (const char *p = text; *p != '\0' && *p != '\n'; p++)
-		add(&line, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
-	add(&line, "\"");
-	if (limit->suppressed > 0)
-		add(&line, " suppressed=%u", limit->suppressed);
-	limit->suppressed = 0;
-	end(&line);
-}
-
-/* rte_log flushes its stream after each message. */
-static ssize_t
-take(void *cookie, const char *bytes, size_t length)
-{
-	char text[CTRL_LOG_LINE_BYTES];
-	size_t used = 0;
-
-	(void)cookie;
-	for (size_t i = 0; i <= length; i++) {
-		if (i < length && bytes[i] != '\n') {
-			if (used + 1 < sizeof(text))
-				text[used++] = bytes[i];
-			continue;
-		}
-		text[used] = '\0';
-		if (used > 0)
-			ctrl_log_rte_line(rte_log_cur_msg_logtype(),
-				(unsigned int)rte_log_cur_msg_loglevel(), text);
-		used = 0;
-	}
-	return (ssize_t)length;
-}
-
-/* The stream is never closed: threads log until the process ends. */
-static void
-take_rte(void)
-{
-	static FILE *stream;
-
-	if (stream == NULL)
-		stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = take});
-	if (stream != NULL)
-		rte_openlog_stream(stream);
-}
-
-/*
- * EAL has a global level beside the levels of the types. If a module needs a higher one, the global
- * level is raised, and each type is limited to the former one, so that the other types stay as
- * quiet as before.
- */
-static void
-lift(uint32_t wanted)
-{
-	uint32_t all = rte_log_get_global_level();
-	int level;
-
-	if (wanted <= all)
-		return;
-	for (uint32_t type = 0; (level = rte_log_get_level(type)) >= 0; type++)
-		if ((uint32_t)level > all)
-			rte_log_set_level(type, all);
-	rte_log_set_global_level(wanted);
-}
-
-void
-ctrl_log_apply(const struct ctrl_log_config *config)
-{
-	uint32_t most = 0;
-
-	if (!config->is_configured)
-		return;
-	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
-		most = RTE_MAX(most, (uint32_t)config->level[modules[i].module] + 1);
-	lift(most);
-	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
-		rte_log_set_level_pattern(
-			modules[i].type, (uint32_t)config->level[modules[i].module] + 1);
-}
-
-void
-ctrl_log_start(const struct ctrl_log_config *config)
-{
-	memcpy(out.level, config->level, sizeof(out.level));
-	out.journal = is_journal(out.fd);
-	take_rte();
-}
-
-void
-ctrl_log_change_levels(const struct ctrl_log_config *config)
-{
-	struct ctrl_log_config all_levels = *config;
-
-	/* Other threads log meanwhile. */
-	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++)
-		__atomic_store_n(&out.level[module], config->level[module], __ATOMIC_RELAXED);
-	all_levels.is_configured = true; /* defaults may differ from the former levels, too */
-	ctrl_log_apply(&all_levels);
+	pthread_mutex_lock(&lock);
+	if (*number + CTRL_LOG_KEPT < out.nb_lines)
+		*number = out.nb_lines - CTRL_LOG_KEPT;
+	is_kept = *number < out.nb_lines;
+	if (is_kept)
+		memcpy(text, out.kept[*number % CTRL_LOG_KEPT], CTRL_LOG_LINE_BYTES);
+	pthread_mutex_unlock(&lock);
+	return is_kept;
 }

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Structured logs of the control plane, one line per event, as logfmt on stderr:
+ * The log: all of the switch logs through rte_log, one line per event, as logfmt on stderr:
  *
  *   time=2026-01-31T12:00:00.123Z level=notice module=ctrl msg="job created" uid=0 job=ring size=4
  *
  * If stderr is the journal, a line begins with <N>, the priority for journald, and has no `time`.
- * Each module has a level of its own (`log.modules` of the configuration). Messages that DPDK and
- * the data plane's modules log through rte_log have the same form.
+ *
+ * This file owns rte_log's stream, from the start of the program on, and gives each message this
+ * form. A message that begins with msg=" consists of fields, as ctrl_log makes them; each line of
+ * any other message becomes the msg of a line. Each module is a log type of rte_log, "weir.ctrl",
+ * and has a level of its own (`log.modules` of the configuration); other types are module dpdk.
  *
  * Fields are a printf format of key=value pairs. Text from outside goes through ctrl_log_quote;
  * characters that are not printable ASCII are always replaced, so that no text forges a line.
  *
  * Logging never blocks: a line that does not fit into the pipe or socket is lost, and the next one
- * written ends in lost=N.
+ * written ends in lost=N. The last lines are kept in memory, also lost ones.
  *
- * Thread safety: a line is one write(2), and any thread may log; a call site with a limit is the
- * control thread's.
+ * Thread safety: any thread may log. A line is one write(2).
  */
 #ifndef CTRL_LOG_H
 #define CTRL_LOG_H
@@ -25,77 +27,50 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The numbers are syslog's. */
-enum ctrl_log_level {
-	CTRL_LOG_ERROR = 3,
-	CTRL_LOG_WARNING,
-	CTRL_LOG_NOTICE,
-	CTRL_LOG_INFO,
-	CTRL_LOG_DEBUG,
-};
+#include <rte_log.h>
 
-/* The words of `log.level`, in the order of the levels. */
+/* The words of `log.level`, from RTE_LOG_ERR to RTE_LOG_DEBUG. */
 #define CTRL_LOG_LEVELS "error|warning|notice|info|debug"
 
-/* Name, word, what it logs: first the data plane's modules, which use rte_log, then all modules. */
-#define CTRL_LOG_RTE_MODULES(X)                                                                    \
+/* Name, word, what it logs. */
+#define CTRL_LOG_MODULES(X)                                                                        \
+	X(SWITCH, "switch", "Start, stop, signals, watchdog.")                                     \
+	X(CTRL, "ctrl", "Jobs, configuration, state. Changes are logged at any level.")            \
+	X(API, "api", "The control API's server and its clients.")                                 \
 	X(PPE, "ppe", "The engines.")                                                              \
 	X(PKTBUF, "pktbuf", "Packet memory and ports.")                                            \
 	X(RMW, "rmw", "Aggregation buffers.")                                                      \
 	X(HASHENGINE, "hashengine", "Tables.")
 
-#define CTRL_LOG_MODULES(X)                                                                        \
-	X(SWITCH, "switch", "Start, stop, signals, watchdog.")                                     \
-	X(CTRL, "ctrl", "Jobs, configuration, state. Changes are logged at any level.")            \
-	X(API, "api", "The control API's server and its clients.")                                 \
-	CTRL_LOG_RTE_MODULES(X)
-
 enum ctrl_log_module {
 #define X(name, word, help) CTRL_LOG_##name,
 	CTRL_LOG_MODULES(X)
 #undef X
-		CTRL_LOG_MODULE_COUNT
+		CTRL_LOG_MODULE_COUNT,
+	/* Changes of the running switch, done or refused: always logged, as module ctrl. */
+	CTRL_LOG_CHANGE = CTRL_LOG_MODULE_COUNT,
 };
 
 #define CTRL_LOG_LINE_BYTES  1024 /* maximum of a line; a longer one ends in truncated=1 */
+#define CTRL_LOG_KEPT        256 /* lines kept in memory */
 #define CTRL_LOG_BURST       10 /* lines at once of a call site with a limit, ... */
 #define CTRL_LOG_INTERVAL_MS 1000 /* ... and one more each interval */
 
 /* The section `log` of a configuration. */
 struct ctrl_log_config {
-	enum ctrl_log_level level[CTRL_LOG_MODULE_COUNT];
-	bool is_configured; /* the file has the section */
+	uint32_t level[CTRL_LOG_MODULE_COUNT]; /* RTE_LOG_ERR and so on */
 };
 
-/* Set the levels, find out whether stderr is the journal, and take over the messages of rte_log.
- * Call it before EAL starts. Without it, levels from notice up are logged, with times. */
-void ctrl_log_start(const struct ctrl_log_config *config);
+/* By module. */
+extern const char *const ctrl_log_words[];
 
-/* Change the levels while running, also those of rte_log. */
-void ctrl_log_change_levels(const struct ctrl_log_config *config);
+/* Set the levels, at any time. Call it also after EAL has started, because EAL sets levels of its
+ * own. Without it, levels from notice up are logged. */
+void ctrl_log_set_levels(const struct ctrl_log_config *config);
 
-/*
- * Set the levels of rte_log for Weir's modules that use it. Call it after EAL has started, because
- * EAL sets levels of its own. Without the section `log`, the levels stay as EAL's --log-level has
- * set them.
- */
-void ctrl_log_apply(const struct ctrl_log_config *config);
-
-/* Log one message of rte_log, NUL-terminated, without its line end. For tests. */
-void ctrl_log_rte_line(int logtype, unsigned int rte_level, const char *text);
-
-/* Log to another descriptor, with or without the journal's prefix: for tests. */
+/* Log to another descriptor, with or without the journal's prefix: for tests, before other threads
+ * log. */
 void ctrl_log_to(int fd, bool journal);
-
-/* True if a line of this module and level is written. */
-bool ctrl_log_is_on(enum ctrl_log_module module, enum ctrl_log_level level);
-
-/* Log. what: the event in a few words, constant. format: the fields, "job=%s size=%u". */
-void ctrl_log(enum ctrl_log_module module, enum ctrl_log_level level, const char *what,
-	const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* Log an event without fields. */
-void ctrl_log_say(enum ctrl_log_module module, enum ctrl_log_level level, const char *what);
 
 /* A token bucket: what a call site may still write. All zero is a full bucket. */
 struct ctrl_log_limit {
@@ -103,51 +78,44 @@ struct ctrl_log_limit {
 	uint32_t suppressed; /* lines since the last one written */
 };
 
-/* True if a line may be written now; otherwise the line is counted. Reads no clock. */
+/* True if a line may be written now; otherwise the line is counted. For tests. */
 bool ctrl_log_allow(struct ctrl_log_limit *limit, uint64_t now_ms);
 
-/* Log within a limit; the next line written has suppressed=N. See CTRL_LOG_LIMITED. */
-void ctrl_log_limited(struct ctrl_log_limit *limit, enum ctrl_log_module module,
-	enum ctrl_log_level level, const char *what, const char *format, ...)
-	__attribute__((format(printf, 5, 6)));
+/* What the macros below call. limit: NULL for none; format: msg="..." and the fields. */
+void ctrl_log_fields(struct ctrl_log_limit *limit, enum ctrl_log_module module, uint32_t level,
+	const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* As ctrl_log, with a limit per call site: for events that others can cause at will. */
-#define CTRL_LOG_LIMITED(module, level, what, ...)                                                 \
-	do {                                                                                       \
+/* Log within a limit, for events that others can cause at will; the next line written has
+ * suppressed=N. limit: CTRL_LOG_SITE, or NULL for none. For the rest see ctrl_log. */
+#define ctrl_log_limited(limit, module, level, what, format, ...)                                  \
+	ctrl_log_fields(limit, module, level, "msg=\"%s\" " format, what, ##__VA_ARGS__)
+
+/* The limit of this call site. */
+#define CTRL_LOG_SITE                                                                              \
+	(__extension__({                                                                           \
 		static struct ctrl_log_limit limit_of_site;                                        \
-		ctrl_log_limited(&limit_of_site, (module), (level), (what), __VA_ARGS__);          \
-	} while (0)
+		&limit_of_site;                                                                    \
+	}))
 
-/* Who makes a change, as fields. */
+/* Log. level: RTE_LOG_ERR and so on; what: the event in a few words, without quotes; format: the
+ * fields, "job=%s size=%u", or "". */
+#define ctrl_log(module, level, what, format, ...)                                                 \
+	ctrl_log_limited(NULL, module, level, what, format, ##__VA_ARGS__)
+
+/* Log a change. who makes it; what: "job created"; format: the fields of the new state. */
+#define ctrl_log_change(who, what, format, ...)                                                    \
+	ctrl_log_change_limited(NULL, who, what, format, ##__VA_ARGS__)
+
+/* As ctrl_log_change, within a limit, for changes that clients can cause at will. */
+#define ctrl_log_change_limited(limit, who, what, format, ...)                                     \
+	ctrl_log_limited(limit, CTRL_LOG_CHANGE, RTE_LOG_NOTICE, what, "%s " format, (who)->text,  \
+		##__VA_ARGS__)
+
+/* Who makes a change, as fields: "uid=%u pid=%d" of a process, "tenant=%s address=%s" of a client
+ * on TCP, "by=weir why=%s" of Weir itself. */
 struct ctrl_log_who {
 	char text[160];
 };
-
-/* A process of this machine: the Unix socket's peer, or the sender of a signal. */
-struct ctrl_log_who ctrl_log_who_process(uid_t uid, pid_t pid);
-
-/* A tenant, or NULL for a client without a token, and the address it comes from. */
-struct ctrl_log_who ctrl_log_who_tenant(const char *tenant, const char *address);
-
-/* Weir itself: a timeout, a restored state. why: a word. */
-struct ctrl_log_who ctrl_log_who_itself(const char *why);
-
-/* Log a change of the running switch, done or refused: always written, in module ctrl at notice.
- * what: "job created"; format: the fields of the new state. */
-void ctrl_log_change(const struct ctrl_log_who *who, const char *what, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* As ctrl_log_change, within a limit, for changes that clients can cause at will:
- * CTRL_LOG_CHANGE_LIMITED. */
-void ctrl_log_change_limited(struct ctrl_log_limit *limit, const struct ctrl_log_who *who,
-	const char *what, const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* As ctrl_log_change, with a limit per call site. */
-#define CTRL_LOG_CHANGE_LIMITED(who, what, ...)                                                    \
-	do {                                                                                       \
-		static struct ctrl_log_limit limit_of_site;                                        \
-		ctrl_log_change_limited(&limit_of_site, (who), (what), __VA_ARGS__);               \
-	} while (0)
 
 /* A value for a field: unchanged if it is a word, otherwise in quotes and escaped; at most 120
  * bytes. */
@@ -155,5 +123,12 @@ struct ctrl_log_value {
 	char text[128];
 };
 struct ctrl_log_value ctrl_log_quote(const char *text);
+
+/*
+ * Copy a kept line: the first one numbered *number or later, whose number replaces *number. Always
+ * with its time; without its line end and lost=N. False: there is none yet. Lines are numbered
+ * from 0 in the order of logging; a jump of *number tells how many are kept no longer.
+ */
+bool ctrl_log_read(uint64_t *number, char text[CTRL_LOG_LINE_BYTES]);
 
 #endif

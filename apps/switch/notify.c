@@ -40,7 +40,7 @@ open_socket(const char *path)
 	size_t length = strlen(path);
 
 	if ((path[0] != '/' && path[0] != '@') || length >= sizeof(manager.address.sun_path)) {
-		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_WARNING, "NOTIFY_SOCKET is not a socket path",
+		ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_WARNING, "NOTIFY_SOCKET is not a socket path",
 			"path=%s", ctrl_log_quote(path).text);
 		return;
 	}
@@ -86,7 +86,7 @@ tell(const char *text)
 		return;
 	if (sendto(manager.fd, text, strlen(text), MSG_NOSIGNAL,
 		    (const struct sockaddr *)&manager.address, manager.length) < 0)
-		CTRL_LOG_LIMITED(CTRL_LOG_SWITCH, CTRL_LOG_WARNING,
+		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_SWITCH, RTE_LOG_WARNING,
 			"the service manager cannot be reached", "error=%s",
 			ctrl_log_quote(strerror(errno)).text);
 }

@@ -173,18 +173,17 @@ output_end(struct output *output, int fd, int wait_ms)
 static void
 report(const json_t *stats, const char *stats_file, int wait_ms)
 {
-	static struct ctrl_log_limit limit;
 	struct output output;
 	int rc = stats_file == NULL ? 0 : ctrl_stats_write(stats, stats_file);
 
 	if (rc < 0)
-		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "statistics were not written",
+		ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_ERR, "statistics were not written",
 			"file=%s error=%s", ctrl_log_quote(stats_file).text,
 			ctrl_log_quote(strerror(-rc)).text);
 	if (output_begin(&output))
 		ctrl_stats_print(stats, output.to);
 	if (!output_end(&output, STDOUT_FILENO, wait_ms))
-		ctrl_log_limited(&limit, CTRL_LOG_SWITCH, CTRL_LOG_WARNING,
+		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_SWITCH, RTE_LOG_WARNING,
 			"statistics were not printed whole", "why=%s",
 			ctrl_log_quote("the reader of stdout is too slow").text);
 }
@@ -200,10 +199,10 @@ tick(struct run *run)
 	ctrl_spoofed_tick(run->running);
 	stuck = ctrl_running_stuck_worker(run->running);
 	if (stuck >= 0 && stuck != run->stuck)
-		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker is stuck", "worker=%d cpu=%u",
+		ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_ERR, "a worker is stuck", "worker=%d cpu=%u",
 			stuck, (*run->config)->cpu[(unsigned int)stuck % (*run->config)->nb_cpus]);
 	else if (stuck < 0 && run->stuck >= 0)
-		ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "all workers run again");
+		ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_NOTICE, "all workers run again", "");
 	run->stuck = stuck;
 	notify_tick(stuck < 0);
 }
@@ -241,7 +240,7 @@ take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_s
 		return rc;
 	}
 	done->has_new_certificate = api_server_commit(server, next);
-	ctrl_log_change_levels(&next->log);
+	ctrl_log_set_levels(&next->log);
 	ctrl_log_change(who, "configuration reloaded",
 		"jobs_created=%u jobs_changed=%u jobs_replaced=%u jobs_deleted=%u tenants=%u "
 		"certificate=%s",
@@ -331,9 +330,10 @@ open_loop(struct run *run)
 static void
 take_signal(struct run *run, const struct signalfd_siginfo *info)
 {
-	struct ctrl_log_who who = ctrl_log_who_process(info->ssi_uid, (pid_t)info->ssi_pid);
+	struct ctrl_log_who who;
 	const char *name = info->ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
 
+	snprintf(who.text, sizeof(who.text), "uid=%u pid=%u", info->ssi_uid, info->ssi_pid);
 	if (info->ssi_signo == SIGUSR1) {
 		json_t *stats = ctrl_stats_read(run->running);
 
@@ -343,7 +343,7 @@ take_signal(struct run *run, const struct signalfd_siginfo *info)
 		reload(run, &who);
 	} else if (!run->stopping) {
 		run->stopping = true;
-		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "stop", "%s signal=%s", who.text, name);
+		ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_NOTICE, "stop", "%s signal=%s", who.text, name);
 		notify_stopping(name);
 	}
 }
@@ -426,7 +426,7 @@ account(const struct ppe_leaks *leaks)
 static int
 set_faults(struct run *run)
 {
-	struct ctrl_log_who who = ctrl_log_who_itself("start");
+	struct ctrl_log_who who = {"by=weir why=start"};
 	struct ctrl_refusal why;
 
 	return ctrl_faults_set(run->running, &(*run->config)->faults, &who, &why);
@@ -575,7 +575,7 @@ run_switch(
 	sigset_t set = loop_signals();
 	int status = 1;
 
-	ctrl_log_start(&config->log);
+	ctrl_log_set_levels(&config->log);
 	notify_open();
 	/* Before EAL creates its threads, which inherit the mask. */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -584,7 +584,7 @@ run_switch(
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 	if (start_eal(config) == 0) {
-		ctrl_log_apply(&config->log);
+		ctrl_log_set_levels(&config->log);
 		ctrl_state_begin(state, config);
 		run.ppe = ppe_create(&config->ppe, config->port, config->nb_ports, &config->jobs);
 		if (run.ppe != NULL)

@@ -146,8 +146,8 @@ authorize(struct api_request *request, const struct api_route *route)
 static void
 refuse_often(struct api_call *call, unsigned int per_s, double wait)
 {
-	CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "a client joins and leaves too often",
-		"%s", api_who(call).text);
+	ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE,
+		"a client joins and leaves too often", "%s", api_who(call).text);
 	api_error(call, 429, "too_often", NULL,
 		"an address may change something %u times a second: ask again in %.2f s", per_s,
 		wait);
@@ -174,7 +174,7 @@ check_rate(struct api_request *request, const struct api_route *route)
 		refuse_often(&request->call, limits->address_per_s, wait);
 		return false;
 	}
-	CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "a tenant changes too often",
+	ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE, "a tenant changes too often",
 		"tenant=%s changes_per_s=%u", ctrl_log_quote(tenant->name).text,
 		tenant->quota.changes_per_s);
 	api_error(&request->call, 429, "too_often", NULL,
@@ -488,7 +488,7 @@ api_requests_refuse_late(struct api_server *server)
 		struct api_request *request = container_of(turn, struct api_request, turn);
 
 		wait = api_turns_debt(turn, now);
-		CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE,
+		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE,
 			"a caller asks for more than its share", "%s", request->caller.name);
 		if (wait > 0)
 			api_error(&request->call, 429, "too_often", NULL,

@@ -20,7 +20,7 @@ static_assert(RMW_ISA_AUTO == 0 && RMW_ISA_SCALAR == 1 && RMW_ISA_AVX2 == 2 && R
 static_assert(PPE_IDLE_SPIN == 0 && PPE_IDLE_YIELD == 1 && PPE_IDLE_SLEEP == 2,
 	"the words of workers.idle are in this order");
 
-static_assert(CTRL_LOG_ERROR + 4 == CTRL_LOG_DEBUG, "the words of log.level are in this order");
+static_assert(RTE_LOG_ERR + 4 == RTE_LOG_DEBUG, "the words of log.level are in this order");
 
 static int
 draw_at_random(struct ppe_config *ppe)
@@ -87,23 +87,17 @@ check_state(struct ctrl_reading *reading)
 static void
 read_log(struct ctrl_reading *reading)
 {
-	static const char *const words[] = {
-#define X(name, word, help) word,
-		CTRL_LOG_MODULES(X)
-#undef X
-	};
 	const json_t *object = json_object_get(reading->root, "log");
 	const json_t *modules = json_object_get(object, "modules");
 	struct ctrl_log_config *log = &reading->config->log;
 
-	log->is_configured = object != NULL;
 	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++) {
-		const json_t *own = json_object_get(modules, words[module]);
+		const json_t *own = json_object_get(modules, ctrl_log_words[module]);
 		const char *level =
 			own != NULL ? json_string_value(own) : ctrl_string(object, "log.level");
 
-		log->level[module] = (enum ctrl_log_level)(
-			CTRL_LOG_ERROR + ctrl_parse_word(CTRL_LOG_LEVELS, level));
+		log->level[module] =
+			RTE_LOG_ERR + (uint32_t)ctrl_parse_word(CTRL_LOG_LEVELS, level);
 	}
 }
 

@@ -52,7 +52,7 @@ ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, cons
 
 	/* Rate-limited: clients can cause this at will. */
 	if (rc < 0)
-		CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "change refused",
+		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE, "change refused",
 			"%s change=%s job=%s code=%s reason=%s", who->text, what,
 			ctrl_log_quote(job).text, codes[why->code],
 			ctrl_log_quote(why->message).text);
@@ -557,33 +557,23 @@ ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	return begin(running, job, why);
 }
 
-#define CREATED "job=%s id=%u tenant=%s size=%u window=%u elements=%u"
-
 static void
 log_created(const struct ctrl_job *job, const struct ctrl_log_who *who)
 {
 	const struct ppe_job *shape = job->job;
-	struct ctrl_log_value name = ctrl_log_quote(shape->name);
-	struct ctrl_log_value owner = ctrl_log_quote(job->tenant == NULL ? "" : job->tenant->name);
 
-	if (job->temporary)
-		CTRL_LOG_CHANGE_LIMITED(who, "job created", CREATED, name.text, shape->id,
-			owner.text, shape->nb_sources, shape->window, shape->elements);
-	else
-		ctrl_log_change(who, "job created", CREATED, name.text, shape->id, owner.text,
-			shape->nb_sources, shape->window, shape->elements);
+	ctrl_log_change_limited(job->temporary ? CTRL_LOG_SITE : NULL, who, "job created",
+		"job=%s id=%u tenant=%s size=%u window=%u elements=%u",
+		ctrl_log_quote(shape->name).text, shape->id,
+		ctrl_log_quote(job->tenant == NULL ? "" : job->tenant->name).text,
+		shape->nb_sources, shape->window, shape->elements);
 }
 
 static void
 log_deleted(const struct ctrl_job *job, const struct ctrl_log_who *who)
 {
-	struct ctrl_log_value name = ctrl_log_quote(job->job->name);
-
-	if (job->temporary)
-		CTRL_LOG_CHANGE_LIMITED(
-			who, "job deleted", "job=%s id=%u", name.text, job->job->id);
-	else
-		ctrl_log_change(who, "job deleted", "job=%s id=%u", name.text, job->job->id);
+	ctrl_log_change_limited(job->temporary ? CTRL_LOG_SITE : NULL, who, "job deleted",
+		"job=%s id=%u", ctrl_log_quote(job->job->name).text, job->job->id);
 }
 
 int
@@ -688,7 +678,7 @@ ctrl_jobs_reap(struct ctrl_running *running)
 			continue;
 		}
 		*link = job->leaving_next;
-		ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_INFO, "job gone", "job=%s id=%u",
+		ctrl_log(CTRL_LOG_CTRL, RTE_LOG_INFO, "job gone", "job=%s id=%u",
 			ctrl_log_quote(job->job->name).text, job->job->id);
 		ctrl_job_free(job);
 	}

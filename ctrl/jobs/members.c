@@ -150,7 +150,7 @@ ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const struct ctrl_log
 		.membership = job->job->epoch[rank],
 		.joined = ctrl_unix_time(),
 		.last_join = ctrl_monotonic()};
-	CTRL_LOG_CHANGE_LIMITED(who, "member joined",
+	ctrl_log_change_limited(CTRL_LOG_SITE, who, "member joined",
 		"job=%s rank=%u member_address=%s joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank,
 		ctrl_address_text(job->job->address[rank]).text, ctrl_job_joined(job),
@@ -221,8 +221,8 @@ static void
 log_left(const char *job, unsigned int rank, unsigned int joined, unsigned int size,
 	const struct ctrl_log_who *who)
 {
-	CTRL_LOG_CHANGE_LIMITED(who, "member left", "job=%s rank=%u joined=%u size=%u",
-		ctrl_log_quote(job).text, rank, joined, size);
+	ctrl_log_change_limited(CTRL_LOG_SITE, who, "member left",
+		"job=%s rank=%u joined=%u size=%u", ctrl_log_quote(job).text, rank, joined, size);
 }
 
 /* The member leaves a job that stays. */
@@ -320,7 +320,7 @@ draft_expiry(const struct ctrl_running *running, struct ctrl_job *job, double no
 static void
 mark_expired(struct ctrl_job *job)
 {
-	struct ctrl_log_who who = ctrl_log_who_itself("expired");
+	struct ctrl_log_who who = {"by=weir why=expired"};
 
 	for (unsigned int rank = job->job->first_rank; rank < ctrl_job_rank_end(job); rank++) {
 		struct ctrl_member *member = &job->member[rank];
@@ -328,7 +328,7 @@ mark_expired(struct ctrl_job *job)
 		if (member->state != CTRL_MEMBER_JOINED || ppe_job_has(job->job, (uint8_t)rank))
 			continue;
 		note_gone(member, CTRL_MEMBER_EXPIRED);
-		CTRL_LOG_CHANGE_LIMITED(&who, "member expired",
+		ctrl_log_change_limited(CTRL_LOG_SITE, &who, "member expired",
 			"job=%s rank=%u member_address=%s expire_s=%u",
 			ctrl_log_quote(job->job->name).text, rank,
 			ctrl_address_text(member->address).text, job->expire_s);
@@ -384,7 +384,7 @@ is_over(const struct ctrl_job *job, double now)
 static void
 delete_temporary(struct ctrl_running *running, double now)
 {
-	struct ctrl_log_who who = ctrl_log_who_itself("no member");
+	struct ctrl_log_who who = {"by=weir why=\"no member\""};
 	uint64_t ids[CTRL_IDS_WORDS] = {0};
 	struct ctrl_refusal why;
 	unsigned int leaving;

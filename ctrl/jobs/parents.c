@@ -89,7 +89,7 @@ is_lost(const struct ppe_parent_stats *stats, bool others_serve)
 }
 
 static void
-tell(const struct ctrl_job *job, unsigned int parent, enum ctrl_log_level level, const char *what,
+tell(const struct ctrl_job *job, unsigned int parent, uint32_t level, const char *what,
 	const char *more)
 {
 	const struct ppe_parent *of = &job->job->parent[parent];
@@ -107,16 +107,16 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 	char more[256] = "";
 
 	if (stats->heard && !logged->heard)
-		tell(job, parent, CTRL_LOG_NOTICE, "parent heard", "");
+		tell(job, parent, RTE_LOG_NOTICE, "parent heard", "");
 	logged->heard |= stats->heard;
 	if (stats->given_up > logged->given_up)
-		tell(job, parent, CTRL_LOG_WARNING,
+		tell(job, parent, RTE_LOG_WARNING,
 			"a parent left questions about blocks unanswered, and was taken for dead",
 			"");
 	logged->given_up = stats->given_up;
 	if (stats->serves && !logged->serves) {
 		snprintf(more, sizeof(more), " generation=%u", stats->generation);
-		tell(job, parent, CTRL_LOG_NOTICE,
+		tell(job, parent, RTE_LOG_NOTICE,
 			logged->lost ? "parent serves again" : "parent serves", more);
 	}
 	if (stats->serves)
@@ -128,7 +128,7 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 		if (stats->heard)
 			snprintf(
 				more, sizeof(more), " silent_ms=%" PRIu64, stats->silent_us / 1000);
-		tell(job, parent, CTRL_LOG_WARNING, "parent lost", more);
+		tell(job, parent, RTE_LOG_WARNING, "parent lost", more);
 	}
 	/* The parent's answer is forgotten between two attempts to join. */
 	if (stats->refused == PPE_PARENT_AGREES ||
@@ -141,7 +141,7 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 	snprintf(more, sizeof(more), " setting=%s here=%u there=%u why=%s",
 		ctrl_parent_words(stats->refused).setting, stats->ours, stats->theirs,
 		ctrl_log_quote(ctrl_parent_words(stats->refused).rule).text);
-	tell(job, parent, CTRL_LOG_WARNING, "the job does not take part in a parent's", more);
+	tell(job, parent, RTE_LOG_WARNING, "the job does not take part in a parent's", more);
 }
 
 void

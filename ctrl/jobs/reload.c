@@ -184,8 +184,8 @@ reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *n
 	if (rc == 0)
 		log_faults(&next->faults, any, who);
 	else if (publish_faults(running, &before, &undone) < 0)
-		ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "faults are the refused file's",
-			"reason=%s", ctrl_log_quote(undone.message).text);
+		ctrl_log(CTRL_LOG_CTRL, RTE_LOG_ERR, "faults are the refused file's", "reason=%s",
+			ctrl_log_quote(undone.message).text);
 	return rc;
 }
 

@@ -201,12 +201,12 @@ ctrl_state_save(struct ctrl_running *running)
 	int rc = is_kept(running) ? write_now(running) : 0;
 
 	if (rc < 0)
-		CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_ERROR,
+		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_ERR,
 			"the state was not written: a restart would lose changes",
 			"file=%s error=%s", ctrl_log_quote(running->config->state_file).text,
 			ctrl_log_quote(strerror(-rc)).text);
 	else if (running->state_has_failed)
-		ctrl_log_say(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "the state is written again");
+		ctrl_log(CTRL_LOG_CTRL, RTE_LOG_NOTICE, "the state is written again", "");
 	running->state_has_failed = rc < 0;
 }
 
@@ -285,7 +285,7 @@ read_members(const json_t *list, struct ctrl_member member[WEIR_SOURCES_MAX])
 static int
 restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refusal *why)
 {
-	struct ctrl_log_who who = ctrl_log_who_itself("restart");
+	struct ctrl_log_who who = {"by=weir why=restart"};
 	const char *owner = text_of(object, "tenant");
 	const struct ctrl_tenant *tenant = ctrl_tenant_find(&running->config->api, owner);
 	struct ctrl_member member[WEIR_SOURCES_MAX];
@@ -315,7 +315,7 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 static bool
 set_aside(struct ctrl_running *running, const json_t *object, const struct ctrl_refusal *why)
 {
-	struct ctrl_log_who who = ctrl_log_who_itself("restart");
+	struct ctrl_log_who who = {"by=weir why=restart"};
 	/* A copy: a mark in `object` would have it tried again, with those set aside before. */
 	json_t *aside = json_copy((json_t *)(uintptr_t)object);
 

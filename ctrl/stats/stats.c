@@ -359,7 +359,7 @@ link_frame_max(const struct ctrl_running *running, unsigned int port, const stru
 static void
 log_port(const struct ctrl_running *running, unsigned int port, bool good, const char *event)
 {
-	ctrl_log(CTRL_LOG_SWITCH, good ? CTRL_LOG_NOTICE : CTRL_LOG_WARNING, event,
+	ctrl_log(CTRL_LOG_SWITCH, good ? RTE_LOG_NOTICE : RTE_LOG_WARNING, event,
 		"port=%s device=%s", ctrl_log_quote(running->config->port[port].name).text,
 		ctrl_log_quote(running->config->port[port].device).text);
 }
@@ -428,7 +428,7 @@ ctrl_spoofed_tick(struct ctrl_running *running)
 
 		running->spoofed[p] = now;
 		if (more > 0 && ppe_spoofed_read(running->ppe, p, &last))
-			CTRL_LOG_LIMITED(CTRL_LOG_SWITCH, CTRL_LOG_WARNING,
+			ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_SWITCH, RTE_LOG_WARNING,
 				"port sends an address that belongs elsewhere",
 				"port=%s address=%s frames=%" PRIu64,
 				ctrl_log_quote(running->config->port[p].name).text,
@@ -436,8 +436,9 @@ ctrl_spoofed_tick(struct ctrl_running *running)
 	}
 	if (!running->guard_is_full && ppe_guard_is_full(running->ppe)) {
 		running->guard_is_full = true;
-		ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_WARNING,
+		ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_WARNING,
 			"more hosts have joined than addresses can be bound to ports: list them in "
-			"ports[].hosts");
+			"ports[].hosts",
+			"");
 	}
 }

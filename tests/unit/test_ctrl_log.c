@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Log lines: their form in both places, levels, limits, and that nobody forges one. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +37,9 @@ read_all(void)
 }
 
 static struct ctrl_log_config
-levels(enum ctrl_log_level level)
+levels(uint32_t level)
 {
-	struct ctrl_log_config config = {.is_configured = true};
+	struct ctrl_log_config config;
 
 	for (int i = 0; i < CTRL_LOG_MODULE_COUNT; i++)
 		config.level[i] = level;
@@ -47,7 +48,7 @@ levels(enum ctrl_log_level level)
 
 Test(ctrl_log, a_line_for_the_journal, .timeout = 90, .init = setup)
 {
-	ctrl_log(CTRL_LOG_API, CTRL_LOG_WARNING, "request refused", "status=%d path=%s", 404,
+	ctrl_log(CTRL_LOG_API, RTE_LOG_WARNING, "request refused", "status=%d path=%s", 404,
 		ctrl_log_quote("/v1/x y").text);
 	cr_assert_str_eq(read_all(),
 		"<4>level=warning module=api msg=\"request refused\" status=404 path=\"/v1/x "
@@ -59,7 +60,7 @@ Test(ctrl_log, a_line_with_a_time, .timeout = 90, .init = setup)
 	int year, month, day, hour, minute, second, ms, end = 0;
 
 	ctrl_log_to(pipe_fd[1], false);
-	ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "ready");
+	ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_NOTICE, "ready", "");
 	cr_assert_eq(sscanf(read_all(), "time=%d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &year, &month, &day,
 			     &hour, &minute, &second, &ms, &end),
 		7, "%s", got);
@@ -68,28 +69,26 @@ Test(ctrl_log, a_line_with_a_time, .timeout = 90, .init = setup)
 
 Test(ctrl_log, each_room_has_its_level, .timeout = 90, .init = setup)
 {
-	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
+	struct ctrl_log_config config = levels(RTE_LOG_NOTICE);
 
-	config.level[CTRL_LOG_API] = CTRL_LOG_DEBUG;
-	config.level[CTRL_LOG_CTRL] = CTRL_LOG_ERROR;
-	ctrl_log_start(&config);
-	ctrl_log_to(pipe_fd[1], true);
-	ctrl_log_say(CTRL_LOG_API, CTRL_LOG_DEBUG, "one");
-	ctrl_log_say(CTRL_LOG_CTRL, CTRL_LOG_WARNING, "two");
-	ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_INFO, "three", "n=%d", 3);
-	ctrl_log_say(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "four");
+	config.level[CTRL_LOG_API] = RTE_LOG_DEBUG;
+	config.level[CTRL_LOG_CTRL] = RTE_LOG_ERR;
+	ctrl_log_set_levels(&config);
+	ctrl_log(CTRL_LOG_API, RTE_LOG_DEBUG, "one", "");
+	ctrl_log(CTRL_LOG_CTRL, RTE_LOG_WARNING, "two", "");
+	ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_INFO, "three", "n=%d", 3);
+	ctrl_log(CTRL_LOG_CTRL, RTE_LOG_ERR, "four", "");
 	cr_assert_str_eq(read_all(),
 		"<7>level=debug module=api msg=\"one\"\n<3>level=error module=ctrl msg=\"four\"\n");
 }
 
 Test(ctrl_log, a_change_is_written_at_any_level, .timeout = 90, .init = setup)
 {
-	struct ctrl_log_config config = levels(CTRL_LOG_ERROR);
-	struct ctrl_log_who root = ctrl_log_who_process(0, 4711);
-	struct ctrl_log_who team = ctrl_log_who_tenant("team a", "[::1]:80");
+	struct ctrl_log_config config = levels(RTE_LOG_ERR);
+	struct ctrl_log_who root = {"uid=0 pid=4711"};
+	struct ctrl_log_who team = {"tenant=\"team a\" address=[::1]:80"};
 
-	ctrl_log_start(&config);
-	ctrl_log_to(pipe_fd[1], true);
+	ctrl_log_set_levels(&config);
 	ctrl_log_change(&root, "job created", "job=%s size=%u", "ring", 4);
 	ctrl_log_change(&team, "job deleted", "job=%s", "ring");
 	cr_assert_str_eq(read_all(),
@@ -121,7 +120,7 @@ Test(ctrl_log, values, .timeout = 90)
 
 Test(ctrl_log, control_characters_are_replaced, .timeout = 90, .init = setup)
 {
-	ctrl_log(CTRL_LOG_API, CTRL_LOG_ERROR, "bad", "name=%s", "x\n<0>forged\x1b[2J\x7f\x9b\xff");
+	ctrl_log(CTRL_LOG_API, RTE_LOG_ERR, "bad", "name=%s", "x\n<0>forged\x1b[2J\x7f\x9b\xff");
 	cr_assert_str_eq(
 		read_all(), "<3>level=error module=api msg=\"bad\" name=x?<0>forged?[2J???\n");
 }
@@ -133,7 +132,7 @@ Test(ctrl_log, a_long_line_is_cut_and_says_so, .timeout = 90, .init = setup)
 
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
-	ctrl_log(CTRL_LOG_API, CTRL_LOG_ERROR, "long", "a=%s b=%d", text, 7);
+	ctrl_log(CTRL_LOG_API, RTE_LOG_ERR, "long", "a=%s b=%d", text, 7);
 	length = strlen(read_all());
 	cr_assert_leq(length, CTRL_LOG_LINE_BYTES);
 	cr_assert_str_eq(got + length - strlen("xx truncated=1\n"), "xx truncated=1\n");
@@ -163,10 +162,10 @@ Test(ctrl_log, the_next_line_tells_what_was_suppressed, .timeout = 90, .init = s
 	struct ctrl_log_limit limit = {.full_at_ms = UINT64_MAX / 2};
 
 	for (int i = 0; i < 3; i++)
-		ctrl_log_limited(&limit, CTRL_LOG_API, CTRL_LOG_ERROR, "hot", "n=%d", i);
+		ctrl_log_limited(&limit, CTRL_LOG_API, RTE_LOG_ERR, "hot", "n=%d", i);
 	limit.full_at_ms = 0;
-	ctrl_log_limited(&limit, CTRL_LOG_API, CTRL_LOG_ERROR, "hot", "n=%d", 3);
-	ctrl_log_limited(&limit, CTRL_LOG_API, CTRL_LOG_ERROR, "hot", "n=%d", 4);
+	ctrl_log_limited(&limit, CTRL_LOG_API, RTE_LOG_ERR, "hot", "n=%d", 3);
+	ctrl_log_limited(&limit, CTRL_LOG_API, RTE_LOG_ERR, "hot", "n=%d", 4);
 	cr_assert_str_eq(read_all(),
 		"<3>level=error module=api msg=\"hot\" n=3 suppressed=3\n"
 		"<3>level=error module=api msg=\"hot\" n=4\n");
@@ -177,8 +176,8 @@ Test(ctrl_log, each_site_has_its_limit, .timeout = 90, .init = setup)
 	unsigned int lines = 0;
 
 	for (int i = 0; i < 3 * CTRL_LOG_BURST; i++) {
-		CTRL_LOG_LIMITED(CTRL_LOG_API, CTRL_LOG_ERROR, "a", "n=%d", i);
-		CTRL_LOG_LIMITED(CTRL_LOG_API, CTRL_LOG_ERROR, "b", "n=%d", i);
+		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_API, RTE_LOG_ERR, "a", "n=%d", i);
+		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_API, RTE_LOG_ERR, "b", "n=%d", i);
 	}
 	for (const char *p = read_all(); (p = strchr(p, '\n')) != NULL; p++)
 		lines++;
@@ -188,7 +187,7 @@ Test(ctrl_log, each_site_has_its_limit, .timeout = 90, .init = setup)
 
 Test(ctrl_log, a_change_may_have_a_limit, .timeout = 90, .init = setup)
 {
-	struct ctrl_log_who who = ctrl_log_who_process(7, 8);
+	struct ctrl_log_who who = {"uid=7 pid=8"};
 	struct ctrl_log_limit limit = {.full_at_ms = UINT64_MAX / 2};
 
 	ctrl_log_change_limited(&limit, &who, "joined", "n=%d", 0);
@@ -201,12 +200,8 @@ Test(ctrl_log, a_change_may_have_a_limit, .timeout = 90, .init = setup)
 
 Test(ctrl_log, rte_log_has_the_same_form, .timeout = 90, .init = setup)
 {
-	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
 	int type = rte_log_register("weir.rmw");
 
-	ctrl_log_start(&config);
-	ctrl_log_to(pipe_fd[1], true);
-	rte_log_set_level((uint32_t)type, RTE_LOG_DEBUG);
 	rte_log(RTE_LOG_WARNING, (uint32_t)type, "rmw: \"%s\"\nand more\n", "x");
 	rte_log(RTE_LOG_EMERG, RTE_LOGTYPE_EAL, "EAL: no\tmemory\n");
 	cr_assert_str_eq(read_all(),
@@ -215,12 +210,21 @@ Test(ctrl_log, rte_log_has_the_same_form, .timeout = 90, .init = setup)
 		"<3>level=error module=dpdk msg=\"EAL: no?memory\"\n");
 }
 
+/* Text from outside may be in a driver's message, too. */
+Test(ctrl_log, a_message_cannot_forge_fields, .timeout = 90, .init = setup)
+{
+	rte_log(RTE_LOG_ERR, RTE_LOGTYPE_EAL, "EAL: a\nmsg=\"b\" uid=0\n");
+	cr_assert_str_eq(read_all(),
+		"<3>level=error module=dpdk msg=\"EAL: a\"\n"
+		"<3>level=error module=dpdk msg=\"msg=\\\"b\\\" uid=0\"\n");
+}
+
 Test(ctrl_log, rte_log_is_limited, .timeout = 90, .init = setup)
 {
 	unsigned int lines = 0;
 
 	for (int i = 0; i < 100; i++)
-		ctrl_log_rte_line(RTE_LOGTYPE_EAL, RTE_LOG_ERR, "again");
+		rte_log(RTE_LOG_ERR, RTE_LOGTYPE_EAL, "EAL: again\n");
 	for (const char *p = read_all(); (p = strchr(p, '\n')) != NULL; p++)
 		lines++;
 	cr_assert(lines >= CTRL_LOG_BURST && lines <= CTRL_LOG_BURST + 2, "%u", lines);
@@ -228,7 +232,7 @@ Test(ctrl_log, rte_log_is_limited, .timeout = 90, .init = setup)
 
 Test(ctrl_log, levels_reach_rte_log, .timeout = 90)
 {
-	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
+	struct ctrl_log_config config = levels(RTE_LOG_NOTICE);
 	int type = rte_log_register("weir.rmw");
 	int quiet = rte_log_register("some.driver"), quieter = rte_log_register("quiet.driver");
 
@@ -236,16 +240,91 @@ Test(ctrl_log, levels_reach_rte_log, .timeout = 90)
 	rte_log_set_global_level(RTE_LOG_WARNING);
 	rte_log_set_level((uint32_t)quiet, RTE_LOG_INFO);
 	rte_log_set_level((uint32_t)quieter, RTE_LOG_CRIT);
-	config.level[CTRL_LOG_RMW] = CTRL_LOG_DEBUG;
-	ctrl_log_apply(&config);
+	config.level[CTRL_LOG_RMW] = RTE_LOG_DEBUG;
+	ctrl_log_set_levels(&config);
 	cr_assert(rte_log_can_log((uint32_t)type, RTE_LOG_DEBUG));
 	cr_assert(rte_log_can_log((uint32_t)quiet, RTE_LOG_WARNING));
 	cr_assert_not(rte_log_can_log((uint32_t)quiet, RTE_LOG_NOTICE));
 	cr_assert_not(rte_log_can_log((uint32_t)quieter, RTE_LOG_ERR));
-	config.is_configured = false;
-	config.level[CTRL_LOG_RMW] = CTRL_LOG_ERROR;
-	ctrl_log_apply(&config);
-	cr_assert(rte_log_can_log((uint32_t)type, RTE_LOG_DEBUG));
+	config.level[CTRL_LOG_RMW] = RTE_LOG_ERR;
+	ctrl_log_set_levels(&config);
+	cr_assert_not(rte_log_can_log((uint32_t)type, RTE_LOG_WARNING));
+	cr_assert(rte_log_can_log((uint32_t)quiet, RTE_LOG_WARNING));
+	cr_assert_not(rte_log_can_log((uint32_t)quiet, RTE_LOG_NOTICE));
+}
+
+/* -- the lines in memory */
+
+static void
+expect_kept(uint64_t *number, uint64_t expected, const char *end)
+{
+	char text[CTRL_LOG_LINE_BYTES];
+
+	cr_assert(ctrl_log_read(number, text));
+	cr_assert_eq((*number)++, expected);
+	cr_assert_eq(strncmp(text, "time=2", 6), 0, "%s", text);
+	cr_assert_str_eq(strstr(text, "Z level=") + 2, end);
+}
+
+Test(ctrl_log, lines_are_kept, .timeout = 90, .init = setup)
+{
+	char text[CTRL_LOG_LINE_BYTES], last[128];
+	uint64_t number = 0;
+
+	cr_assert_not(ctrl_log_read(&number, text));
+	ctrl_log(CTRL_LOG_API, RTE_LOG_ERR, "one", "n=1");
+	ctrl_log(CTRL_LOG_API, RTE_LOG_DEBUG, "not logged", "");
+	rte_log(RTE_LOG_ERR, RTE_LOGTYPE_EAL, "EAL: two\n");
+	expect_kept(&number, 0, "level=error module=api msg=\"one\" n=1");
+	expect_kept(&number, 1, "level=error module=dpdk msg=\"EAL: two\"");
+	cr_assert_not(ctrl_log_read(&number, text));
+	cr_assert_eq(number, 2);
+	/* More than there is room for, also in the pipe: line n has number 2 + n. */
+	for (unsigned int n = 0; n < 10 * CTRL_LOG_KEPT; n++)
+		ctrl_log(CTRL_LOG_API, RTE_LOG_ERR, "many", "n=%u", n);
+	for (unsigned int n = 9 * CTRL_LOG_KEPT; n < 10 * CTRL_LOG_KEPT; n++) {
+		snprintf(last, sizeof(last), "level=error module=api msg=\"many\" n=%u", n);
+		expect_kept(&number, 2 + n, last);
+	}
+	cr_assert_not(ctrl_log_read(&number, text));
+	/* The last line that is kept no longer. */
+	number = 9 * CTRL_LOG_KEPT + 1;
+	cr_assert(ctrl_log_read(&number, text));
+	cr_assert_eq(number, 9 * CTRL_LOG_KEPT + 2);
+}
+
+/* As many lines of this module as half of those kept. */
+static void *
+log_half(void *module)
+{
+	for (unsigned int n = 0; n < CTRL_LOG_KEPT / 2; n++)
+		if (module != NULL)
+			ctrl_log(CTRL_LOG_API, RTE_LOG_ERR, "a", "n=%u of=%s", n,
+				(const char *)module);
+		else
+			rte_log(RTE_LOG_NOTICE, RTE_LOGTYPE_EAL, "EAL: %u\n", n);
+	return NULL;
+}
+
+/* Threads at once: each line is whole, and has the module and the level of its own message. */
+Test(ctrl_log, threads_do_not_mix_lines, .timeout = 90, .init = setup)
+{
+	char text[CTRL_LOG_LINE_BYTES];
+	unsigned int seen[2] = {0}, n;
+	uint64_t number = 0;
+	pthread_t other;
+
+	cr_assert_eq(pthread_create(&other, NULL, log_half, NULL), 0);
+	log_half((char[]){"api"});
+	pthread_join(other, NULL);
+	for (; ctrl_log_read(&number, text); number++)
+		if (sscanf(text, "%*s level=error module=api msg=\"a\" n=%u of=api", &n) == 1)
+			cr_assert_eq(n, seen[0]++, "%s", text);
+		else if (sscanf(text, "%*s level=notice module=dpdk msg=\"EAL: %u\"", &n) == 1)
+			cr_assert_eq(n, seen[1]++, "%s", text);
+		else
+			cr_assert_fail("%s", text);
+	cr_assert_eq(seen[0] + seen[1], CTRL_LOG_KEPT);
 }
 
 /* -- nobody reads */
@@ -261,12 +340,12 @@ nobody_reads(int to, int from)
 
 	ctrl_log_to(to, true);
 	for (unsigned int i = 0; i < 20000; i++)
-		ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "many", "n=%u", i);
+		ctrl_log(CTRL_LOG_CTRL, RTE_LOG_ERR, "many", "n=%u", i);
 	cr_assert_eq(fcntl(from, F_SETFL, O_NONBLOCK), 0);
 	while (read(from, text, sizeof(text)) > 0)
 		;
-	ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "after", "n=1");
-	ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "again", "n=1");
+	ctrl_log(CTRL_LOG_CTRL, RTE_LOG_ERR, "after", "n=1");
+	ctrl_log(CTRL_LOG_CTRL, RTE_LOG_ERR, "again", "n=1");
 	close(to);
 	while ((part = read(from, text + room, sizeof(text) - 1 - room)) > 0)
 		room += (size_t)part;
