@@ -102,20 +102,16 @@ void ctrl_log_fields(struct ctrl_log_limit *limit, enum ctrl_log_module module, 
 #define ctrl_log(module, level, what, format, ...)                                                 \
 	ctrl_log_limited(NULL, module, level, what, format, ##__VA_ARGS__)
 
-/* Log a change. who makes it; what: "job created"; format: the fields of the new state. */
+/* Log a change. who makes it, as fields: "uid=%u pid=%d" of a process, "tenant=%s address=%s" of a
+ * client on TCP, "by=weir why=%s" of Weir itself; what: "job created"; format: the fields of the
+ * new state. */
 #define ctrl_log_change(who, what, format, ...)                                                    \
 	ctrl_log_change_limited(NULL, who, what, format, ##__VA_ARGS__)
 
 /* As ctrl_log_change, within a limit, for changes that clients can cause at will. */
 #define ctrl_log_change_limited(limit, who, what, format, ...)                                     \
-	ctrl_log_limited(limit, CTRL_LOG_CHANGE, RTE_LOG_NOTICE, what, "%s " format, (who)->text,  \
-		##__VA_ARGS__)
-
-/* Who makes a change, as fields: "uid=%u pid=%d" of a process, "tenant=%s address=%s" of a client
- * on TCP, "by=weir why=%s" of Weir itself. */
-struct ctrl_log_who {
-	char text[160];
-};
+	ctrl_log_limited(                                                                          \
+		limit, CTRL_LOG_CHANGE, RTE_LOG_NOTICE, what, "%s " format, who, ##__VA_ARGS__)
 
 /* A value for a field: unchanged if it is a word, otherwise in quotes and escaped; at most 120
  * bytes. */

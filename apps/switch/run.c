@@ -209,7 +209,7 @@ tick(struct run *run)
 
 /* The reason names every key and may be longer than ctrl_log_quote takes. */
 static void
-say_refused(const struct ctrl_log_who *who, const char *reason)
+say_refused(const char *who, const char *reason)
 {
 	char text[CTRL_ERROR_BYTES];
 
@@ -223,7 +223,7 @@ say_refused(const struct ctrl_log_who *who, const char *reason)
 /* Any step may refuse except the last, which cannot be undone. */
 static int
 take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_server *server,
-	const struct ctrl_log_who *who, char *error)
+	const char *who, char *error)
 {
 	struct ctrl_reloaded *done = &running->reloading.did;
 	struct ctrl_refusal why;
@@ -254,7 +254,7 @@ take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_s
  * nothing. The log and running->reloading say which, and who asked.
  */
 static void
-reload(struct run *run, const struct ctrl_log_who *who)
+reload(struct run *run, const char *who)
 {
 	struct ctrl_reloading *reloading = &run->running->reloading;
 	struct ctrl_config *next, *former = *run->config;
@@ -330,20 +330,20 @@ open_loop(struct run *run)
 static void
 take_signal(struct run *run, const struct signalfd_siginfo *info)
 {
-	struct ctrl_log_who who;
 	const char *name = info->ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
+	char who[64];
 
-	snprintf(who.text, sizeof(who.text), "uid=%u pid=%u", info->ssi_uid, info->ssi_pid);
+	snprintf(who, sizeof(who), "uid=%u pid=%u", info->ssi_uid, info->ssi_pid);
 	if (info->ssi_signo == SIGUSR1) {
 		json_t *stats = ctrl_stats_read(run->running);
 
 		report(stats, run->options->stats_file, 0);
 		json_decref(stats);
 	} else if (info->ssi_signo == SIGHUP) {
-		reload(run, &who);
+		reload(run, who);
 	} else if (!run->stopping) {
 		run->stopping = true;
-		ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_NOTICE, "stop", "%s signal=%s", who.text, name);
+		ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_NOTICE, "stop", "%s signal=%s", who, name);
 		notify_stopping(name);
 	}
 }
@@ -372,7 +372,7 @@ turn(struct run *run)
 		api_server_run(run->server);
 	/* A reload frees what a request may use, so it happens here, between requests. */
 	if (reloading->asked != reloading->done)
-		reload(run, &reloading->who);
+		reload(run, reloading->who);
 	ctrl_state_settle(run->running);
 	return 0;
 }
@@ -426,10 +426,10 @@ account(const struct ppe_leaks *leaks)
 static int
 set_faults(struct run *run)
 {
-	struct ctrl_log_who who = {"by=weir why=start"};
+	const char *who = "by=weir why=start";
 	struct ctrl_refusal why;
 
-	return ctrl_faults_set(run->running, &(*run->config)->faults, &who, &why);
+	return ctrl_faults_set(run->running, &(*run->config)->faults, who, &why);
 }
 
 /* Start ports and workers, then the exception interface, then the API that is reached over it. */

@@ -270,12 +270,3 @@ api_body_parse(struct api_call *call, const char *text, size_t length)
 	}
 	return body;
 }
-
-struct ctrl_log_who
-api_who(const struct api_call *call)
-{
-	struct ctrl_log_who who;
-
-	strlcpy(who.text, call->caller->name, sizeof(who.text));
-	return who;
-}

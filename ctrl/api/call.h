@@ -151,9 +151,6 @@ bool api_body_check(struct api_call *call, const struct ctrl_schema *schema);
 /* Answer 400 with an error of a body. */
 void api_answer_error(struct api_call *call, const struct ctrl_error *error);
 
-/* The caller, for the log. */
-struct ctrl_log_who api_who(const struct api_call *call);
-
 /* "GET". */
 const char *api_method_text(enum api_method method);
 

@@ -3,6 +3,8 @@
  * outcome. */
 #include <stdlib.h>
 
+#include <bsd/string.h>
+
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/config/config.h"
@@ -62,7 +64,7 @@ ask_reload(struct api_call *call)
 	/* A pending reload will read the same file. */
 	if (reloading->asked == reloading->done) {
 		reloading->asked++;
-		reloading->who = api_who(call);
+		strlcpy(reloading->who, call->caller->name, sizeof(reloading->who));
 	}
 	*number = reloading->asked;
 	call->context = number;

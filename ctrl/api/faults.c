@@ -51,9 +51,8 @@ api_get_faults(struct api_call *call)
 static void
 set(struct api_call *call, const struct ppe_faults *faults)
 {
-	struct ctrl_log_who who = api_who(call);
 	struct ctrl_refusal why;
-	int rc = ctrl_faults_set(call->running, faults, &who, &why);
+	int rc = ctrl_faults_set(call->running, faults, call->caller->name, &why);
 
 	if (rc == -EBUSY)
 		api_error(call, 503, "busy", NULL, "%s", why.message);

@@ -493,7 +493,6 @@ answer_made(struct api_call *call, const struct ctrl_job *job)
 void
 api_post_jobs(struct api_call *call)
 {
-	struct ctrl_log_who who = api_who(call);
 	struct ctrl_job_spec spec;
 	struct ctrl_refusal why;
 	struct ctrl_job *job;
@@ -503,7 +502,8 @@ api_post_jobs(struct api_call *call)
 	spec = api_read_spec(call->body, "", 0);
 	if (!api_may_make(call, &spec, NULL) || !read_tree(call, &spec))
 		return;
-	if (ctrl_job_create(call->running, &spec, call->caller->tenant, &who, &job, &why) < 0)
+	if (ctrl_job_create(
+		    call->running, &spec, call->caller->tenant, call->caller->name, &job, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else
 		answer_made(call, job);
@@ -515,7 +515,6 @@ void
 api_patch_job(struct api_call *call)
 {
 	struct ctrl_job *job = api_find_job(call);
-	struct ctrl_log_who who = api_who(call);
 	struct ctrl_job_spec next;
 	struct ctrl_refusal why;
 
@@ -523,7 +522,7 @@ api_patch_job(struct api_call *call)
 		return;
 	next = ctrl_job_settings(job);
 	ctrl_settings_read(call->body, &next);
-	if (ctrl_job_change(call->running, job, &next, &who, &why) < 0)
+	if (ctrl_job_change(call->running, job, &next, call->caller->name, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else
 		api_answer(call, 200, job_json(call->running, job, true));
@@ -547,7 +546,6 @@ void
 api_delete_job(struct api_call *call)
 {
 	struct ctrl_job *job = api_find_job(call);
-	struct ctrl_log_who who = api_who(call);
 	struct ctrl_refusal why;
 	bool leaving;
 
@@ -561,7 +559,7 @@ api_delete_job(struct api_call *call)
 			"job %s was made by an administrator or is in the configuration: without a "
 			"token, only jobs that were made without one can be deleted",
 			job->job->name);
-	else if (ctrl_job_delete(call->running, job, &who, &leaving, &why) < 0)
+	else if (ctrl_job_delete(call->running, job, call->caller->name, &leaving, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else
 		answer_state(call, leaving);
@@ -571,7 +569,6 @@ void
 api_delete_jobs(struct api_call *call)
 {
 	const char *prefix = api_query(call->target, "prefix");
-	struct ctrl_log_who who = api_who(call);
 	uint64_t ids[CTRL_IDS_WORDS] = {0};
 	unsigned int deleted = 0, leaving = 0;
 	struct ctrl_refusal why;
@@ -590,7 +587,8 @@ api_delete_jobs(struct api_call *call)
 		ids[i / 64] |= UINT64_C(1) << (i % 64);
 		deleted++;
 	}
-	if (deleted > 0 && ctrl_jobs_delete(call->running, ids, &who, &leaving, &why) < 0)
+	if (deleted > 0 &&
+		ctrl_jobs_delete(call->running, ids, call->caller->name, &leaving, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else
 		api_answer(call, 200,

@@ -232,7 +232,6 @@ rank_tokens(const struct ctrl_job *job)
 void
 api_post_tokens(struct api_call *call)
 {
-	struct ctrl_log_who who = api_who(call);
 	const struct ctrl_job *job = api_find_job(call);
 	json_t *list;
 
@@ -254,7 +253,7 @@ api_post_tokens(struct api_call *call)
 		api_error_memory(call);
 		return;
 	}
-	ctrl_log_change(&who, "rank tokens given", "job=%s size=%u",
+	ctrl_log_change(call->caller->name, "rank tokens given", "job=%s size=%u",
 		ctrl_log_quote(job->job->name).text, job->job->nb_sources);
 	api_answer(call, 200, json_pack("{s:o}", "tokens", list));
 }
@@ -266,7 +265,6 @@ static void
 join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t address)
 {
 	const struct ctrl_tenant *tenant = call->caller->tenant;
-	struct ctrl_log_who who = api_who(call);
 	struct ctrl_job_spec spec;
 	struct ctrl_refusal why;
 	struct ctrl_job *job;
@@ -278,7 +276,7 @@ join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t a
 	spec.member_address = address;
 	if (ctrl_member_check(call->running, rank, size, address, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
-	else if (ctrl_job_create(call->running, &spec, tenant, &who, &job, &why) < 0)
+	else if (ctrl_job_create(call->running, &spec, tenant, call->caller->name, &job, &why) < 0)
 		api_answer_refusal(call, &why, "create");
 	else
 		api_answer(call, 200, joined_json(call->running, job, rank));
@@ -288,12 +286,11 @@ static void
 join(struct api_call *call, struct ctrl_job *job, unsigned int rank, unsigned int size,
 	uint32_t address)
 {
-	struct ctrl_log_who who = api_who(call);
 	struct ctrl_refusal why;
 
 	if (!api_check_private(call, job->job) || !check_peer(call, job->tenant, address))
 		return;
-	if (ctrl_member_join(call->running, job, rank, size, address, &who, &why) < 0)
+	if (ctrl_member_join(call->running, job, rank, size, address, call->caller->name, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else
 		api_answer(call, 200, joined_json(call->running, job, rank));
@@ -336,7 +333,6 @@ void
 api_delete_member(struct api_call *call)
 {
 	struct ctrl_job *job = api_find_job(call);
-	struct ctrl_log_who who = api_who(call);
 	const char *text = call->parameter[1];
 	struct ctrl_refusal why;
 	char *end;
@@ -359,7 +355,8 @@ api_delete_member(struct api_call *call)
 	/* A late process must not remove its successor of the same rank. */
 	if (membership != 0 && !ctrl_member_is(job, (unsigned int)rank, membership))
 		api_answer(call, 200, json_object());
-	else if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)
+	else if (ctrl_member_leave(
+			 call->running, job, (unsigned int)rank, call->caller->name, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else
 		api_answer(call, 200, json_object());

@@ -147,7 +147,7 @@ static void
 refuse_often(struct api_call *call, unsigned int per_s, double wait)
 {
 	ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE,
-		"a client joins and leaves too often", "%s", api_who(call).text);
+		"a client joins and leaves too often", "%s", call->caller->name);
 	api_error(call, 429, "too_often", NULL,
 		"an address may change something %u times a second: ask again in %.2f s", per_s,
 		wait);

@@ -41,8 +41,8 @@ ctrl_deny_memory(struct ctrl_refusal *why)
 }
 
 int
-ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
-	const struct ctrl_refusal *why)
+ctrl_jobs_refused(
+	int rc, const char *who, const char *what, const char *job, const struct ctrl_refusal *why)
 {
 	static const char *const codes[] = {
 #define X(name, code, status) code,
@@ -53,7 +53,7 @@ ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, cons
 	/* Rate-limited: clients can cause this at will. */
 	if (rc < 0)
 		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE, "change refused",
-			"%s change=%s job=%s code=%s reason=%s", who->text, what,
+			"%s change=%s job=%s code=%s reason=%s", who, what,
 			ctrl_log_quote(job).text, codes[why->code],
 			ctrl_log_quote(why->message).text);
 	return rc;
@@ -558,7 +558,7 @@ ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
 }
 
 static void
-log_created(const struct ctrl_job *job, const struct ctrl_log_who *who)
+log_created(const struct ctrl_job *job, const char *who)
 {
 	const struct ppe_job *shape = job->job;
 
@@ -570,7 +570,7 @@ log_created(const struct ctrl_job *job, const struct ctrl_log_who *who)
 }
 
 static void
-log_deleted(const struct ctrl_job *job, const struct ctrl_log_who *who)
+log_deleted(const struct ctrl_job *job, const char *who)
 {
 	ctrl_log_change_limited(job->temporary ? CTRL_LOG_SITE : NULL, who, "job deleted",
 		"job=%s id=%u", ctrl_log_quote(job->job->name).text, job->job->id);
@@ -578,7 +578,7 @@ log_deleted(const struct ctrl_job *job, const struct ctrl_log_who *who)
 
 int
 ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
-	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
+	const struct ctrl_tenant *tenant, const char *who, struct ctrl_job **job,
 	struct ctrl_refusal *why)
 {
 	int rc;
@@ -648,7 +648,7 @@ change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl
 
 int
 ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
-	const struct ctrl_job_spec *next, const struct ctrl_log_who *who, struct ctrl_refusal *why)
+	const struct ctrl_job_spec *next, const char *who, struct ctrl_refusal *why)
 {
 	struct ctrl_job_spec now = ctrl_job_settings(job);
 	int rc = ctrl_settings_same(&now, next, false) ? 1 : change_job(running, job, next, why);
@@ -689,8 +689,8 @@ ctrl_jobs_reap(struct ctrl_running *running)
 		if (((ids)[id / 64] >> (id % 64) & 1) != 0)
 
 int
-ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS],
-	const struct ctrl_log_who *who, unsigned int *leaving, struct ctrl_refusal *why)
+ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS], const char *who,
+	unsigned int *leaving, struct ctrl_refusal *why)
 {
 	struct ctrl_job *gone[WEIR_JOBS_MAX] = {NULL}, *last = NULL;
 	uint32_t instance[WEIR_JOBS_MAX];
@@ -723,8 +723,8 @@ ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS
 }
 
 int
-ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_log_who *who,
-	bool *leaving, struct ctrl_refusal *why)
+ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const char *who, bool *leaving,
+	struct ctrl_refusal *why)
 {
 	uint64_t ids[CTRL_IDS_WORDS] = {0};
 	unsigned int n = 0;

@@ -65,7 +65,7 @@ struct ctrl_job_spec ctrl_job_settings(const struct ctrl_job *job);
  * (ctrl_fit_elements), and CTRL_ALLTOALL_FIT becomes one of the others.
  */
 int ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
-	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
+	const struct ctrl_tenant *tenant, const char *who, struct ctrl_job **job,
 	struct ctrl_refusal *why);
 
 /* Restore a job of a former run, with its id, members (WEIR_SOURCES_MAX, by rank) and time of
@@ -77,17 +77,17 @@ int ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
 /* Change the settings of a job that differ in `next`. Does not disturb blocks in flight. If no
  * setting differs, nothing is done or logged. */
 int ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
-	const struct ctrl_job_spec *next, const struct ctrl_log_who *who, struct ctrl_refusal *why);
+	const struct ctrl_job_spec *next, const char *who, struct ctrl_refusal *why);
 
 /* Delete a job; `job` is gone on success. *leaving: its last results are still to be sent. */
-int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job,
-	const struct ctrl_log_who *who, bool *leaving, struct ctrl_refusal *why);
+int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const char *who,
+	bool *leaving, struct ctrl_refusal *why);
 
 /* Delete the jobs of a set of ids, at least one, with one publication: bit i is job i, which
  * exists. All jobs are deleted, or none. *leaving: how many still have results to send. */
 #define CTRL_IDS_WORDS (WEIR_JOBS_MAX / 64)
 int ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS],
-	const struct ctrl_log_who *who, unsigned int *leaving, struct ctrl_refusal *why);
+	const char *who, unsigned int *leaving, struct ctrl_refusal *why);
 
 /*
  * A host joins with a rank, for a job of this size (in a tree: its number of ranks). Each join
@@ -96,8 +96,7 @@ int ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_W
  * nothing changes. A host can't join a job whose sources are switches.
  */
 int ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
-	unsigned int size, uint32_t address, const struct ctrl_log_who *who,
-	struct ctrl_refusal *why);
+	unsigned int size, uint32_t address, const char *who, struct ctrl_refusal *why);
 
 /* May a host at this address join a job of this size with this rank? 0, or refused. */
 int ctrl_member_check(const struct ctrl_running *running, unsigned int rank, unsigned int size,
@@ -110,7 +109,7 @@ bool ctrl_member_is(const struct ctrl_job *job, unsigned int rank, uint64_t memb
 /* A member leaves. Members of a job of the configuration stay its sources. `job` is freed if it is
  * temporary and this was its last member. */
 int ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
-	const struct ctrl_log_who *who, struct ctrl_refusal *why);
+	const char *who, struct ctrl_refusal *why);
 
 /* Each second: forget jobs that have left, expire members that were silent too long, and delete
  * temporary jobs without members. */

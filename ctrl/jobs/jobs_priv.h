@@ -37,8 +37,8 @@ void ctrl_jobs_settle(struct ctrl_running *running, bool published);
 void ctrl_jobs_reap(struct ctrl_running *running);
 
 /* Log the refusal of a change, unless rc is 0. Returns rc. */
-int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
-	const struct ctrl_refusal *why);
+int ctrl_jobs_refused(
+	int rc, const char *who, const char *what, const char *job, const struct ctrl_refusal *why);
 
 /* A number that no other membership has or had before a restart. ctrl/jobs/members.c */
 uint64_t ctrl_membership_draw(void);
@@ -48,7 +48,7 @@ uint64_t ctrl_membership_draw(void);
 void ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address, uint64_t epoch);
 
 /* A rank was published with an address: record it as a member, and log it. ctrl/jobs/members.c */
-void ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const struct ctrl_log_who *who);
+void ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const char *who);
 
 /* Expire members that are silent for too long. ctrl/jobs/members.c */
 void ctrl_members_tick(struct ctrl_running *running);

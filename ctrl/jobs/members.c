@@ -143,7 +143,7 @@ ctrl_membership_draw(void)
 }
 
 void
-ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const struct ctrl_log_who *who)
+ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const char *who)
 {
 	job->member[rank] = (struct ctrl_member){.state = CTRL_MEMBER_JOINED,
 		.address = job->job->address[rank],
@@ -159,8 +159,7 @@ ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const struct ctrl_log
 
 int
 ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
-	unsigned int size, uint32_t address, const struct ctrl_log_who *who,
-	struct ctrl_refusal *why)
+	unsigned int size, uint32_t address, const char *who, struct ctrl_refusal *why)
 {
 	struct ctrl_member *member;
 	int rc = check_join(running, job, rank, size, address, why);
@@ -218,8 +217,8 @@ note_gone(struct ctrl_member *member, enum ctrl_member_state how)
 }
 
 static void
-log_left(const char *job, unsigned int rank, unsigned int joined, unsigned int size,
-	const struct ctrl_log_who *who)
+log_left(
+	const char *job, unsigned int rank, unsigned int joined, unsigned int size, const char *who)
 {
 	ctrl_log_change_limited(CTRL_LOG_SITE, who, "member left",
 		"job=%s rank=%u joined=%u size=%u", ctrl_log_quote(job).text, rank, joined, size);
@@ -227,8 +226,8 @@ log_left(const char *job, unsigned int rank, unsigned int joined, unsigned int s
 
 /* The member leaves a job that stays. */
 static int
-leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
-	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, const char *who,
+	struct ctrl_refusal *why)
 {
 	int rc = 0;
 
@@ -254,8 +253,8 @@ is_last(const struct ctrl_job *job, unsigned int rank)
 
 /* The last member of a temporary job leaves. */
 static int
-leave_last(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
-	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+leave_last(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, const char *who,
+	struct ctrl_refusal *why)
 {
 	unsigned int size = job->job->nb_sources;
 	char name[PPE_JOB_NAME_MAX];
@@ -271,7 +270,7 @@ leave_last(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank
 
 int
 ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
-	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+	const char *who, struct ctrl_refusal *why)
 {
 	int rc;
 
@@ -320,7 +319,7 @@ draft_expiry(const struct ctrl_running *running, struct ctrl_job *job, double no
 static void
 mark_expired(struct ctrl_job *job)
 {
-	struct ctrl_log_who who = {"by=weir why=expired"};
+	const char *who = "by=weir why=expired";
 
 	for (unsigned int rank = job->job->first_rank; rank < ctrl_job_rank_end(job); rank++) {
 		struct ctrl_member *member = &job->member[rank];
@@ -328,7 +327,7 @@ mark_expired(struct ctrl_job *job)
 		if (member->state != CTRL_MEMBER_JOINED || ppe_job_has(job->job, (uint8_t)rank))
 			continue;
 		note_gone(member, CTRL_MEMBER_EXPIRED);
-		ctrl_log_change_limited(CTRL_LOG_SITE, &who, "member expired",
+		ctrl_log_change_limited(CTRL_LOG_SITE, who, "member expired",
 			"job=%s rank=%u member_address=%s expire_s=%u",
 			ctrl_log_quote(job->job->name).text, rank,
 			ctrl_address_text(member->address).text, job->expire_s);
@@ -384,7 +383,7 @@ is_over(const struct ctrl_job *job, double now)
 static void
 delete_temporary(struct ctrl_running *running, double now)
 {
-	struct ctrl_log_who who = {"by=weir why=\"no member\""};
+	const char *who = "by=weir why=\"no member\"";
 	uint64_t ids[CTRL_IDS_WORDS] = {0};
 	struct ctrl_refusal why;
 	unsigned int leaving;
@@ -393,7 +392,7 @@ delete_temporary(struct ctrl_running *running, double now)
 		if (running->by_id[i] != NULL && is_over(running->by_id[i], now))
 			ids[i / 64] |= UINT64_C(1) << (i % 64);
 	if (count(ids) > 0)
-		ctrl_jobs_delete(running, ids, &who, &leaving, &why);
+		ctrl_jobs_delete(running, ids, who, &leaving, &why);
 }
 
 #define STOPPED_S 2 /* a longer time between ticks: the switch or its machine was stopped */

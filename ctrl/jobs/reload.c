@@ -110,7 +110,7 @@ ctrl_reload_check(const struct ctrl_config *now, const struct ctrl_config *next,
 /* Set the job's tenant to the one of the same name in the next configuration. */
 static void
 move_tenant(const struct ctrl_running *running, struct ctrl_job *job,
-	const struct ctrl_config *next, const struct ctrl_log_who *who)
+	const struct ctrl_config *next, const char *who)
 {
 	const struct ctrl_tenant *former = job->tenant;
 
@@ -139,7 +139,7 @@ publish_faults(
 
 /* any: there were faults before the change. */
 static void
-log_faults(const struct ppe_faults *faults, bool any, const struct ctrl_log_who *who)
+log_faults(const struct ppe_faults *faults, bool any, const char *who)
 {
 	if (faults->nb_rules > 0)
 		ctrl_log_change(who, "faults set", "rules=%u seed=%" PRIu64 " held=%u",
@@ -149,8 +149,8 @@ log_faults(const struct ppe_faults *faults, bool any, const struct ctrl_log_who 
 }
 
 int
-ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults,
-	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults, const char *who,
+	struct ctrl_refusal *why)
 {
 	bool any = ppe_faults_of(running->ppe) != NULL;
 	int rc = publish_faults(running, faults, why);
@@ -164,7 +164,7 @@ ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults,
  * again, but count their packets from 1. */
 static int
 reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *next,
-	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
+	const char *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
 {
 	const struct ppe_faults *set = ppe_faults_of(running->ppe);
 	struct ppe_faults before = {0};
@@ -190,8 +190,8 @@ reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *n
 }
 
 int
-ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
-	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
+ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const char *who,
+	struct ctrl_reloaded *done, struct ctrl_refusal *why)
 {
 	int rc;
 
@@ -358,7 +358,7 @@ undo(struct plan *plan)
 }
 
 static void
-tell(const struct ctrl_log_who *who, const char *what, const struct ppe_job *job)
+tell(const char *who, const char *what, const struct ppe_job *job)
 {
 	ctrl_log_change(who, what,
 		"job=%s id=%u size=%u window=%u elements=%u timeout_ms=%u by=reload",
@@ -368,7 +368,7 @@ tell(const struct ctrl_log_who *who, const char *what, const struct ppe_job *job
 
 /* The reload has succeeded: remove deleted jobs and log all changes. */
 static void
-finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const struct ctrl_log_who *who,
+finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const char *who,
 	struct ctrl_reloaded *done)
 {
 	struct ctrl_running *running = plan->running;
@@ -401,8 +401,8 @@ finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const struct ctrl_l
 }
 
 int
-ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next,
-	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
+ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, const char *who,
+	struct ctrl_reloaded *done, struct ctrl_refusal *why)
 {
 	static const struct ppe_job none = {.window = 1, .elements = 1, .nb_sources = 1};
 	struct plan plan = {.running = running, .next = next, .why = why};

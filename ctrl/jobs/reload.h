@@ -28,19 +28,19 @@ int ctrl_reload_check(const struct ctrl_config *now, const struct ctrl_config *n
  * nothing points into the former one. -EINVAL and *why: nothing has changed. Waits for a loop turn
  * of the slowest worker.
  */
-int ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
-	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why);
+int ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const char *who,
+	struct ctrl_reloaded *done, struct ctrl_refusal *why);
 
 /*
  * Replace the faults of the running switch, and log it; no rules: no faults. 0; or -errno of
  * ppe_publish_faults with *why, and nothing has changed. Waits for a loop turn of the slowest
  * worker.
  */
-int ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults,
-	const struct ctrl_log_who *who, struct ctrl_refusal *why);
+int ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults, const char *who,
+	struct ctrl_refusal *why);
 
 /* The part of ctrl_reload_apply for jobs. */
-int ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next,
-	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why);
+int ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, const char *who,
+	struct ctrl_reloaded *done, struct ctrl_refusal *why);
 
 #endif

@@ -90,7 +90,7 @@ struct ctrl_reloaded {
 /* Reloads, by number, and the outcome of the last one (ctrl/api/config.c). */
 struct ctrl_reloading {
 	uint32_t asked, done; /* they differ: the owner of the loop must reload */
-	struct ctrl_log_who who; /* asks */
+	char who[112]; /* asks, for the log */
 	struct ctrl_reloaded did;
 	char refused[CTRL_ERROR_BYTES]; /* why the last one was refused; "": it was not */
 };

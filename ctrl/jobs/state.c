@@ -285,7 +285,7 @@ read_members(const json_t *list, struct ctrl_member member[WEIR_SOURCES_MAX])
 static int
 restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refusal *why)
 {
-	struct ctrl_log_who who = {"by=weir why=restart"};
+	const char *who = "by=weir why=restart";
 	const char *owner = text_of(object, "tenant");
 	const struct ctrl_tenant *tenant = ctrl_tenant_find(&running->config->api, owner);
 	struct ctrl_member member[WEIR_SOURCES_MAX];
@@ -301,12 +301,12 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 	json_decref(spec.shown);
 	if (rc < 0)
 		return rc;
-	ctrl_log_change(&who, "job restored", "job=%s id=%d tenant=%s joined=%u size=%u",
+	ctrl_log_change(who, "job restored", "job=%s id=%d tenant=%s joined=%u size=%u",
 		ctrl_log_quote(spec.shape.name).text, spec.id,
 		ctrl_log_quote(tenant == NULL ? "" : owner).text,
 		ctrl_job_joined(running->by_id[spec.id]), spec.shape.nb_sources);
 	if (owner[0] != '\0' && tenant == NULL)
-		ctrl_log_change(&who, "job has no tenant any more", "job=%s tenant=%s",
+		ctrl_log_change(who, "job has no tenant any more", "job=%s tenant=%s",
 			ctrl_log_quote(spec.shape.name).text, ctrl_log_quote(owner).text);
 	return 0;
 }
@@ -315,11 +315,11 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 static bool
 set_aside(struct ctrl_running *running, const json_t *object, const struct ctrl_refusal *why)
 {
-	struct ctrl_log_who who = {"by=weir why=restart"};
+	const char *who = "by=weir why=restart";
 	/* A copy: a mark in `object` would have it tried again, with those set aside before. */
 	json_t *aside = json_copy((json_t *)(uintptr_t)object);
 
-	ctrl_log_change(&who, "job set aside: it does not fit this configuration",
+	ctrl_log_change(who, "job set aside: it does not fit this configuration",
 		"job=%s id=%d reason=%s", ctrl_log_quote(text_of(object, "name")).text,
 		(int)number(object, "id"), ctrl_log_quote(why->message).text);
 	if (running->set_aside == NULL)

@@ -29,7 +29,7 @@ static struct ppe_job of_file = {.name = "file",
 	.address = {HOST, HOST + 1}};
 static struct ctrl_tenant tenant = {.name = "vision"};
 static struct ctrl_running *running;
-static struct ctrl_log_who who = {"uid=0"};
+static const char *const who = "uid=0";
 static struct ctrl_refusal why;
 
 /* The engines played: what they were given last, and what they say. */
@@ -187,7 +187,7 @@ make(struct ctrl_job_spec *spec, const struct ctrl_tenant *whose)
 {
 	struct ctrl_job *job = NULL;
 
-	cr_assert_eq(ctrl_job_create(running, spec, whose, &who, &job, &why), 0, "%s: %s",
+	cr_assert_eq(ctrl_job_create(running, spec, whose, who, &job, &why), 0, "%s: %s",
 		spec->shape.name, why.message);
 	return job;
 }
@@ -226,7 +226,7 @@ change(struct ctrl_job *job, const char *key, unsigned int value)
 
 	cr_assert_not_null(object);
 	ctrl_settings_read(object, &next);
-	rc = ctrl_job_change(running, job, &next, &who, &why);
+	rc = ctrl_job_change(running, job, &next, who, &why);
 	json_decref(object);
 	return rc;
 }
@@ -235,7 +235,7 @@ static inline bool delete (struct ctrl_job *job)
 {
 	bool leaving;
 
-	cr_assert_eq(ctrl_job_delete(running, job, &who, &leaving, &why), 0);
+	cr_assert_eq(ctrl_job_delete(running, job, who, &leaving, &why), 0);
 	return leaving;
 }
 
@@ -255,7 +255,7 @@ create_refused(struct ctrl_job_spec spec, const struct ctrl_tenant *whose, enum 
 	unsigned int before = played.published;
 	struct ctrl_job *job = NULL;
 
-	refused(ctrl_job_create(running, &spec, whose, &who, &job, &why), code, key);
+	refused(ctrl_job_create(running, &spec, whose, who, &job, &why), code, key);
 	cr_assert_eq(played.published, before);
 	cr_assert_null(job);
 }
@@ -264,13 +264,13 @@ create_refused(struct ctrl_job_spec spec, const struct ctrl_tenant *whose, enum 
 static inline int
 join(struct ctrl_job *job, unsigned int rank, unsigned int size, uint32_t address)
 {
-	return ctrl_member_join(running, job, rank, size, address, &who, &why);
+	return ctrl_member_join(running, job, rank, size, address, who, &why);
 }
 
 static inline int
 leave(struct ctrl_job *job, unsigned int rank)
 {
-	return ctrl_member_leave(running, job, rank, &who, &why);
+	return ctrl_member_leave(running, job, rank, who, &why);
 }
 
 /* What runs is what the registry says, and no draft is left. */

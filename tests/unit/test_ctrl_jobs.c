@@ -93,7 +93,7 @@ Test(ctrl_jobs, failed_changes_change_nothing)
 	cr_assert_null(running->by_id[2]);
 	refused(change(job, "timeout_ms", 7), CTRL_REFUSED_MEMORY, "window");
 	cr_assert_eq(job->job->timeout_ms, 1000);
-	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_MEMORY, "window");
+	refused(ctrl_job_delete(running, job, who, &leaving, &why), CTRL_REFUSED_MEMORY, "window");
 	refused(join(job, 0, 4, HOST), CTRL_REFUSED_MEMORY, "window");
 	cr_assert_eq(job->member[0].state, CTRL_MEMBER_EXPECTED);
 	refused(join(job, 3, 4, HOST), CTRL_REFUSED_MEMORY, "window");
@@ -281,7 +281,7 @@ Test(ctrl_jobs, a_stuck_worker)
 	played.stuck = 3;
 	create_refused(spec_of("b"), NULL, CTRL_REFUSED_BUSY, "");
 	refused(change(job, "timeout_ms", 7), CTRL_REFUSED_BUSY, "");
-	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_BUSY, "");
+	refused(ctrl_job_delete(running, job, who, &leaving, &why), CTRL_REFUSED_BUSY, "");
 	refused(join(job, 1, 4, HOST), CTRL_REFUSED_BUSY, "");
 	refused(leave(job, 0), CTRL_REFUSED_BUSY, "");
 	ctrl_jobs_tick(running);
@@ -473,9 +473,9 @@ Test(ctrl_jobs, any_order)
 		spec = spec_of(name);
 		spec.id = (int)id - 1;
 		if (job == NULL || random() % 8 == 0)
-			ctrl_job_create(running, &spec, NULL, &who, &job, &why);
+			ctrl_job_create(running, &spec, NULL, who, &job, &why);
 		else if (random() % 8 == 0)
-			ctrl_job_delete(running, job, &who, &leaving, &why);
+			ctrl_job_delete(running, job, who, &leaving, &why);
 		else if (random() % 3 == 0)
 			change(job, "timeout_ms", 1 + (unsigned int)random() % 60000);
 		else if (random() % 3 == 0)

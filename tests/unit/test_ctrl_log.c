@@ -85,12 +85,12 @@ Test(ctrl_log, each_room_has_its_level, .timeout = 90, .init = setup)
 Test(ctrl_log, a_change_is_written_at_any_level, .timeout = 90, .init = setup)
 {
 	struct ctrl_log_config config = levels(RTE_LOG_ERR);
-	struct ctrl_log_who root = {"uid=0 pid=4711"};
-	struct ctrl_log_who team = {"tenant=\"team a\" address=[::1]:80"};
+	const char *root = "uid=0 pid=4711";
+	const char *team = "tenant=\"team a\" address=[::1]:80";
 
 	ctrl_log_set_levels(&config);
-	ctrl_log_change(&root, "job created", "job=%s size=%u", "ring", 4);
-	ctrl_log_change(&team, "job deleted", "job=%s", "ring");
+	ctrl_log_change(root, "job created", "job=%s size=%u", "ring", 4);
+	ctrl_log_change(team, "job deleted", "job=%s", "ring");
 	cr_assert_str_eq(read_all(),
 		"<5>level=notice module=ctrl msg=\"job created\" uid=0 pid=4711 job=ring size=4\n"
 		"<5>level=notice module=ctrl msg=\"job deleted\" tenant=\"team a\" "
@@ -187,13 +187,13 @@ Test(ctrl_log, each_site_has_its_limit, .timeout = 90, .init = setup)
 
 Test(ctrl_log, a_change_may_have_a_limit, .timeout = 90, .init = setup)
 {
-	struct ctrl_log_who who = {"uid=7 pid=8"};
+	const char *who = "uid=7 pid=8";
 	struct ctrl_log_limit limit = {.full_at_ms = UINT64_MAX / 2};
 
-	ctrl_log_change_limited(&limit, &who, "joined", "n=%d", 0);
-	ctrl_log_change_limited(&limit, &who, "joined", "n=%d", 1);
+	ctrl_log_change_limited(&limit, who, "joined", "n=%d", 0);
+	ctrl_log_change_limited(&limit, who, "joined", "n=%d", 1);
 	limit.full_at_ms = 0;
-	ctrl_log_change_limited(&limit, &who, "joined", "n=%d", 2);
+	ctrl_log_change_limited(&limit, who, "joined", "n=%d", 2);
 	cr_assert_str_eq(read_all(),
 		"<5>level=notice module=ctrl msg=\"joined\" uid=7 pid=8 n=2 suppressed=2\n");
 }
