@@ -135,6 +135,14 @@ find_socket_of(const char *file, char *address, size_t size)
 	return standard;
 }
 
+bool
+ctl_token_is_for(const char *address)
+{
+	const char *named = variable("WEIR_SWITCH");
+
+	return named != NULL ? strcmp(named, address) == 0 : strncmp(address, "http", 4) == 0;
+}
+
 int
 ctl_connect(struct ctl *ctl)
 {
@@ -142,8 +150,9 @@ ctl_connect(struct ctl *ctl)
 	struct weir_http_config config = {.address = o->address, .ca_file = o->ca_file};
 	const char *file = o->token_file;
 	char why[512];
-	bool token;
+	bool token, follows = ctl->token_from != NULL;
 
+	ctl->token_from = NULL;
 	if (config.address == NULL && o->config == NULL)
 		config.address = variable("WEIR_SWITCH");
 	if (config.ca_file == NULL)
@@ -158,6 +167,8 @@ ctl_connect(struct ctl *ctl)
 	/* The same variables as libweir's, in the same order. */
 	if (o->no_token)
 		file = NULL;
+	else if (file == NULL && !follows && !ctl_token_is_for(config.address))
+		; /* the environment's token is for another switch */
 	else if (file == NULL && (config.token = variable("WEIR_TOKEN")) != NULL)
 		ctl->token_from = "WEIR_TOKEN";
 	else if (file == NULL)
@@ -177,7 +188,10 @@ ctl_connect(struct ctl *ctl)
 int
 ctl_connect_to(struct ctl *ctl, const struct ctl *like, const char *name, const char *address)
 {
-	*ctl = (struct ctl){.options = like->options, .name = name, .width = like->width};
+	*ctl = (struct ctl){.options = like->options,
+		.name = name,
+		.width = like->width,
+		.token_from = like->token_from};
 	ctl->options.address = address;
 	ctl->options.config = NULL;
 	ctl->options.json = false;
@@ -283,9 +297,8 @@ advise(const struct ctl *ctl, long status, const char *code)
 	const char *token = ctl->token_from;
 
 	if (status == 401 && token == NULL)
-		ctl_say("the switch requires a tenant's token: --token-file FILE, WEIR_TOKEN_FILE "
-			"or "
-			"WEIR_TOKEN");
+		ctl_say("the switch requires a tenant's token: --token-file FILE, or "
+			"WEIR_TOKEN_FILE or WEIR_TOKEN with the switch's address in WEIR_SWITCH");
 	else if (status == 401)
 		ctl_say("the switch does not accept the token in %s", token);
 	else if (status == 403 && token != NULL)

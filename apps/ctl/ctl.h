@@ -61,7 +61,11 @@ struct ctl {
 int ctl_connect(struct ctl *ctl);
 void ctl_close(struct ctl *ctl);
 
-/* The same for another switch, with the options of `like`. name and address must live as long as `ctl`. */
+/* Whether WEIR_TOKEN or WEIR_TOKEN_FILE is for the switch at this address: that of WEIR_SWITCH; without
+ * WEIR_SWITCH any over TCP. A Unix socket gives its users rights, which a token would replace. */
+bool ctl_token_is_for(const char *address);
+
+/* The same for another switch, with the options of `like`, and its token if it is connected. name and address must live as long as `ctl`. */
 int ctl_connect_to(struct ctl *ctl, const struct ctl *like, const char *name, const char *address);
 
 struct ctl_answer {

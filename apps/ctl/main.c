@@ -38,7 +38,7 @@ static const struct option_row everywhere[] = {
 		"find the switch by its configuration: use the first Unix socket in it"},
 	{"token-file", 0, OPTION_TEXT, &given.token_file, 0, 0, "FILE",
 		"file with a tenant's token; default: WEIR_TOKEN (the token itself), or else "
-		"WEIR_TOKEN_FILE"},
+		"WEIR_TOKEN_FILE, for the switch of WEIR_SWITCH"},
 	{"ca", 0, OPTION_TEXT, &given.ca_file, 0, 0, "FILE",
 		"certificate to trust, for https; default: WEIR_CA"},
 	{"json", 'j', OPTION_FLAG, &given.json, 0, 0, NULL, "print the switch's answer unchanged"},

@@ -159,8 +159,15 @@ preload(const char *library)
 static void
 set_environment(const struct ctl *ctl, const char *space, const char *library)
 {
-	const char *settings = getenv("WEIR_SETTINGS");
+	const char *settings = getenv("WEIR_SETTINGS"), *named = getenv("WEIR_SWITCH");
 
+	/* A token of the environment is not for a switch that takes the place of WEIR_SWITCH; it would
+	 * also take precedence over --token-file. */
+	if (ctl->options.token_file != NULL ||
+		(named != NULL && named[0] != '\0' && !ctl_token_is_for(ctl->address))) {
+		unsetenv("WEIR_TOKEN");
+		unsetenv("WEIR_TOKEN_FILE");
+	}
 	set("WEIR_SWITCH", ctl->address);
 	set("WEIR_NAMESPACE", space);
 	if (ctl->options.token_file != NULL)

@@ -470,6 +470,27 @@ def tokens():
 
 
 @case
+def a_token_of_the_environment_is_for_its_switch():
+    """Elsewhere it would replace the rights that the caller has without it, and a stranger would read it."""
+    with FakeApi() as local, FakeApi(tcp=True) as tcp, tempfile.NamedTemporaryFile('w') as file:
+        file.write('option\n')
+        file.flush()
+
+        def sent(api, *words, **variables):
+            api.fill()
+            good(ctl(None, '-s', api.address, *words, 'jobs', **variables))
+            return api.asked[-1][3].get('Authorization')
+        for variables in ({'WEIR_TOKEN': 'around'}, {'WEIR_TOKEN_FILE': file.name}):
+            token = 'Bearer ' + variables.get('WEIR_TOKEN', 'option')
+            check(sent(local, **variables) is None, 'to a socket')
+            check(sent(tcp, **variables) == token, 'not over TCP')
+            for api, other in (local, tcp), (tcp, local):
+                check(sent(api, WEIR_SWITCH=other.address, **variables) is None, 'to %s', api.address)
+                check(sent(api, WEIR_SWITCH=api.address, **variables) == token, 'not to %s', api.address)
+                check(sent(api, '--token-file', file.name, WEIR_SWITCH=other.address, **variables) == 'Bearer option', 'an option')
+
+
+@case
 def tls():
     with tempfile.TemporaryDirectory(prefix='weir-tls-') as folder:
         certificate, key = make_certificate(folder)

@@ -56,6 +56,10 @@ def the_command_gets_the_switch_and_a_name_space():
             check(re.fullmatch(re.escape(name) + r'\.[0-9a-f]{6}', inner) and inner not in (space, around), '%s: %s', around, inner)
         seen = environment(ctl(None, 'run', '-s', api.address, 'env', WEIR_SETTINGS='{"window": 8}'))
         check(seen['WEIR_SWITCH'] == api.address and seen['OMPI_MCA_coll_weir_settings'] == '{"window": 8}', '%s', seen)
+        for words, more, token in (([], {}, 'mine'), ([], {'WEIR_SWITCH': 'unix:/other'}, None),
+                                   (['--token-file', __file__], {}, None)):
+            run = ctl(None, 'run', '-s', api.address, *words, 'printenv', 'WEIR_TOKEN', WEIR_TOKEN='mine', **more)
+            check(run.out.strip() == (token or ''), '%s: %s', words, run)
         asked = len(api.asked)
         for wrong in ('a' * 12, 'a' * 12 + '.a', 'a b'):
             says(ctl(api.address, 'run', 'env', WEIR_NAMESPACE=wrong), 2, 'WEIR_NAMESPACE %s: must be a name' % wrong)
