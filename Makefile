@@ -163,7 +163,7 @@ bench: build packages-test
 
 stragglers: build packages-test
 	@apps/stragglers/stragglers.py $(BUILD) $(if $(SEED),--seed $(SEED)) --only $(PARTS) \
-		--json $(BUILD)/stragglers/stragglers.json --plots $(BUILD)/stragglers
+		--json=$(BUILD)/stragglers/stragglers.json --plots $(BUILD)/stragglers
 
 reference: build packages-test
 	@ninja -C $(BUILD) reference
@@ -173,13 +173,13 @@ reference: build packages-test
 compare: packages
 	@.ci/install packages.test packages.compare packages.torch
 	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
-	@apps/compare/compare.py $(BUILD) --json $(BUILD)/compare/compare.json --plots $(BUILD)/compare $(COMPARE)
+	@apps/compare/compare.py $(BUILD) --json=$(BUILD)/compare/compare.json --plots $(BUILD)/compare $(COMPARE)
 
 # The last line is `train: 30 % stragglers: X.XX x faster to accuracy than waiting, loss equal to gloo: yes`.
 train: build packages-test
 	@.ci/install packages.torch
 	@apps/train/train.py $(BUILD) $(if $(SEED),--seed $(SEED)) \
-		--json $(BUILD)/train/train.json --plots $(BUILD)/train
+		--json=$(BUILD)/train/train.json --plots $(BUILD)/train
 
 deb: packages-test
 	@JOBS=$(JOBS) .ci/deb build-deb

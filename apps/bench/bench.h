@@ -88,9 +88,6 @@ void bench_row(const struct table_cell *cells);
 /* A comment between the rows: a line "# ...". */
 void bench_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Where tables and notes go: standard output, or standard error while that is the JSON's. */
-FILE *bench_out(void);
-
 /*
  * The CPUs that this process may use, as it was started: how many, and the i-th of them, modulo
  * their number. EAL binds threads later, and changes nothing of that.

@@ -97,7 +97,7 @@ class Run:
         self.bench, self.varied, self.options, self.seconds = selected
         self.bound = bound or 3 * self.seconds + 20
         self.file = os.path.join(folder, 'run.json')
-        self.command = [program, self.bench] + self.options + ['--json', self.file] + (
+        self.command = [program, self.bench] + self.options + ['--json=' + self.file] + (
             [] if self.bench == 'hosts' else ['--huge', huge])
         self.records, self.wrong, self.left_out = [], None, None
 

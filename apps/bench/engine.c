@@ -230,7 +230,7 @@ measure(const struct generator_work *w)
 	if (lone)
 		bench_row((struct table_cell[]){LONE_COLUMNS(BENCH_CELL)});
 	else if (packets != 0)
-		fprintf(bench_out(), "counted %" PRIu64 " packets\n", result.counted);
+		printf("counted %" PRIu64 " packets\n", result.counted);
 	else if (result.samples > 0)
 		add_row(w, &result);
 	else

@@ -522,7 +522,7 @@ collect(struct side *side, uint32_t live)
 		if (chosen == DELETE)
 			operate(side, INSERT, live, n, false);
 	}
-	fprintf(bench_out(), "counted %" PRIu64 " operations\n", operations);
+	printf("counted %" PRIu64 " operations\n", operations);
 }
 
 /* One load of tables for so many records. 0, or 1 when an answer was wrong. */

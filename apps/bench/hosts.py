@@ -7,7 +7,6 @@ Hosts and switch are in network namespaces; the links have no rate, and all proc
 docs/performance.md says how to read the table. The exit status is 1 if a result was wrong or something failed, 2 if it
 can't run here.
 """
-import contextlib
 import json
 import os
 import shutil
@@ -17,8 +16,6 @@ import sys
 import time
 
 from report import HERE, Parser, Report, number, numbers, scheduled, shown
-
-sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
 
 from experiment import Teller, machine, play, size, size_text, table  # noqa: E402
 from memif import MemifRack  # noqa: E402
@@ -225,8 +222,7 @@ def main(words=None):
     for name in [one for one in os.environ if one == 'WEIR_TRANSPORT' or one.startswith('WEIR_DPDK')]:
         del os.environ[name]  # the rack sets them
     report = Report('hosts', chosen.json)
-    with contextlib.redirect_stdout(report.out):
-        status = play('hosts', lambda: run(chosen, report.records))
+    status = play('hosts', lambda: run(chosen, report.records))
     return status or report.close()
 
 

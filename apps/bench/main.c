@@ -20,8 +20,9 @@ struct bench_common bench_common = {.huge = "auto", .repeat = 5, .phase_ms = 20}
 
 static const struct option_row common_options[] = {
 	{.help = "Options of every bench:"},
-	{"json", 0, OPTION_TEXT, &bench_common.json, 0, 0, "FILE",
-		"also write the records to this file, - for standard output"},
+	{"json", 0, OPTION_JSON, &bench_common.json, 0, 0, NULL,
+		"print the records as JSON, and the tables on standard error; or also write the "
+		"records into FILE"},
 	{"huge", 0, OPTION_CHOICE, &bench_common.huge, 0, 0, "auto|yes|no", "use huge pages"},
 	{"repeat", 0, OPTION_UINT, &bench_common.repeat, 1, BENCH_REPEAT_MAX, NULL,
 		"measure each point N times, in turn with its limit; the median counts"},
@@ -54,22 +55,10 @@ static struct {
 	json_t *records; /* of the tables before this one */
 } report;
 
-static bool
-json_is_stdout(void)
-{
-	return bench_common.json != NULL && strcmp(bench_common.json, "-") == 0;
-}
-
 bool
 bench_spoils(void)
 {
 	return getenv("WEIR_BENCH_SPOIL") != NULL;
-}
-
-FILE *
-bench_out(void)
-{
-	return json_is_stdout() ? stderr : stdout;
 }
 
 /* Its rows become records. */
@@ -93,7 +82,7 @@ void
 bench_table(const struct table_column *columns, size_t count)
 {
 	end_table();
-	report.table = table_create(columns, count, bench_out());
+	report.table = table_create(columns, count, stdout);
 }
 
 void
@@ -101,12 +90,12 @@ bench_note(const char *format, ...)
 {
 	va_list arguments;
 
-	fputs("# ", bench_out());
+	fputs("# ", stdout);
 	va_start(arguments, format);
-	vfprintf(bench_out(), format, arguments);
+	vprintf(format, arguments);
 	va_end(arguments);
-	fputc('\n', bench_out());
-	fflush(bench_out());
+	putchar('\n');
+	fflush(stdout);
 }
 
 void
@@ -120,19 +109,12 @@ bench_row(const struct table_cell *cells)
 static int
 write_records(void)
 {
-	const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(6);
-	int rc = 0;
+	int rc = report_json_write(
+		report.records, bench_common.json, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
 
-	if (json_is_stdout()) {
-		rc = json_dumpf(report.records, stdout, flags);
-		putchar('\n');
-		rc |= fflush(stdout);
-	} else if (bench_common.json != NULL) {
-		rc = json_dump_file(report.records, bench_common.json, flags);
-	}
-	if (rc != 0)
-		warnx("%s can't be written", bench_common.json);
-	return rc != 0;
+	if (rc < 0)
+		warnx("--json=%s: %s", bench_common.json, strerror(-rc));
+	return rc < 0;
 }
 
 static cpu_set_t *
@@ -311,6 +293,7 @@ main(int argc, char **argv)
 		bench_common.arguments = argv + first +
 			options_parse(program, bench->help, bench->arguments, tables, argc - first,
 				argv + first);
+		report_json_begin(bench_common.json);
 		rc = bench->run();
 		end_table();
 		/* What was measured before something went wrong is still worth reading. */

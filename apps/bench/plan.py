@@ -14,8 +14,6 @@ from types import SimpleNamespace
 
 from report import HERE, Column, Parser, Report, number, program
 
-sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
-
 from weir_lists import DTYPES, OPS  # noqa: E402
 
 HEADERS = 58  # Ethernet, IPv4, UDP, header of the extended form

@@ -12,6 +12,10 @@ import sys
 from collections import namedtuple
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
+
+import command_line  # noqa: E402 (the path comes first)
+
 BUILD = os.environ.get('WEIR_BUILD', 'build')  # weir-bench sets it
 SUFFIXES = {'': 1, 'k': 10**3, 'M': 10**6, 'G': 10**9}
 
@@ -49,7 +53,7 @@ def numbers(least, most):
 
 def engine(bench, path, *options):
     """The records of a run of `weir-bench engine`."""
-    run = subprocess.run([path, 'engine', '--json', '-', *map(str, options)], capture_output=True, text=True, check=False)
+    run = subprocess.run([path, 'engine', '--json', *map(str, options)], capture_output=True, text=True, check=False)
     if run.returncode != 0:
         print('weir-bench %s: %s engine fails:\n%s' % (bench, path, run.stderr), end='', file=sys.stderr)
         sys.exit(run.returncode)
@@ -85,16 +89,16 @@ class Formatter(argparse.ArgumentDefaultsHelpFormatter):
         return super()._get_help_string(action) if action.default else action.help
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(command_line.Parser):
     """argparse, with the default of each option in its help, and the options that every bench has."""
 
     def __init__(self, bench):
-        super().__init__(prog='weir-bench ' + bench, description=os.environ.get('WEIR_BENCH_ABOUT'), allow_abbrev=False,
+        super().__init__(prog='weir-bench ' + bench, description=os.environ.get('WEIR_BENCH_ABOUT'),
                          formatter_class=Formatter, epilog='docs/performance.md explains the tables')
 
     def common(self, repeat=5, phase_ms=20, huge=True):
         group = self.add_argument_group('Options of every bench')
-        group.add_argument('--json', metavar='FILE', help='also write the records to this file, - for standard output')
+        self.add_json(group, 'the records')
         if huge:
             group.add_argument('--huge', choices=('auto', 'yes', 'no'), default='auto', help='use huge pages')
         group.add_argument('--repeat', type=number(1, 99), default=repeat, metavar='N',
@@ -104,15 +108,14 @@ class Parser(argparse.ArgumentParser):
 
 
 class Report:
-    """The tables of a bench. With --json - they go to standard error."""
+    """The tables of a bench, and the records of --json."""
 
     def __init__(self, bench, path):
         self.bench, self.path = bench, path
-        self.out = sys.stderr if path == '-' else sys.stdout
         self.records, self.columns, self.head = [], [], False
 
     def note(self, text, *values):
-        print('# ' + (text % values if values else text), file=self.out, flush=True)
+        print('# ' + (text % values if values else text), flush=True)
 
     def table(self, columns):
         self.columns, self.head = columns, True
@@ -121,7 +124,7 @@ class Report:
         shown = [(column, text) for column, text in zip(self.columns, texts) if column.title is not None]
         wide = [max(column.width, len(column.title), len(column.unit)) for column, _ in shown]
         print(mark + ' '.join(text.ljust(w) if column.left else text.rjust(w)
-                              for (column, text), w in zip(shown, wide)).rstrip(), file=self.out, flush=True)
+                              for (column, text), w in zip(shown, wide)).rstrip(), flush=True)
 
     def row(self, *cells):
         """A cell for each column: a text, a truth value, or a number; None: not known."""
@@ -136,9 +139,8 @@ class Report:
     def close(self):
         """Write the records. An exit status."""
         try:
-            with contextlib.nullcontext(sys.stdout) if self.path == '-' else open(self.path or os.devnull, 'w') as file:
-                json.dump(self.records, file, indent=2)
-                print(file=file, flush=True)
+            if self.path:
+                command_line.write_json(self.path, self.records)
         except OSError as error:
             print('weir-bench %s: %s' % (self.bench, error), file=sys.stderr)
             return 1

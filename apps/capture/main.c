@@ -20,12 +20,11 @@ static struct plan plan = {
 	.seed = 1,
 };
 static uint64_t gap_ns = 1000;
-static const char *path, *expect, *order_name = "blocks";
-static bool as_json, version;
+static const char *path, *expect, *json_to, *order_name = "blocks";
 
 static const struct option_row rows[] = {
 	{"config", 'c', OPTION_TEXT, &plan.config, 0, 0, "FILE", "the switch's configuration"},
-	{"job", 'j', OPTION_TEXT, &plan.job_name, 0, 0, "NAME",
+	{"job", 0, OPTION_TEXT, &plan.job_name, 0, 0, "NAME",
 		"the job in it, by name or id; not needed if there is only one"},
 	{"output", 'o', OPTION_TEXT, &path, 0, 0, "FILE",
 		"file or FIFO to write; - is standard output"},
@@ -34,7 +33,8 @@ static const struct option_row rows[] = {
 		"rising"},
 	{"expect", 'x', OPTION_TEXT, &expect, 0, 0, "FILE",
 		"write the expected result of each block, one line of JSON each"},
-	{"json", 'J', OPTION_FLAG, &as_json, 0, 0, NULL, "print the summary as JSON"},
+	{"json", 'j', OPTION_JSON, &json_to, 0, 0, NULL,
+		"print the summary as JSON, or write it into FILE"},
 	{"gap", 0, OPTION_UINT, &gap_ns, 0, 1e9, "NS", "between the time stamps of two frames"},
 	{"blocks", 'b', OPTION_UINT, &plan.blocks, 1, UINT32_MAX, NULL,
 		"number of blocks (4 windows; with fewer than 32 block bits each block id once, "
@@ -49,7 +49,6 @@ static const struct option_row rows[] = {
 	{"duplicates", 0, OPTION_UINT, &plan.duplicates, 0, 90, NULL,
 		"percent of the contributions to repeat"},
 	{"seed", 0, OPTION_UINT, &plan.seed, 0, 0x1p64, NULL, "of values and random choices"},
-	{"version", 'V', OPTION_FLAG, &version, 0, 0, NULL, "print the version"},
 	{0},
 };
 
@@ -60,13 +59,14 @@ read_options(int argc, char **argv)
 		"Write the contributions that the sources of a job would send to a switch, as a "
 		"pcap file. Packet generators, testpmd and net_pcap replay it.",
 		NULL, (const struct option_row *[]){rows, NULL}, argc, argv);
-	if (version) {
-		puts("weir-capture " WEIR_VERSION);
-		exit(0);
-	}
 	if (path == NULL || plan.config == NULL) {
 		fprintf(stderr, "weir-capture: %s FILE is missing; see weir-capture --help\n",
 			path == NULL ? "-o" : "-c");
+		exit(2);
+	}
+	if (json_to != NULL && strcmp(json_to, "-") == 0 && strcmp(path, "-") == 0) {
+		fputs("weir-capture: -o - and --json both need standard output: use --json=FILE\n",
+			stderr);
 		exit(2);
 	}
 	plan.order = order_name[0] == 'b' ? CAPTURE_BLOCKS
@@ -202,9 +202,10 @@ close_all(struct output *o)
 	free(o->result);
 }
 
-static void
+static bool
 print_summary(const struct output *o)
 {
+	bool good = true;
 	FILE *out = strcmp(path, "-") == 0 ? stderr : stdout;
 	json_t *json = json_pack("{ss sI sI sI sI si si si si sI ss}", "file", path, "frames",
 		(json_int_t)o->frames, "bytes", (json_int_t)o->bytes, "blocks",
@@ -213,7 +214,9 @@ print_summary(const struct output *o)
 		plan.job.window, "elements", (json_int_t)plan.elements, "type",
 		weir_dtype_text(plan.job.dtype));
 
-	if (as_json) {
+	if (json_to != NULL && strcmp(json_to, "-") != 0) {
+		good = json_dump_file(json, json_to, 0) == 0 || fail(json_to);
+	} else if (json_to != NULL) {
 		json_dumpf(json, out, 0);
 		fputc('\n', out);
 	} else {
@@ -228,6 +231,7 @@ print_summary(const struct output *o)
 		fputc('\n', out);
 	}
 	json_decref(json);
+	return good;
 }
 
 int
@@ -244,8 +248,8 @@ main(int argc, char **argv)
 	}
 	take_signals();
 	good = open_all(&output) && write_all(&output);
-	if (good && (as_json || !plan.endless))
-		print_summary(&output);
+	if (good && (json_to != NULL || !plan.endless))
+		good = print_summary(&output);
 	close_all(&output);
 	return good ? 0 : 1;
 }

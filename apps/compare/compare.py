@@ -12,7 +12,6 @@ The last lines are `compare: 8 hosts 1 MiB through MPI: X.XX x plain Open MPI`, 
 X.XX x gloo` and `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`. The exit status is 1 if a result was wrong or
 something failed; an aim that is not met is printed.
 """
-import argparse
 import json
 import os
 import statistics
@@ -23,6 +22,7 @@ sys.path.insert(0, HERE)
 
 import racks  # noqa: E402 (the path comes first)
 import systems  # noqa: E402
+from command_line import Parser  # noqa: E402
 from experiment import Teller, add_outputs, keep, machine, play, size, size_text, table  # noqa: E402
 from plots import GLOO, LIGHT, OPEN_MPI, SHADES, WEIR, Panel, Plot  # noqa: E402
 from rack import RackError  # noqa: E402
@@ -52,8 +52,8 @@ class Wrong(RackError):
 
 
 def options(words=None):
-    parser = argparse.ArgumentParser(description=__doc__.split('\n\n', 1)[0],
-                                     epilog='docs/compare.md says how to read it')
+    parser = Parser(description=__doc__.split('\n\n', 1)[0],
+                    epilog='docs/compare.md says how to read it')
     parser.add_argument('build', nargs='?')
     parser.add_argument('--hosts', nargs='*', type=int, default=[2, 4, 8], metavar='N', help='none: only --racks')
     parser.add_argument('--racks', type=int, choices=(0, racks.RACKS), metavar='N',

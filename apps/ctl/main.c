@@ -24,9 +24,8 @@
 
 /* What options set, as texts: the switch knows the ranges of most. */
 static struct {
-	const char *timeout, *interval, *span;
+	const char *timeout, *interval, *span, *json;
 	uint64_t limit, count, rank;
-	bool version;
 } text = {.timeout = "5s", .interval = "1s", .span = "50ms", .limit = 256, .rank = CTL_RANKS_MAX};
 static struct ctl_options given;
 
@@ -41,9 +40,9 @@ static const struct option_row everywhere[] = {
 		"WEIR_TOKEN_FILE, for the switch of WEIR_SWITCH"},
 	{"ca", 0, OPTION_TEXT, &given.ca_file, 0, 0, "FILE",
 		"certificate to trust, for https; default: WEIR_CA"},
-	{"json", 'j', OPTION_FLAG, &given.json, 0, 0, NULL, "print the switch's answer unchanged"},
+	{"json", 'j', OPTION_JSON, &text.json, 0, 0, NULL,
+		"print the switch's answer unchanged, or write it into FILE"},
 	{"timeout", 't', OPTION_TEXT, &text.timeout, 0, 0, "TIME", "wait this long for an answer"},
-	{"version", 'V', OPTION_FLAG, &text.version, 0, 0, NULL, "print the version"},
 	{0},
 };
 static const struct option_row of_blocks[] = {
@@ -539,10 +538,6 @@ read_options(struct ctl_options *options, int argc, char **argv)
 	const char *second;
 	int at = options_parse("weirctl", about(), "COMMAND ...", tables, argc, argv);
 
-	if (text.version) {
-		puts("weirctl " WEIR_VERSION);
-		exit(CTL_OK);
-	}
 	if (at >= argc)
 		wrong("a command is missing");
 	second = at + 1 < argc ? argv[at + 1] : "";
@@ -553,6 +548,10 @@ read_options(struct ctl_options *options, int argc, char **argv)
 	read_command(command, argc - at, argv + at);
 	if (given.config != NULL && given.address != NULL)
 		wrong("--config and --switch exclude each other");
+	given.json = text.json != NULL;
+	if (given.json && strcmp(text.json, "-") != 0 && command->words != COMMAND_LINE &&
+		freopen(text.json, "we", stdout) == NULL)
+		wrong("--json=%s: %s", text.json, strerror(errno));
 	given.timeout = span("timeout", text.timeout, 0.001);
 	given.interval = span("interval", text.interval, 0.1);
 	given.span = span("for", text.span, 0.001);

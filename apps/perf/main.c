@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/report/table.h"
+
 /* The exit status of a run whose measurements ended with this code. */
 static enum perf_exit
 exit_status(const struct perf_run *run, int code)
@@ -60,6 +62,7 @@ main(int argc, char **argv)
 	char error[512];
 	int code;
 
+	report_json_begin(o->json);
 	run.rank = o->weir.source < 0 ? 0 : (unsigned int)o->weir.source;
 	if (o->shapes != NULL && perf_shapes_read(o->shapes, &shapes, error, sizeof(error)) < 0) {
 		perf_message(&run, "%s", error);

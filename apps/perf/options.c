@@ -148,7 +148,8 @@ static const struct option_row how[] = {
 	{"link-rate", 0, OPTION_REAL, &options.link_rate, 1, 1e15, "RATE",
 		"bit/s of a host's link (K, M, G: powers of 1000): print how much of it is used, "
 		"by all bytes on the wire and by the data alone"},
-	{"json", 0, OPTION_TEXT, &options.json, 0, 0, "FILE", "write a report"},
+	{"json", 0, OPTION_JSON, &options.json, 0, 0, NULL,
+		"print a report as JSON, and the table on standard error; or write it into FILE"},
 	{0},
 };
 

@@ -363,10 +363,10 @@ perf_report_json(const struct perf_run *run, const char *error)
 		"link_rate", o->link_rate, "bytes", run->bytes);
 	if (all == NULL)
 		return -ENOMEM;
-	code = json_dump_file(all, o->json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+	code = report_json_write(all, o->json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 	json_decref(all);
 	if (code == 0)
 		return 0;
-	perf_message(run, "cannot write %s: %s", o->json, strerror(errno));
-	return -EIO;
+	perf_message(run, "cannot write %s: %s", o->json, strerror(-code));
+	return code;
 }

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What measuring programs have in common: the machine, progress, tables, and the files they leave behind."""
 import argparse
-import json
 import os
 import platform
 import re
 import time
 
+from command_line import write_json
 from plots import svg
 from rack import RackError
 
@@ -99,22 +99,17 @@ def play(name, measure):
 
 def add_outputs(parser):
     """The options of what keep() writes."""
-    parser.add_argument('--json', metavar='FILE', help='write all figures into this file')
+    parser.add_json()
     parser.add_argument('--plots', metavar='FOLDER', help='draw SVG files into this folder')
     parser.add_argument('--page', metavar='FILE', help='put the tables into this Markdown page')
-
-
-def write_json(path, what):
-    with open(path, 'w') as file:
-        json.dump(what, file, indent=1)
-        file.write('\n')
 
 
 def keep(chosen, found, plots, tables, teller):
     """Write what was asked for: chosen.json, chosen.plots, chosen.page. plots: a function that makes them of the
     figures found; tables: by their names in the page."""
     if chosen.json:
-        os.makedirs(os.path.dirname(os.path.abspath(chosen.json)), exist_ok=True)
+        if chosen.json != '-':
+            os.makedirs(os.path.dirname(os.path.abspath(chosen.json)), exist_ok=True)
         write_json(chosen.json, found)
         teller.say('figures in ' + chosen.json)
     if chosen.plots:

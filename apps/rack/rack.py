@@ -609,7 +609,7 @@ class Rack:
                                                                   len(self.processes)))
         process = self.spawn(host, [
             self.program(('perf', 'weir-perf'), build), '--switch', self.switch_address, '--job', str(number),
-            '--source', str(source), '--address', self.address(host), '--json', report]
+            '--source', str(source), '--address', self.address(host), '--json=' + report]
             + ['--sources=%d' % n for n in sources] + self.key_options(number, source)
             + [str(o) for o in options],
             'perf-job%d' % number)

@@ -20,6 +20,7 @@ struct parser {
 	char help[ROWS_MAX][HELP_BYTES]; /* --help may come at any time */
 	unsigned int count;
 	bool arguments; /* are allowed */
+	const char *program;
 	int next;
 };
 
@@ -168,6 +169,7 @@ read_value(const struct option_row *row, const char *text, struct argp_state *st
 	case OPTION_SIZE: return read_size(row, text);
 	case OPTION_REAL: return read_real(row, text);
 	case OPTION_TEXT: *(const char **)row->to = text; return 0;
+	case OPTION_JSON: *(const char **)row->to = text == NULL ? "-" : text; return 0;
 	case OPTION_CHOICE: return read_choice(row, text);
 	case OPTION_LIST: return read_list(row, text);
 	case OPTION_KEY: return read_key(row, text, state);
@@ -193,6 +195,11 @@ parse(int key, char *text, struct argp_state *state)
 
 	if (key == 'h')
 		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+	if (key == 'V') {
+		printf("%.*s " WEIR_VERSION "\n", (int)strcspn(parser->program, " "),
+			parser->program);
+		exit(0);
+	}
 	if (key == ARGP_KEY_ARG && parser->arguments) {
 		parser->next = state->next - 1;
 		state->next = state->argc;
@@ -249,6 +256,7 @@ add_row(struct parser *parser, const struct option_row *row, int group)
 		[OPTION_TEXT] = "TEXT",
 		[OPTION_CHOICE] = "WORD",
 		[OPTION_LIST] = "LIST",
+		[OPTION_JSON] = "FILE",
 		[OPTION_KEY] = "FILE"};
 	struct argp_option *option = &parser->option[parser->count];
 	char *help = parser->help[parser->count];
@@ -269,6 +277,7 @@ add_row(struct parser *parser, const struct option_row *row, int group)
 		.key = row->letter != '\0' ? row->letter : (int)(FIRST_KEY + parser->count),
 		.arg = row->argument != NULL ? row->argument : argument[row->kind],
 		.doc = help,
+		.flags = row->kind == OPTION_JSON ? OPTION_ARG_OPTIONAL : 0,
 		.group = group};
 	parser->row[parser->count++] = row;
 }
@@ -282,16 +291,18 @@ options_parse(const char *program, const char *about, const char *arguments,
 		.options = parser.option, .parser = parse, .args_doc = arguments, .doc = about};
 	int group = 1; /* 0 would let argp number titles itself */
 
-	parser = (struct parser){.arguments = arguments != NULL, .next = argc};
+	parser = (struct parser){.arguments = arguments != NULL, .program = program, .next = argc};
 	for (; *tables != NULL; tables++, group++)
 		for (const struct option_row *row = *tables;
-			(row->name != NULL || row->help != NULL) && parser.count < ROWS_MAX - 1;
+			(row->name != NULL || row->help != NULL) && parser.count < ROWS_MAX - 2;
 			row++) {
 			group += row->name == NULL; /* argp sorts the options of a group */
 			add_row(&parser, row, group);
 		}
 	parser.option[parser.count++] =
 		(struct argp_option){.key = 'h', .flags = OPTION_HIDDEN, .group = -1};
+	parser.option[parser.count++] = (struct argp_option){
+		.name = "version", .key = 'V', .doc = "Print program version", .group = -1};
 	argp_err_exit_status = 2;
 	argv[0] = (char *)(uintptr_t)program; /* argp names the program by it */
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &parser);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Options as tables, read by glibc's argp: where a value goes, its range, its help. --help shows each
- * option with its default. A wrong command line ends the program with status 2, --help with 0.
+ * option with its default. A wrong command line ends the program with status 2, --help and --version,
+ * which every program has, with 0.
  *
  *     static uint64_t count = 8;
  *     static const struct option_row rows[] = {
@@ -43,6 +44,7 @@ enum option_kind {
 	OPTION_TEXT, /* to: const char ** */
 	OPTION_CHOICE, /* to: const char **; one of argument's words: "auto|yes|no" */
 	OPTION_LIST, /* to: struct option_list * of OPTION_UINTs */
+	OPTION_JSON, /* to: const char **; --json is "-", standard output; --json=FILE is FILE */
 	OPTION_KEY, /* to: struct option_key *, read from a file with its hexadecimal digits */
 };
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <wchar.h>
 
 #include <libsmartcols/libsmartcols.h>
@@ -320,4 +321,32 @@ json_t *
 table_json(const struct table *table)
 {
 	return table->rows;
+}
+
+static FILE *standard_output; /* of the JSON; stdout prints to standard error */
+
+void
+report_json_begin(const char *to)
+{
+	int fd = to != NULL && strcmp(to, "-") == 0 ? dup(STDOUT_FILENO) : -1;
+
+	standard_output = fd < 0 ? NULL : fdopen(fd, "w");
+	if (standard_output != NULL)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+int
+report_json_write(json_t *json, const char *to, size_t flags)
+{
+	FILE *out;
+	int rc;
+
+	if (to == NULL)
+		return 0;
+	errno = EBADF;
+	out = strcmp(to, "-") == 0 ? standard_output : fopen(to, "we");
+	if (out == NULL)
+		return -errno;
+	rc = json_dumpf(json, out, flags) < 0 || fputc('\n', out) == EOF ? -EIO : 0;
+	return fclose(out) != 0 ? -errno : rc;
 }

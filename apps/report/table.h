@@ -82,4 +82,13 @@ size_t text_fit(const char *text, size_t width);
 /* A cell as JSON: a new reference. A whole number is an integer. */
 json_t *table_cell_json(const struct table_cell *cell);
 
+/*
+ * Where --json goes (OPTION_JSON): "-" is standard output, else a file; NULL: nowhere. A program that
+ * prints tables as well calls report_json_begin() before it prints anything: with "-" what it prints to
+ * stdout, itself or by a child, goes to standard error from then on. report_json_write(), once, writes
+ * to standard output in that case. 0 or -errno.
+ */
+void report_json_begin(const char *to);
+int report_json_write(json_t *json, const char *to, size_t flags);
+
 #endif

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What lost packets cost, and how many packets are repeated without need.
 
-    losses.py [BUILD] [--only PART...] [--rounds N] [--json FILE]
+    losses.py [BUILD] [--only PART...] [--rounds N] [--json[=FILE]]
 
 Parts, a few seconds each; docs/performance.md explains them:
 
@@ -23,7 +23,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'rack'))
 
-from experiment import machine, play, table, write_json  # noqa: E402 (the path comes first)
+from command_line import Parser, write_json  # noqa: E402 (the path comes first)
+from experiment import machine, play, table  # noqa: E402
 from rack import Api, Rack, job  # noqa: E402
 from stragglers import reports  # noqa: E402
 
@@ -105,11 +106,11 @@ def measure(build, parts, rounds, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('build', nargs='?')
     parser.add_argument('--only', nargs='*', choices=PARTS, default=list(PARTS), metavar='PART')
     parser.add_argument('--rounds', type=int, default=3)
-    parser.add_argument('--json', metavar='FILE')
+    parser.add_json()
     args = parser.parse_args()
     return play('losses', lambda: measure(args.build, args.only or list(PARTS), args.rounds, args.json))
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What slow hosts cost a training job that waits for them, and one that does not.
 
-    stragglers.py [BUILD] [--seed N] [--only PART...] [--json FILE] [--plots FOLDER] [--page FILE]
+    stragglers.py [BUILD] [--seed N] [--only PART...] [--json[=FILE]] [--plots FOLDER] [--page FILE]
 
 Three parts, about five minutes in all; docs/compare.md explains them:
 
@@ -14,7 +14,6 @@ Three parts, about five minutes in all; docs/compare.md explains them:
 With the part slowdown the last line is `stragglers: speed-up at 16 %: X.XX`. The exit status is 1 if a sum was
 wrong, a model was not trained, or something else failed.
 """
-import argparse
 import functools
 import json
 import os
@@ -28,7 +27,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
-from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402 (the path comes first)
+from command_line import Parser  # noqa: E402 (the path comes first)
+from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
 from plots import GREY, LIGHT, PURPLE, WEIR, Panel, Plot  # noqa: E402
 from rack import SWITCH_ADDRESS, Api, Rack, RackError, job  # noqa: E402
 
@@ -390,8 +390,8 @@ def plots(found):
 
 
 def options(words=None):
-    parser = argparse.ArgumentParser(description=__doc__.split('\n\n', 1)[0],
-                                     epilog='docs/compare.md says what is measured and how to read it')
+    parser = Parser(description=__doc__.split('\n\n', 1)[0],
+                    epilog='docs/compare.md says what is measured and how to read it')
     parser.add_argument('build', nargs='?')
     parser.add_argument('--seed', type=int, default=5, help='who is slow when (5)')
     parser.add_argument('--only', nargs='+', choices=PARTS, default=PARTS, metavar='PART',

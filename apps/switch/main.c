@@ -26,24 +26,23 @@ print_keys(void)
 	}
 }
 
-/* Exits after --help, --version and --keys (0), and on a wrong command line (2). */
+/* Exits after --keys (0), and on a wrong command line (2). */
 static void
 read_options(struct options *options, int argc, char **argv)
 {
 	static struct options given;
-	static bool keys, version;
+	static bool keys;
 	static const struct option_row rows[] = {
 		{"config", 'c', OPTION_TEXT, &given.config, 0, 0, "FILE",
 			"the configuration, JSON (docs/configuration.md)"},
 		{"check", 'n', OPTION_FLAG, &given.check, 0, 0, NULL,
 			"check the configuration, print the memory it needs, and exit"},
-		{"stats-file", 's', OPTION_TEXT, &given.stats_file, 0, 0, "FILE",
+		{"stats-file", 0, OPTION_TEXT, &given.stats_file, 0, 0, "FILE",
 			"write statistics to FILE as JSON, on SIGUSR1 and at the end"},
 		{"forget-state", 0, OPTION_FLAG, &given.forget_state, 0, 0, NULL,
 			"rename state.file to FILE.forgotten and start without it"},
 		{"keys", 'k', OPTION_FLAG, &keys, 0, 0, NULL,
 			"print all keys of a configuration as a table"},
-		{"version", 'V', OPTION_FLAG, &version, 0, 0, NULL, "print the version"},
 		{0},
 	};
 
@@ -54,12 +53,10 @@ read_options(struct options *options, int argc, char **argv)
 		"everything returned\", or lists what was not returned, with status 1. A wrong "
 		"file ends with status 2.",
 		NULL, (const struct option_row *[]){rows, NULL}, argc, argv);
-	if (version)
-		puts("weir-switch " WEIR_VERSION);
-	else if (keys)
+	if (keys) {
 		print_keys();
-	if (version || keys)
 		exit(0);
+	}
 	if (given.config == NULL) {
 		fputs("weir-switch: -c FILE is missing; see weir-switch --help\n", stderr);
 		exit(WRONG_FILE);

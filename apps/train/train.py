@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A small network trained by PyTorch's DistributedDataParallel on four hosts, with gloo, with Weir, and with partial results.
 
-    train.py [BUILD] [--seed N] [--json FILE] [--plots FOLDER] [--page FILE]
+    train.py [BUILD] [--seed N] [--json[=FILE]] [--plots FOLDER] [--page FILE]
 
 Each is trained three times, with 0, 10 and 30 % stragglers, in less than two minutes together; docs/training.md explains it. The
 last line is `train: 30 % stragglers: X.XX x faster to accuracy than waiting, loss equal to gloo: yes`. The exit status is 1 if
 the loss on Weir is not gloo's, the accuracy was not reached, or something failed.
 """
-import argparse
 import json
 import os
 import statistics
@@ -18,7 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
-from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402 (the path comes first)
+from command_line import Parser  # noqa: E402 (the path comes first)
+from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
 from mpi import MTU, SWITCH, MpiRack  # noqa: E402
 from plots import GLOO, PURPLE, WEIR, Panel, Plot  # noqa: E402
 from rack import RackError  # noqa: E402
@@ -190,8 +190,8 @@ def verdict(rows, say):
 # -- all of it
 
 def options(words=None):
-    parser = argparse.ArgumentParser(description=__doc__.split('\n\n', 1)[0],
-                                     epilog='docs/training.md says what is measured and how to read it')
+    parser = Parser(description=__doc__.split('\n\n', 1)[0],
+                    epilog='docs/training.md says what is measured and how to read it')
     parser.add_argument('build', nargs='?')
     for name, kind, default, text in (
             ('seed', int, 1, 'of data, weights and stragglers'), ('steps', int, 160, 'of each run'),

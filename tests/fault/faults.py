@@ -38,7 +38,7 @@ class Ended:
                     file = path
                 paths.append(file)
             report = os.path.join(folder, 'report')
-            more = ['--json', report] if command in ('run', 'all') else []
+            more = ['--json=' + report] if command in ('run', 'all') else []
             run = subprocess.run([PROGRAM, command, *paths, *more, *map(str, options)], text=True,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, timeout=seconds, check=False)

@@ -172,7 +172,7 @@ class Bench:
 
     def start_switch(self, base, **changes):
         config = self.configure(base, **changes)
-        self.switch = self.spawn(SWITCH, '-c', config, '-s', self.path('stats.json'))
+        self.switch = self.spawn(SWITCH, '-c', config, '--stats-file', self.path('stats.json'))
         self.wait(lambda: 'weir-switch: ready' in self.output(self.switch), 'the switch',
                   self.switch)
 

@@ -206,7 +206,7 @@ def members(rack, url, *options):
         runs.append(rack.spawn(rank, [rack.program(('perf', 'weir-perf'))] + [
             str(o) for o in ('--switch', url, '--job-name', 'sealed', '--address',
                              rack.address(rank), '--source', rank, '--sources', 2, '--timeout',
-                             20000, '--json', path, *ATTACKED, *options)], 'perf'))
+                             20000, '--json=' + path, *ATTACKED, *options)], 'perf'))
         runs[-1].json = path
     return runs
 

@@ -40,7 +40,7 @@ def bench(*options, status=0, **env):
 
 def records(*options, keys=(), status=0):
     """Of a run, which also prints a row for each. keys: they have numbers."""
-    end = bench(options[0], '--json', '-', *options[1:], status=status)
+    end = bench(options[0], '--json', *options[1:], status=status)
     found = json.loads(end.stdout)
     rows = [line for line in end.stderr.splitlines() if line[:1] == ' ']
     check(len(rows) >= len(found) > 0, '%d records:\n%s', len(found), end.stderr)

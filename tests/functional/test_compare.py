@@ -211,7 +211,7 @@ def a_run_that_offloads_nothing_fails():
 def ran(*words):
     """What the runner writes as JSON, and prints."""
     with tempfile.NamedTemporaryFile(prefix='weir-compare-') as report:
-        done = subprocess.run([RUNNER, BUILD, '--quick', '--json', report.name, *words], text=True, timeout=800,
+        done = subprocess.run([RUNNER, BUILD, '--quick', '--json=' + report.name, *words], text=True, timeout=800,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         check(done.returncode == 0, '%s', done.stdout)
         return json.load(report), done.stdout

@@ -26,7 +26,7 @@ def hosts_with(rack, address, each=None, options=(), only=None, **settings):
                      WEIR_JOB='ring')
         known.update(settings)
         known.update(each(host) if each else {})
-        run = rack.spawn(host, [PERF, *SHORT, '--timeout', '60000', '--json', report, *options],
+        run = rack.spawn(host, [PERF, *SHORT, '--timeout', '60000', '--json=' + report, *options],
                          'perf', environment(**known))
         run.json = report
         runs.append(run)
@@ -74,7 +74,7 @@ def members_as_launchers_start_them():
                 known = environment(rank=rank, size=len(hosts), launcher=launcher, WEIR_JOB='ring',
                                     WEIR_SWITCH='unix:' + rack.api.path)
                 report = os.path.join(rack.folder, 'report-%d-%d.json' % (launcher, rank))
-                runs.append(rack.spawn(host, [PERF, *SHORT, '--create', '--json', report], 'perf', known))
+                runs.append(rack.spawn(host, [PERF, *SHORT, '--create', '--json=' + report], 'perf', known))
                 runs[-1].json = report
             right(runs)
 

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.abspath(APPS_BENCH))
 # Does with each bench what its environment says. An engine's records have the parameters that were asked for.
 FAKE = r'''#!/usr/bin/python3
 import itertools, json, os, signal, sys
-words = [w for w in sys.argv[1:] if w not in ('--authenticate', '--count')]
+words = [w for word in sys.argv[1:] for w in word.split('=', 1) if w not in ('--authenticate', '--count')]
 name, options = words[0], dict(zip(words[1::2], words[2::2]))
 do = dict(w.split('=') for w in os.environ.get('FAKE', '').split()).get(name, 'work')
 print('# table of ' + name, flush=True)

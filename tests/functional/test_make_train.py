@@ -67,7 +67,7 @@ def it_trains_says_writes_and_draws():
         raise Skip('PyTorch is not installed (.ci/install packages.torch)')
     with tempfile.TemporaryDirectory(prefix='weir-train-') as folder:
         report = os.path.join(folder, 'train.json')
-        done = subprocess.run([RUNNER, BUILD, '--quick', '--json', report, '--plots', folder], text=True, timeout=900,
+        done = subprocess.run([RUNNER, BUILD, '--quick', '--json=' + report, '--plots', folder], text=True, timeout=900,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         check(done.returncode == 0 and re.fullmatch(LAST, done.stdout.splitlines()[-1]), '%s', done.stdout)
         with open(report) as file:

@@ -59,7 +59,7 @@ def each_configuration_and_script_is_accepted():
     for path in found:
         with open(path) as file:
             names = [j['name'] for j in json.load(file)['jobs']]
-        for command in [[SWITCH, '--check', '-c', path]] + [[CAPTURE, '-c', path, '-j', name, '-o', '/dev/null'] for name in names]:
+        for command in [[SWITCH, '--check', '-c', path]] + [[CAPTURE, '-c', path, '--job', name, '-o', '/dev/null'] for name in names]:
             ran(command)
     played = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'pktgen_played.lua')
     for name, rows in {'contributions': 1, 'rates': 3, 'frames': 2}.items():

@@ -272,7 +272,7 @@ class Members:
         path = os.path.join(rack.folder, 'report-%d-%d.json' % (rank, len(rack.processes)))
         run = rack.spawn(host, [rack.program(('perf', 'weir-perf')), '--switch', 'unix:' + self.api.path,
                                 '--job-name', 'ring', '--address', rack.address(host), '--source',
-                                str(rank), '--sources', '2', '--json', path, *SIZES, *OPTIONS,
+                                str(rank), '--sources', '2', '--json=' + path, *SIZES, *OPTIONS,
                                 *options], 'perf')
         run.json = path
         return run

@@ -37,7 +37,7 @@ def the_runner_says_writes_and_draws():
         report = os.path.join(folder, 'stragglers.json')
         done = subprocess.run(
             [RUNNER, os.environ['WEIR_BUILD'], '--quick', '--only', 'slowdown', 'detection',
-             '--seed', str(SEED), '--json', report, '--plots', folder], text=True, timeout=300,
+             '--seed', str(SEED), '--json=' + report, '--plots', folder], text=True, timeout=300,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         check(done.returncode == 0, '%s', done.stdout)
         last = re.fullmatch(r'stragglers: speed-up at 16 %: (\d+\.\d\d)',

@@ -43,7 +43,7 @@ def host(tree, number, operations):
     """weir-perf on a host that knows its leaf's URL, the job's name and its rank."""
     leaf, _ = tree.at(number)
     run = tree.spawn(number, [PERF, '-b', '64K', '-e', '64K', '-n', str(operations), '--timeout', '60000',
-                              '--json', os.path.join(leaf.folder, 'report-%d.json' % number)], 'perf',
+                              '--json=' + os.path.join(leaf.folder, 'report-%d.json' % number)], 'perf',
                      environment(rank=number, size=tree.hosts, WEIR_SWITCH=leaf.api_url, WEIR_JOB='ring'))
     run.json = os.path.join(leaf.folder, 'report-%d.json' % number)
     return run

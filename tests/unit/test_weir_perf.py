@@ -40,8 +40,8 @@ def start(ports, folder, rank, *options):
     report = os.path.join(folder, '%d.json' % rank)
     process = subprocess.Popen(
         [PERF, '--switch', '127.0.0.1', '--address', '127.0.0.%d' % (10 + rank), '--source',
-         str(rank), '--port-base', ports[0], '--port-ext', ports[1], '--timeout', '20000', '--json',
-         report] + [str(o) for o in options],
+         str(rank), '--port-base', ports[0], '--port-ext', ports[1], '--timeout', '20000',
+         '--json=' + report] + [str(o) for o in options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.report = report
     return process

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line of the programs in Python, as apps/report/options.h has it for those in C."""
+import argparse
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.append(os.path.join(HERE, '..', 'python', 'weir'))  # in the source; installed, the file is here
+
+from _abi import VERSION  # noqa: E402 (the path comes first)
+
+_standard_output = None  # once everything but the JSON goes to standard error
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with --version, and --json where add_json() is called."""
+
+    def __init__(self, *words, **more):
+        super().__init__(*words, allow_abbrev=False, **more)
+        self.add_argument('-V', '--version', action='version', version='%s %s' % (self.prog.split()[0], VERSION),
+                          help='print the version')
+
+    def add_json(self, group=None, what='all figures'):
+        """--json: standard output, and all other output goes to standard error; --json=FILE: a file."""
+        (group or self).add_argument('--json', metavar='FILE', help='print %s as JSON; --json=FILE: into FILE' % what)
+
+    def parse_args(self, args=None, namespace=None):
+        words = sys.argv[1:] if args is None else args
+        chosen = super().parse_args(['--json=-' if word == '--json' else word for word in words], namespace)
+        global _standard_output
+        if getattr(chosen, 'json', None) == '-' and _standard_output is None:
+            sys.stdout.flush()
+            _standard_output = os.fdopen(os.dup(1), 'w')
+            os.dup2(2, 1)
+        return chosen
+
+
+def write_json(path, what):
+    """path: of --json."""
+    with _standard_output if path == '-' else open(path, 'w') as file:
+        json.dump(what, file, indent=1)
+        file.write('\n')
