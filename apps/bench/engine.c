@@ -336,10 +336,10 @@ run(void)
 		most = RTE_MAX(most, (unsigned int)lcores.value[i]);
 	if (refusal(most) != NULL) {
 		warnx("%s", refusal(most));
-		return 2;
+		return STATUS_USAGE;
 	}
 	if (sweep(count_memory) < 0 || bench_start_eal(most, memory_needed) < 0)
-		return 2;
+		return STATUS_USAGE;
 	if (lone) {
 		bench_table(lone_columns, RTE_DIM(lone_columns));
 	} else if (packets == 0) {

@@ -571,14 +571,14 @@ run(void)
 
 	if (operations > 0 && !BENCH_CAN_COLLECT) {
 		warnx("built without valgrind's header");
-		return 2;
+		return STATUS_USAGE;
 	}
 	if (operations > 0)
 		records.count = loads.count = 1;
 	for (unsigned int i = 0; i < records.count; i++)
 		most = RTE_MAX(most, records.value[i]);
 	if (bench_start_eal(0, (unsigned int)(most * HEAP_PER_PLACE >> 20) + HEAP_MORE) < 0)
-		return 2;
+		return STATUS_USAGE;
 	bench_note("random 64-bit keys, %d-byte records, %" PRIu64 " in flight, %s pages",
 		RECORD_SIZE, batch, bench_on_huge_pages ? "huge" : "small");
 	bench_note("load: live records of all that the tables are made for; scan: visit all; age: "

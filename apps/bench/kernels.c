@@ -237,7 +237,7 @@ run(void)
 	}
 	if (cells == 0) {
 		warnx("no kernel of type %s and operation %s", only_type, only_op);
-		return 2;
+		return STATUS_USAGE;
 	}
 	return rc;
 }

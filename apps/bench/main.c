@@ -267,7 +267,7 @@ become(const struct bench *bench, char **argv)
 	if (setenv("WEIR_BUILD", build, 1) == 0 && setenv("WEIR_BENCH_ABOUT", bench->help, 1) == 0)
 		execv(path, argv);
 	warn("%s", path);
-	return 2;
+	return STATUS_USAGE;
 }
 
 int
@@ -307,5 +307,5 @@ main(int argc, char **argv)
 		warnx("no bench %s; weir-bench --help lists them", argv[first]);
 	else
 		warnx("which bench? weir-bench --help lists them");
-	return 2;
+	return STATUS_USAGE;
 }

@@ -676,7 +676,7 @@ run(void)
 	int rc = 0;
 
 	if (bench_start_eal(0, MEMORY_MB) < 0)
-		return 2;
+		return STATUS_USAGE;
 	for (unsigned int i = 0;
 		rc == 0 && i < DEVICES * PORTS && bench_common.arguments[i] != NULL; i++)
 		rc = open_port(&devices[i / PORTS], i % PORTS, bench_common.arguments[i]);

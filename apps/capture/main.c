@@ -62,12 +62,12 @@ read_options(int argc, char **argv)
 	if (path == NULL || plan.config == NULL) {
 		fprintf(stderr, "weir-capture: %s FILE is missing; see weir-capture --help\n",
 			path == NULL ? "-o" : "-c");
-		exit(2);
+		exit(STATUS_USAGE);
 	}
 	if (json_to != NULL && strcmp(json_to, "-") == 0 && strcmp(path, "-") == 0) {
 		fputs("weir-capture: -o - and --json both need standard output: use --json=FILE\n",
 			stderr);
-		exit(2);
+		exit(STATUS_USAGE);
 	}
 	plan.order = order_name[0] == 'b' ? CAPTURE_BLOCKS
 		: order_name[0] == 's'    ? CAPTURE_SOURCES
@@ -244,12 +244,12 @@ main(int argc, char **argv)
 	read_options(argc, argv);
 	if (plan_complete(&plan, error) < 0) {
 		fprintf(stderr, "weir-capture: %s\n", error);
-		return 1;
+		return STATUS_USAGE;
 	}
 	take_signals();
 	good = open_all(&output) && write_all(&output);
 	if (good && (json_to != NULL || !plan.endless))
 		good = print_summary(&output);
 	close_all(&output);
-	return good ? 0 : 1;
+	return good ? STATUS_DONE : STATUS_FAILED;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "apps/libweir/http.h"
+#include "apps/report/options.h"
 
 #define CTL_FOLDER    "/run/weir" /* where a switch's socket is */
 #define CTL_PORT      "8080" /* of the control API, where only a name is given */
@@ -17,10 +18,10 @@
 
 /* The exit status. */
 enum {
-	CTL_OK,
-	CTL_REFUSED, /* the switch refuses, or its answer makes no sense */
-	CTL_USAGE,
-	CTL_NO_CONNECTION,
+	CTL_OK = STATUS_DONE,
+	CTL_REFUSED = STATUS_FAILED, /* the switch refuses, or its answer makes no sense */
+	CTL_USAGE = STATUS_USAGE,
+	CTL_NO_CONNECTION = STATUS_INCOMPLETE,
 };
 
 struct ctl_options {

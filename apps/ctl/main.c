@@ -522,8 +522,7 @@ about(void)
 			strlen(commands[i].arguments) > 8 ? "ACTION" : commands[i].arguments,
 			commands[i].help);
 	fputs("\vweirctl COMMAND --help shows a command's options. TIME is a number with us, ms, "
-	      "s, min or h.\nExit status: 0 success, 1 refused by the switch, 2 wrong usage, 3 no "
-	      "connection or no answer in time.",
+	      "s, min or h.",
 		out);
 	fclose(out);
 	return help;

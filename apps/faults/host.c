@@ -516,7 +516,7 @@ flood(void)
 
 	if (s < 0) {
 		fprintf(stderr, "weir-faults-host: flood: %s\n", strerror(-s));
-		return 2;
+		return STATUS_FAILED;
 	}
 	signal(SIGINT, end);
 	signal(SIGTERM, end);
@@ -551,11 +551,11 @@ main(int argc, char **argv)
 	if (options.flood != 0)
 		return flood();
 	if (options.switch_address == NULL)
-		errx(EXIT_FAILURE, "--switch is missing");
+		errx(STATUS_USAGE, "--switch is missing");
 	has_url = strchr(options.switch_address, ':') != NULL;
 	job = strtoul(options.job, &end, 10);
 	if (!has_url && (end == options.job || *end != '\0' || job > UINT8_MAX))
-		errx(EXIT_FAILURE, "--job %s: not a number in 0..255", options.job);
+		errx(STATUS_USAGE, "--job %s: not a number in 0..255", options.job);
 	config = (struct weir_config){
 		.control = has_url ? options.switch_address : NULL,
 		.job_name = has_url ? options.job : NULL,

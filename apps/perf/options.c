@@ -23,9 +23,7 @@ static const char about[] =
 	"one or more of " COLLECTIVES
 	"or all, with commas in between (allreduce). In all lists `all' leaves out "
 	"impossible combinations.\vWith the switch's control API a host needs --switch URL and "
-	"--job-name; without it --switch ADDRESS, --address and --source. Exit status: 0 all "
-	"right; 1 an error or wrong elements; 2 usage; 3 nothing wrong, but some results were "
-	"partial (the job's policy).";
+	"--job-name; without it --switch ADDRESS, --address and --source.";
 
 /* The options as options_parse() stores them, with their defaults; below, those that are converted. */
 static struct perf_options options = {.min_bytes = 32 << 20,

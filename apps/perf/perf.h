@@ -23,15 +23,17 @@
 #include <stdio.h>
 
 #include "apps/libweir/weir.h"
+#include "apps/report/options.h"
 #include "apps/verify/verify.h"
 #include "pktbuf/wire/wire.h"
 
 /* Exit statuses. */
 enum perf_exit {
-	PERF_RIGHT = 0, /* all ran, nothing was wrong, no result was partial */
-	PERF_FAILED = 1, /* an error, or wrong elements on some rank */
-	PERF_USAGE = 2,
-	PERF_PARTIAL = 3, /* nothing wrong, but some results lacked sources (policy `partial`) */
+	PERF_RIGHT = STATUS_DONE, /* all ran, nothing was wrong, no result was partial */
+	PERF_FAILED = STATUS_FAILED, /* an error, or wrong elements on some rank */
+	PERF_USAGE = STATUS_USAGE,
+	PERF_PARTIAL =
+		STATUS_INCOMPLETE, /* nothing wrong, but some results lacked sources (policy `partial`) */
 };
 
 /* A list of the command line, as a bit for each code of the wire. */

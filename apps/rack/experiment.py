@@ -86,7 +86,7 @@ def play(name, measure):
     """The exit status of an experiment that needs a rack: measure() says it, or an error is told."""
     if os.getuid() != 0:
         print('%s: needs root, for network namespaces' % name)
-        return 1
+        return 2
     try:
         return measure()
     except RackError as error:

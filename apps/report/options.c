@@ -198,7 +198,7 @@ parse(int key, char *text, struct argp_state *state)
 	if (key == 'V') {
 		printf("%.*s " WEIR_VERSION "\n", (int)strcspn(parser->program, " "),
 			parser->program);
-		exit(0);
+		exit(STATUS_DONE);
 	}
 	if (key == ARGP_KEY_ARG && parser->arguments) {
 		parser->next = state->next - 1;
@@ -282,13 +282,29 @@ add_row(struct parser *parser, const struct option_row *row, int group)
 	parser->row[parser->count++] = row;
 }
 
+/* What --help ends with. */
+static char *
+end_help(int key, const char *text, void *input)
+{
+	static const char end[] = "Exit status:"
+#define X(name, value, help) "\n  " #value "  " help
+		STATUS_LIST(X);
+#undef X
+
+	(void)input;
+	return key == ARGP_KEY_HELP_EXTRA ? strdup(end) : (char *)(uintptr_t)text;
+}
+
 int
 options_parse(const char *program, const char *about, const char *arguments,
 	const struct option_row *const *tables, int argc, char **argv)
 {
 	static struct parser parser;
-	struct argp argp = {
-		.options = parser.option, .parser = parse, .args_doc = arguments, .doc = about};
+	struct argp argp = {.options = parser.option,
+		.parser = parse,
+		.args_doc = arguments,
+		.doc = about,
+		.help_filter = end_help};
 	int group = 1; /* 0 would let argp number titles itself */
 
 	parser = (struct parser){.arguments = arguments != NULL, .program = program, .next = argc};
@@ -303,7 +319,7 @@ options_parse(const char *program, const char *about, const char *arguments,
 		(struct argp_option){.key = 'h', .flags = OPTION_HIDDEN, .group = -1};
 	parser.option[parser.count++] = (struct argp_option){
 		.name = "version", .key = 'V', .doc = "Print program version", .group = -1};
-	argp_err_exit_status = 2;
+	argp_err_exit_status = STATUS_USAGE;
 	argv[0] = (char *)(uintptr_t)program; /* argp names the program by it */
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &parser);
 	return parser.next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Options as tables, read by glibc's argp: where a value goes, its range, its help. --help shows each
- * option with its default. A wrong command line ends the program with status 2, --help and --version,
+ * option with its default. A wrong command line ends the program with STATUS_USAGE, --help and --version,
  * which every program has, with 0.
  *
  *     static uint64_t count = 8;
@@ -20,6 +20,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/*
+ * The exit statuses of all programs; --help has these texts, and so has weir(7). `weirctl run` ends as
+ * its command does.
+ */
+#define STATUS_LIST(X)                                                                             \
+	X(DONE, 0, "success")                                                                      \
+	X(FAILED, 1, "failed: an error, a refusal, or a wrong result")                             \
+	X(USAGE, 2, "wrong command line or file, or it cannot run here; nothing has begun")        \
+	X(INCOMPLETE, 3, "incomplete: no answer (weirctl), or partial results (weir-perf)")
+
+enum status {
+#define X(name, value, help) STATUS_##name = (value),
+	STATUS_LIST(X)
+#undef X
+};
 
 #define OPTION_LIST_MAX 32
 

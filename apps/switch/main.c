@@ -12,9 +12,6 @@
 #include "ctrl/config/keys.h"
 #include "ctrl/jobs/state.h"
 
-/* The exit status for a wrong file or command line; a service manager must not restart the switch. */
-#define WRONG_FILE 2
-
 static void
 print_keys(void)
 {
@@ -26,7 +23,7 @@ print_keys(void)
 	}
 }
 
-/* Exits after --keys (0), and on a wrong command line (2). */
+/* Exits after --keys (0), and on a wrong command line. */
 static void
 read_options(struct options *options, int argc, char **argv)
 {
@@ -50,16 +47,15 @@ read_options(struct options *options, int argc, char **argv)
 		"Run the switch that FILE configures, in the foreground, until SIGINT or SIGTERM."
 		"\vSIGUSR1 prints statistics, SIGHUP reads the configuration again. \"weir-switch: "
 		"ready\" means that packets flow. The last line is \"weir-switch: stopped, "
-		"everything returned\", or lists what was not returned, with status 1. A wrong "
-		"file ends with status 2.",
+		"everything returned\", or lists what was not returned, with status 1.",
 		NULL, (const struct option_row *[]){rows, NULL}, argc, argv);
 	if (keys) {
 		print_keys();
-		exit(0);
+		exit(STATUS_DONE);
 	}
 	if (given.config == NULL) {
 		fputs("weir-switch: -c FILE is missing; see weir-switch --help\n", stderr);
-		exit(WRONG_FILE);
+		exit(STATUS_USAGE);
 	}
 	*options = given;
 }
@@ -150,7 +146,7 @@ take_state(const struct options *options, struct ctrl_config **config)
 	int status = 0;
 
 	if (state == NULL)
-		status = WRONG_FILE;
+		status = STATUS_USAGE;
 	else if (!options->check)
 		status = preflight(*config) < 0 ? 1 : run_switch(options, config, state);
 	ctrl_state_destroy(state);
@@ -168,7 +164,7 @@ main(int argc, char **argv)
 	read_options(&options, argc, argv);
 	if (ctrl_config_load(options.config, &config, error, sizeof(error)) < 0) {
 		fprintf(stderr, "%s\n", error);
-		return WRONG_FILE;
+		return STATUS_USAGE;
 	}
 	printf("weir-switch " WEIR_VERSION ": %s, %s\n", config->name, options.config);
 	ctrl_memory_print(config, stdout);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What the command lines of all programs have in common."""
+import glob
 import json
 import os
 import re
@@ -68,6 +69,32 @@ def json_goes_to_standard_output_or_into_a_file():
             os.unlink(path)
         check('--json=FILE' in run([*capture, '-o', '-', '--json'], 2).stderr, 'both to standard output')
         check(run([CTL, '--json=/no/folder', 'jobs'], 2).stderr, 'weirctl')
+
+
+@case
+def exit_statuses_are_those_of_the_table():
+    """In --help, in weir(7), and in the page of each program."""
+    with open(os.path.join(ROOT, 'apps', 'report', 'options.h')) as file:
+        table = dict(re.findall(r'X\([A-Z]+, (\d), "(.*)"\)', file.read()))
+    check(sorted(table) == list('0123'), '%s', table)
+    for words in PROGRAMS:
+        told = re.sub(r'\s+', ' ', run([*words, '--help']).stdout)
+        if words[0].startswith(APPS) and words[1:] != ['plan']:
+            check(all('%s %s' % row in told for row in table.items()), '%s: %s', words, told)
+    with open(os.path.join(os.environ['WEIR_BUILD'], 'docs', 'weir.7')) as file:
+        page = file.read()
+    check(all(re.search(r'^\.It %s\n%s' % (value, text[:20]), page, re.M | re.I) for value, text in table.items()), '%s', page)
+    pages = glob.glob(ROOT + '/docs/man/*.[18]') + [ROOT + '/apps/ctl/weirctl.1']
+    for path in pages:
+        with open(path) as file:
+            part = re.search(r'^\.Sh EXIT STATUS\n(.*?)^\.Sh ', file.read(), re.M | re.S).group(1)
+        check('.Xr weir 7' in part and set(re.findall(r'\b\d+\b', part)) - {'1n', '7', '126', '127'} <= set(table), '%s: %s', path, part)
+    check(len(pages) == 6, '%s', pages)
+    # A file that is wrong is as a command line that is wrong.
+    for words in ([CAPTURE, '-c', __file__, '-o', '/dev/null'], [os.path.join(APPS, 'switch', 'weir-switch'), '-c', __file__],
+                  [os.path.join(ROOT, 'apps', 'faults', 'weir-faults'), 'check', __file__], [PERF, '--shapes', '/no', '--switch', 'unix:/no']):
+        run(words, 2)
+    run([CTL, '-s', 'unix:/nowhere', 'jobs'], 3)
 
 
 if __name__ == '__main__':

@@ -12,7 +12,7 @@ from installed import BUILD, ROOT, call
 from tap import Skip, case, check, main
 
 PAGES = sorted(glob.glob(os.path.join(ROOT, 'docs', 'man', '*.[138]'))) + \
-    [os.path.join(ROOT, 'apps', 'ctl', 'weirctl.1')] + sorted(glob.glob(os.path.join(BUILD, 'docs', '*.3')))
+    [os.path.join(ROOT, 'apps', 'ctl', 'weirctl.1')] + sorted(glob.glob(os.path.join(BUILD, 'docs', '*.[37]')))
 PROGRAMS = {
     'weir-switch.8': [os.path.join(BUILD, 'apps', 'switch', 'weir-switch')],
     'weir-perf.1': [os.path.join(BUILD, 'apps', 'perf', 'weir-perf')],
@@ -49,7 +49,7 @@ def each_program_has_a_page_with_its_options():
         text = page(name)
         helps = [call(command + ['--help'])]
         if name == 'weir-bench.1':
-            for bench in re.findall(r'^  (\w+) ', helps[0], re.M):
+            for bench in re.findall(r'^  ([a-z]\w*) ', helps[0], re.M):
                 check('.Ss %s\n' % bench in text, '%s lacks %s', name, bench)
                 told = call(command + [bench, '--help'])
                 helps.append(re.search(r'Options of every bench:(.*?)\n\n', told, re.S).group(1))

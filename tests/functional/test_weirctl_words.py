@@ -59,7 +59,8 @@ def the_manual_has_every_command_and_option():
         except FileNotFoundError:
             print('# %s is not there' % command[0])
             continue
-        check(run.returncode == 0 and not run.stdout, '%s: %s', command[0], run.stdout)
+        said = [line for line in run.stdout.splitlines() if 'referenced manual not found: Xr weir' not in line]
+        check(not said and (run.returncode == 0 or run.stdout), '%s: %s', command[0], run.stdout)
 
 
 def bash_offers(*words):
