@@ -48,6 +48,14 @@ Where a program has
 it prints JSON on standard output, and its tables on standard error;
 .Fl -json Ns = Ns Ar file
 writes the JSON into a file.
+.Pp
+A
+.Ar time
+is a number followed by ns, us, ms, s, min or h, such as 50ms; the page of a
+program says in what unit a number alone is.
+A
+.Ar size
+is in bytes; K, M and G are powers of 1024.
 .Sh EXIT STATUS
 .Bl -tag -width 1n
 %(statuses)s

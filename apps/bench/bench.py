@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every figure of docs/performance.md on this machine, in a few minutes.
 
-    bench.py [--weir-bench PATH] [--out FOLDER] [--huge auto|no] [--bound S] BUILD [BENCH...]
+    bench.py [--weir-bench PATH] [--out FOLDER] [--huge auto|no] [--bound TIME] BUILD [BENCH...]
 
 Runs a selection of each bench of weir-bench (or only of those named), one after the other, each within a bound of time, and
 writes into BUILD/bench (or FOLDER), as docs/performance.md says.
@@ -17,7 +17,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'rack'))
 
-from experiment import Teller, machine, table, write_json  # noqa: E402 (the path comes first)
+from command_line import span  # noqa: E402 (the path comes first)
+from experiment import Teller, machine, table, write_json  # noqa: E402
 from figures import figure_lines, figures  # noqa: E402
 from rack import catch_signals, sweep  # noqa: E402
 from report import number_in  # noqa: E402
@@ -56,7 +57,7 @@ SELECTION = [
     ('tree', 'elements', ['--repeat', '3'], 25),
     ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 6),
     ('hash', 'load', ['--records', '1M', '--load', '90'], 3),
-    ('kernels', 'types and operations', ['--repeat', '3', '--phase-ms', '2'], 12),
+    ('kernels', 'types and operations', ['--repeat', '3', '--phase', '2'], 12),
     ('ports', 'elements and frames', ['--repeat', '3'], 10),
     ('latency', 'load', ['--elements', '1024', '--loads', '0,50,80,95', '--repeat', '3'], 15),
     ('rfc2544', 'frames', ['--frames', '64,256,512,1024,1518', '--resolution', '5'], 25),
@@ -192,7 +193,7 @@ def main():
     parser.add_argument('--weir-bench')
     parser.add_argument('--out')
     parser.add_argument('--huge', choices=['auto', 'no'], default='auto')
-    parser.add_argument('--bound', type=float, help='seconds that a run may take')
+    parser.add_argument('--bound', type=span('s'), help='that a run may take, such as 5min')
     args = parser.parse_args()
     program = args.weir_bench or os.path.join(args.build, 'apps', 'bench', 'weir-bench')
     known = dict.fromkeys(s[0] for s in SELECTION)

@@ -15,7 +15,7 @@ import statistics
 import sys
 import time
 
-from report import HERE, Parser, Report, number, numbers, scheduled, shown
+from report import HERE, Parser, Report, number, numbers, scheduled, shown, span
 
 from experiment import Teller, machine, play, size, size_text, table  # noqa: E402
 from memif import MemifRack  # noqa: E402
@@ -85,7 +85,7 @@ def options(words=None):
     parser.add_argument('--transport', choices=list(TRANSPORTS), default='udp', help='of the hosts')
     parser.add_argument('--against', metavar='BUILD',
                         help='also hosts of this older build, in turn on the same switch, and the ratios new / old')
-    parser.add_argument('--spin', type=number(0, 10**6), default=100, metavar='US', help='how long a waiting host polls')
+    parser.add_argument('--spin', type=span('us', 0, 10**6), default='100us', metavar='TIME', help='how long a waiting host polls')
     parser.common(repeat=3, phase_ms=500, huge=False)
     chosen = parser.parse_args(words)
     if chosen.against and chosen.transport != 'udp':

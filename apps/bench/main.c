@@ -26,8 +26,8 @@ static const struct option_row common_options[] = {
 	{"huge", 0, OPTION_CHOICE, &bench_common.huge, 0, 0, "auto|yes|no", "use huge pages"},
 	{"repeat", 0, OPTION_UINT, &bench_common.repeat, 1, BENCH_REPEAT_MAX, NULL,
 		"measure each point N times, in turn with its limit; the median counts"},
-	{"phase-ms", 0, OPTION_UINT, &bench_common.phase_ms, 1, 10000, NULL,
-		"length of a measurement, milliseconds"},
+	{"phase", 0, OPTION_TIME, &bench_common.phase_ms, 1, 10000, "ms",
+		"length of a measurement"},
 	{0},
 };
 

@@ -54,7 +54,7 @@ def main(words):
             for name in BUILDS[::-1 if turn % 2 else 1]:
                 runs[results, name].append(engine(
                     'pair', vars(chosen)[name], '--results', results, '--type', 'int32', '--elements', '64,256,1024', '--huge',
-                    chosen.huge, '--repeat', chosen.repeat, '--phase-ms', chosen.phase_ms, '--order', 'runs', *chosen.more))
+                    chosen.huge, '--repeat', chosen.repeat, '--phase', chosen.phase_ms, '--order', 'runs', *chosen.more))
     if len({len(run) for turns in runs.values() for run in turns}) != 1:
         sys.exit('weir-bench pair: the builds measure different numbers of points')
     for results in RESULTS:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from types import SimpleNamespace
 
-from report import HERE, Column, Parser, Report, number, program
+from report import HERE, Column, Parser, Report, number, program, size, span
 
 from weir_lists import DTYPES, OPS  # noqa: E402
 
@@ -55,9 +55,12 @@ def options(words):
     what.add_argument('--partial', action='store_true',
                       help='a host is missing everywhere: what goes up and all results have a bitmap')
     add(what, 'window', 0, 0, WINDOW_MAX, 'blocks, a power of two; 0: what the round trip needs')
-    add(what, 'round-trip', 100, 0, 1e6, 'of a hop: host and switch, leaf and spine', float, 'US')
-    add(what, 'timeout-ms', 1000, 1, 60000, 'of a block, where hosts are')
-    add(what, 'size', 0, 0, 10**12, 'of an AllReduce, for the bytes on each link', metavar='BYTES')
+    what.add_argument('--round-trip', type=span('us', 0, 1e6, float), default='100us', metavar='TIME',
+                      help='of a hop: host and switch, leaf and spine')
+    what.add_argument('--timeout', dest='timeout_ms', type=span('ms', 1, 60000), default='1s', metavar='TIME',
+                      help='of a block, where hosts are')
+    what.add_argument('--size', type=lambda text: size(text, 0, 1 << 40, 1), default=0, metavar='SIZE',
+                      help='of an AllReduce, for the bytes on each link')
     costs = parser.add_argument_group('What it costs, measured on the machine that is planned for')
     for name, default, help_ in (
             ('cost', 0, 'of a contribution, with its share of the results: weir-bench engine, time'),
@@ -65,7 +68,7 @@ def options(words):
             ('spine-cost', 0, "of a leaf's contribution at a spine: weir-bench tree, time; 0: as --cost"),
             ('hop', 150, 'of a contribution that arrives at another lcore: weir-bench engine --lcores 1,2 --far 0,50'),
             ('port-cost', 60, "of the ports' driver to receive a packet and send one: 1e9 / testpmd's packets per second")):
-        add(costs, name, default, 0, 1e6, help_, float, 'NS')
+        costs.add_argument('--' + name, type=span('ns', 0, 1e6, float), default='%dns' % default, metavar='TIME', help=help_)
     add(costs, 'load', 80, 1, 100, 'how busy an lcore may be', float, 'PERCENT')
     add(costs, 'descriptors', 512, 16, 32768, 'of each queue of a port')
     parser.common()

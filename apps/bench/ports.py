@@ -7,7 +7,7 @@ switch; such rows are marked.
 
 ports: rates in a closed loop. latency: from a block's last contribution to its first result, and of an ordinary frame of the
 same size, both beside testpmd with as many frames per second of that size, of which as many are samples. rfc2544: the
-highest rate without loss, by bisection (RFC 2544, 26.1). Trials are far shorter than the RFC's 60 s unless --trial-ms says
+highest rate without loss, by bisection (RFC 2544, 26.1). Trials are far shorter than the RFC's 60 s unless --trial says
 so; a trial that failed while others held a CPU is repeated.
 
 The worker of each device has the last CPU, the generator the first, where the device's control thread sleeps. Both devices
@@ -26,7 +26,7 @@ import tempfile
 import time
 from types import SimpleNamespace
 
-from report import HERE, Column, Parser, Report, number, number_in, numbers, program, scheduled
+from report import HERE, Column, Parser, Report, number, number_in, numbers, program, scheduled, span
 
 sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
 
@@ -43,7 +43,7 @@ RETRIES = 2  # times as many pairs
 LIMIT = 0.03  # a pair that is disturbed more is measured again
 BUSY = 0.05  # a generator with less idle time is the limit, not the device
 UNLOADED = 100000  # frames per second: one at a time
-PHASES = 4  # of --phase-ms for latencies: tails need samples
+PHASES = 4  # of --phase for latencies: tails need samples
 KEPT_RATE = 0.98  # a trial at less than this share of its schedule does not count
 RATE_LEAST = 1000  # below, nothing passes
 SWITCH, TESTPMD = 0, 1  # devices
@@ -62,7 +62,7 @@ def options(bench, words):
         parser.add_argument('--loads', type=numbers(0, 200), default='0,50,80,95', metavar='LIST',
                             help="frames offered, percent of the switch's capacity; 0: %d per second" % UNLOADED)
     if bench == 'rfc2544':
-        parser.add_argument('--trial-ms', type=number(1, 60000), default=20, metavar='N', help='length of a trial, milliseconds')
+        parser.add_argument('--trial', dest='trial_ms', type=span('ms', 1, 60000), default='20ms', metavar='TIME', help='length of a trial')
         parser.add_argument('--resolution', type=number(0.1, 50, float), default=2, metavar='PERCENT',
                             help='end the search when the rate is known to this percentage')
     parser.add_argument('--sources', type=number(2, SOURCES_MAX), default=8, metavar='N', help='sources of the job')

@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [os.path.join(HERE, '..', place) for place in ('rack', 'faults')]  # in the source, and installed
 
 import command_line  # noqa: E402 (the path comes first)
+from command_line import size, span  # noqa: E402
 
 BUILD = os.environ.get('WEIR_BUILD', 'build')  # weir-bench sets it
 SUFFIXES = {'': 1, 'k': 10**3, 'M': 10**6, 'G': 10**9}
@@ -103,8 +104,8 @@ class Parser(command_line.Parser):
             group.add_argument('--huge', choices=('auto', 'yes', 'no'), default='auto', help='use huge pages')
         group.add_argument('--repeat', type=number(1, 99), default=repeat, metavar='N',
                            help='measure each point N times, in turn with its limit; the median counts')
-        group.add_argument('--phase-ms', type=number(1, 10000), default=phase_ms, metavar='N',
-                           help='length of a measurement, milliseconds')
+        group.add_argument('--phase', dest='phase_ms', type=span('ms', 1, 10000), default='%dms' % phase_ms,
+                           metavar='TIME', help='length of a measurement')
 
 
 class Report:

@@ -78,7 +78,7 @@ static struct device devices[DEVICES] = {
 static double samples[SAMPLES_MOST]; /* TSC cycles */
 static uint64_t buffer_bytes = 2048;
 static const struct option_row options[] = {
-	{"buffer", 0, OPTION_UINT, &buffer_bytes, 64, 65535, NULL, "data room of mbufs, bytes"},
+	{"buffer", 0, OPTION_SIZE, &buffer_bytes, 64, 65535, NULL, "data room of mbufs"},
 	{0},
 };
 

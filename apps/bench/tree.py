@@ -42,7 +42,7 @@ def measure(chosen, role, *more):
     """The records of one of the three, by elements."""
     found = engine('tree', program('bench', 'weir-bench'), '--role', role, '--elements', ','.join(map(str, chosen.elements)), '--type',
                    chosen.type, '--window', chosen.window, '--frames', chosen.frames, '--huge', chosen.huge, '--sources',
-                   chosen.leaves if role == 'spine' else chosen.sources, '--repeat', 1, '--phase-ms', chosen.phase_ms, *more)
+                   chosen.leaves if role == 'spine' else chosen.sources, '--repeat', 1, '--phase', chosen.phase_ms, *more)
     return {record['elements']: record for record in found}
 
 

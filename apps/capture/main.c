@@ -35,7 +35,7 @@ static const struct option_row rows[] = {
 		"write the expected result of each block, one line of JSON each"},
 	{"json", 'j', OPTION_JSON, &json_to, 0, 0, NULL,
 		"print the summary as JSON, or write it into FILE"},
-	{"gap", 0, OPTION_UINT, &gap_ns, 0, 1e9, "NS", "between the time stamps of two frames"},
+	{"gap", 0, OPTION_TIME, &gap_ns, 0, 1e9, "ns", "between the time stamps of two frames"},
 	{"blocks", 'b', OPTION_UINT, &plan.blocks, 1, UINT32_MAX, NULL,
 		"number of blocks (4 windows; with fewer than 32 block bits each block id once, "
 		"so that the capture can be replayed in a loop)"},

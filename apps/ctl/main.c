@@ -331,6 +331,27 @@ percent(const char *from)
 	return json_integer(lround(value * 1e4));
 }
 
+/* A time, for a key that ends in its unit: 2s is 2000 for timeout_ms. NULL: it is none. */
+static json_t *
+in_unit(const struct field *field)
+{
+	static const struct {
+		const char *end;
+		double per_s;
+	} units[] = {{"_ms", 1e3}, {"_us", 1e6}, {"_s", 1}};
+	size_t length = strlen(field->key);
+	double seconds;
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t end = strlen(units[i].end);
+
+		if (length > end && strcmp(field->key + length - end, units[i].end) == 0 &&
+			units_read_span(field->value, &seconds) && seconds <= SECONDS_MAX)
+			return json_integer(llround(seconds * units[i].per_s));
+	}
+	return NULL;
+}
+
 static void
 put_field(json_t *object, const struct field *field)
 {
@@ -357,6 +378,8 @@ put_field(json_t *object, const struct field *field)
 			value = json_incref(list);
 		if (json_array_size(list) == 1 && field->kind == NUMBER)
 			value = json_incref(json_array_get(list, 0));
+		if (list == NULL && field->kind == NUMBER)
+			value = in_unit(field);
 		json_decref(list);
 	}
 	if (value == NULL)

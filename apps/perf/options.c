@@ -112,9 +112,9 @@ static const struct option_row job[] = {
 
 static const struct option_row how[] = {
 	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "How:"},
-	{"timeout", 0, OPTION_UINT, &timeout_ms, 1, DAY, "MS",
+	{"timeout", 0, OPTION_TIME, &timeout_ms, 1, DAY, "ms",
 		"for the join, and for an operation without progress"},
-	{"join-timeout", 0, OPTION_UINT, &join_timeout_ms, 0, DAY, "MS",
+	{"join-timeout", 0, OPTION_TIME, &join_timeout_ms, 0, DAY, "ms",
 		"for the join alone; 0: as --timeout"},
 	{"partial", 0, OPTION_CHOICE, &partial, 0, 0, "as-is|rescale|fail",
 		"what to do with partial results; rescale needs -c 0"},
@@ -130,8 +130,8 @@ static const struct option_row how[] = {
 		"send 12-byte headers (the job's own type and operation)"},
 	{"window", 0, OPTION_UINT, &window, 0, 4096, "N",
 		"blocks in flight at most; 0: the job's window"},
-	{"spin", 0, OPTION_UINT, &spin_us, 0, 1000000, "US",
-		"microseconds that a waiting call polls before it sleeps"},
+	{"spin", 0, OPTION_TIME, &spin_us, 0, 1000000, "us",
+		"how long a waiting call polls before it sleeps"},
 	{"inflight", 0, OPTION_UINT, &options.inflight, 1, PERF_INFLIGHT_MAX, "N",
 		"operations at a time, begun without waiting, each in its own buffers; 1: blocking "
 		"calls"},

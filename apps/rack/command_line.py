@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -11,6 +12,35 @@ sys.path.append(os.path.join(HERE, '..', 'python', 'weir'))  # in the source; in
 from _abi import VERSION  # noqa: E402 (the path comes first)
 
 _standard_output = None  # once everything but the JSON goes to standard error
+UNITS = {'ns': 1e-9, 'us': 1e-6, 'ms': 1e-3, 's': 1, 'min': 60, 'h': 3600}  # as in ctrl/api/units.c
+
+
+def span(unit, least=0, most=float('inf'), kind=int):
+    """A type for argparse: a time such as 50ms, or a number in `unit`, in which the result and its range are."""
+    def read(text):
+        number, word = re.fullmatch(r'([\d.]+)(%s)?' % '|'.join(UNITS), text).groups()
+        value = float(number) * UNITS[word or unit] / UNITS[unit]
+        value = round(value) if kind is int else value
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError('%s is not in %g%s..%g%s' % (text, least, unit, most, unit))
+        return value
+
+    def checked(text):
+        try:
+            return read(text)
+        except (AttributeError, ValueError):
+            raise argparse.ArgumentTypeError('%s is not a time such as 50ms or 2s' % text) from None
+    return checked
+
+
+def size(text, least=4, most=1 << 30, multiple=4):
+    """A type for argparse: bytes; K, M and G are powers of 1024."""
+    found = re.fullmatch(r'(\d+)([KMG]?)', text.upper())
+    number = int(found.group(1)) << 10 * ' KMG'.index(found.group(2) or ' ') if found else 0
+    if not found or not least <= number <= most or number % multiple:
+        raise argparse.ArgumentTypeError('%s is not a size like 4, 64K or 1M, a multiple of %d up to %dG' % (
+            text, multiple, most >> 30))
+    return number
 
 
 class Parser(argparse.ArgumentParser):

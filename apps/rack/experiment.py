@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What measuring programs have in common: the machine, progress, tables, and the files they leave behind."""
-import argparse
 import os
 import platform
 import re
 import time
 
-from command_line import write_json
+from command_line import size, write_json
 from plots import svg
 from rack import RackError
 
@@ -35,14 +34,6 @@ class Teller:
         if here['load_before'] > 0.5:
             self.say('other processes are busy on this machine (load %.1f): the figures will be worse'
                      % here['load_before'])
-
-
-def size(text):
-    found = re.fullmatch(r'(\d+)([KMG]?)', text.upper())
-    number = int(found.group(1)) << {'': 0, 'K': 10, 'M': 20, 'G': 30}[found.group(2)] if found else 0
-    if number == 0 or number % 4 or number > 1 << 30:
-        raise argparse.ArgumentTypeError('%s is not a size like 4, 64K or 1M, a multiple of 4 up to 1G' % text)
-    return number
 
 
 def size_text(bytes_):

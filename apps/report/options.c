@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctrl/api/units.h"
+
 #define ROWS_MAX   128
 #define HELP_BYTES 512
 #define FIRST_KEY  256 /* of options without a letter: FIRST_KEY + index */
@@ -105,6 +107,38 @@ read_size(const struct option_row *row, const char *text)
 	return 0;
 }
 
+/* The names of ns, us and so on, each 1000 times the one before. */
+static const char *const times[] = {"ns", "us", "ms", "s"};
+
+static int
+read_time(const struct option_row *row, const char *text)
+{
+	double value, unit;
+
+	if (text[strspn(text, "0123456789")] == '\0') /* as before options took units */
+		return read_uint(row, &text, row->to);
+	unit = row->argument[0] == 'n' ? 1e9 : row->argument[0] == 'u' ? 1e6 : 1e3;
+	if (!units_read_span(text, &value))
+		return -1;
+	value = round(value * unit);
+	if (!(value >= row->least && value <= row->most))
+		return -1;
+	*(uint64_t *)row->to = (uint64_t)value;
+	return 0;
+}
+
+static void
+write_time(double value, const char *unit, FILE *out)
+{
+	unsigned int u = 0;
+
+	while (strcmp(times[u], unit) != 0)
+		u++;
+	for (; value >= 1000 && fmod(value, 1000) == 0 && u < 3; u++)
+		value /= 1000;
+	fprintf(out, "%.15g%s", value, value == 0 ? "" : times[u]);
+}
+
 static int
 read_real(const struct option_row *row, const char *text)
 {
@@ -167,6 +201,7 @@ read_value(const struct option_row *row, const char *text, struct argp_state *st
 	case OPTION_FLAG: *(bool *)row->to = true; return 0;
 	case OPTION_UINT: return read_uint(row, &at, row->to) < 0 || *at != '\0' ? -1 : 0;
 	case OPTION_SIZE: return read_size(row, text);
+	case OPTION_TIME: return read_time(row, text);
 	case OPTION_REAL: return read_real(row, text);
 	case OPTION_TEXT: *(const char **)row->to = text; return 0;
 	case OPTION_JSON: *(const char **)row->to = text == NULL ? "-" : text; return 0;
@@ -182,6 +217,9 @@ refuse(struct argp_state *state, const struct option_row *row, const char *text)
 {
 	if (row->kind == OPTION_CHOICE)
 		argp_error(state, "--%s %s: must be one of %s", row->name, text, row->argument);
+	else if (row->kind == OPTION_TIME)
+		argp_error(state, "--%s %s: must be a time such as 50ms or 2s, in %.15g..%.15g %s",
+			row->name, text, row->least, row->most, row->argument);
 	else
 		argp_error(state, "--%s %s: must be %sin %.15g..%.15g", row->name, text,
 			row->kind == OPTION_LIST ? "numbers like 64,256 or 8..4096, each " : "",
@@ -238,6 +276,11 @@ write_default(const struct option_row *row, FILE *out)
 		fprintf(out, " (%" PRIu64 ")", *(uint64_t *)row->to);
 	if (row->kind == OPTION_SIZE)
 		write_size(*(uint64_t *)row->to, out);
+	if (row->kind == OPTION_TIME) {
+		fputs(" (", out);
+		write_time((double)*(uint64_t *)row->to, row->argument, out);
+		fputs(")", out);
+	}
 	if (row->kind == OPTION_REAL)
 		fprintf(out, " (%g)", *(double *)row->to);
 	if (text != NULL)
@@ -275,7 +318,9 @@ add_row(struct parser *parser, const struct option_row *row, int group)
 	}
 	*option = (struct argp_option){.name = row->name,
 		.key = row->letter != '\0' ? row->letter : (int)(FIRST_KEY + parser->count),
-		.arg = row->argument != NULL ? row->argument : argument[row->kind],
+		.arg = row->kind == OPTION_TIME ? "TIME"
+			: row->argument != NULL ? row->argument
+						: argument[row->kind],
 		.doc = help,
 		.flags = row->kind == OPTION_JSON ? OPTION_ARG_OPTIONAL : 0,
 		.group = group};

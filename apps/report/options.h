@@ -56,6 +56,7 @@ enum option_kind {
 	OPTION_FLAG, /* to: bool *, set by the option; no argument */
 	OPTION_UINT, /* to: uint64_t *; k, M and G are thousands */
 	OPTION_SIZE, /* to: uint64_t *, bytes; K, M and G are powers of 1024 */
+	OPTION_TIME, /* to: uint64_t *, in the unit that is `argument`: ns, us or ms; 50ms, or a number in that unit */
 	OPTION_REAL, /* to: double *; K, M and G are powers of 1000; the default may lie outside of the range */
 	OPTION_TEXT, /* to: const char ** */
 	OPTION_CHOICE, /* to: const char **; one of argument's words: "auto|yes|no" */
@@ -69,7 +70,7 @@ struct option_row {
 	char letter; /* '\0': none */
 	enum option_kind kind;
 	void *to; /* holds the default; the help leaves out NULL of a text, UINT64_MAX of a number */
-	double least, most; /* OPTION_UINT, OPTION_SIZE, OPTION_REAL, OPTION_LIST */
+	double least, most; /* OPTION_UINT, OPTION_SIZE, OPTION_TIME, OPTION_REAL, OPTION_LIST */
 	const char *argument; /* its name in the help; NULL: one by the kind */
 	const char *help; /* a sentence without its end */
 };

@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
-from command_line import Parser  # noqa: E402 (the path comes first)
+from command_line import Parser, span  # noqa: E402 (the path comes first)
 from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
 from plots import GREY, LIGHT, PURPLE, WEIR, Panel, Plot  # noqa: E402
 from rack import SWITCH_ADDRESS, Api, Rack, RackError, job  # noqa: E402
@@ -397,9 +397,10 @@ def options(words=None):
     parser.add_argument('--only', nargs='+', choices=PARTS, default=PARTS, metavar='PART',
                         help='of ' + ', '.join(PARTS))
     add_outputs(parser)
-    for name, text in (('compute', 'ms of computing in an iteration'),
-                       ('timeout', 'ms, of a block under policy partial'),
-                       ('iterations', 'of each run'), ('hosts', 'how many'),
+    for name, text in (('compute', 'computing in an iteration'), ('timeout', 'of a block under policy partial')):
+        parser.add_argument('--' + name, type=span('ms'), metavar='TIME', help='slowdown: %s (%dms)' % (
+            text, getattr(slowdown_plan(), name)))
+    for name, text in (('iterations', 'of each run'), ('hosts', 'how many'),
                        ('scale', 'tensors are so many times smaller'),
                        ('bucket', 'elements of a bucket, about; 0: one for all')):
         parser.add_argument('--' + name, type=int, metavar='N', help='slowdown: %s (%d)' % (

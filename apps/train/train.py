@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
-from command_line import Parser  # noqa: E402 (the path comes first)
+from command_line import Parser, span  # noqa: E402 (the path comes first)
 from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
 from mpi import MTU, SWITCH, MpiRack  # noqa: E402
 from plots import GLOO, PURPLE, WEIR, Panel, Plot  # noqa: E402
@@ -195,7 +195,7 @@ def options(words=None):
     parser.add_argument('build', nargs='?')
     for name, kind, default, text in (
             ('seed', int, 1, 'of data, weights and stragglers'), ('steps', int, 160, 'of each run'),
-            ('every', int, 8, 'evaluate the model every N steps'), ('compute', float, 25, 'ms of a step on the accelerator'),
+            ('every', int, 8, 'evaluate the model every N steps'), ('compute', span('ms', kind=float), '25ms', 'of a step on the accelerator'),
             ('timeout', float, 0.4, 'of a block with partial results, in undisturbed steps'), ('target', float, 0.9, 'accuracy')):
         parser.add_argument('--' + name, type=kind, default=default, metavar='N', help='%s (%s)' % (text, default))
     parser.add_argument('--inexact', action='store_true', help='gradients as they are: their sum depends on the order')

@@ -19,7 +19,7 @@ BUILD = os.path.abspath(os.environ['WEIR_BUILD'])
 BENCH = os.path.join(BUILD, 'apps', 'bench', 'weir-bench')
 SWITCH = os.path.join(BUILD, 'apps', 'switch', 'weir-switch')
 SMALL = ['--huge', 'no', '--repeat', '1']
-PORTS = [*SMALL, '--phase-ms', '2', '--sources', '4', '--window', '8', '--idle', 'yield']
+PORTS = [*SMALL, '--phase', '2', '--sources', '4', '--window', '8', '--idle', 'yield']
 
 
 def bench(*options, status=0, **env):
@@ -74,7 +74,7 @@ def engine_has_records():
 
 @case
 def kernels_has_a_row_for_each_type_and_operation():
-    found = records('kernels', *SMALL, '--elements', '65', '--phase-ms', '1', '--kib', '4', keys=('scalar', 'block', 'copy'))
+    found = records('kernels', *SMALL, '--elements', '65', '--phase', '1', '--kib', '4', keys=('scalar', 'block', 'copy'))
     check(len({(r['type'], r['op']) for r in found}) == len(found) == 8 * 11 + 6 * 5, '%d', len(found))
     bare = [r for r in found if r['scalar_bare'] is not None]
     check({(r['type'], r['op']) for r in bare} >= {('int8', 'max'), ('bf16', 'sum')}, '%s', bare)
@@ -83,7 +83,7 @@ def kernels_has_a_row_for_each_type_and_operation():
 
 @case
 def hash_has_a_row_for_each_operation():
-    found = records('hash', *SMALL, '--records', '64', '--load', '50,10', '--phase-ms', '1', '--batch', '7', keys=('ns', 'mops'))
+    found = records('hash', *SMALL, '--records', '64', '--load', '50,10', '--phase', '1', '--batch', '7', keys=('ns', 'mops'))
     check([(r['load'], r['op']) for r in found] == [
         (load, op) for load in (10, 50) for op in ('hit', 'miss', 'insert', 'delete', 'scan', 'age')], '%s', found)
     check(all((r['ratio'] is None) == (r['op'] == 'age') for r in found), '%s', found)
@@ -118,7 +118,7 @@ def plan(*options):
 def plan_is_as_by_hand():
     levels, links = plan('--hosts', 32, '--leaves', 4, '--spines', 2, '--rate', 10, '--link', 25, '--type', 'fp16', '--partial',
                          '--authenticate', '--elements', 1000, '--cost', 300, '--up-cost', 500, '--spine-cost', 400,
-                         '--round-trip', 50, '--timeout-ms', 300, '--size', 1000000)
+                         '--round-trip', 50, '--timeout', '0.3s', '--size', 1000000)
     up, above_up, down = 2000 + 98, 4000 + 32 + 98, 2000 + 32 + 98  # sums of fp16 travel as fp32
     blocks = 10e9 / 8 / up
     leaf, spine = levels['leaf'], levels['spine']
@@ -158,13 +158,13 @@ def ports_and_latency_and_rfc2544():
     for r in found:  # a machine may leave the switch no capacity to load it with
         check(r['disturbed'] if r['p50'] is None else 0 < r['p50'] <= r['p99'] <= r['max'] and r['p99.9'] is None, '%s', r)
     # A busy machine passes no trial, and then that is said.
-    found = records('rfc2544', *PORTS, '--frames', '512', '--trial-ms', '2', '--resolution', '50', status=(0, 1))
+    found = records('rfc2544', *PORTS, '--frames', '512', '--trial', '2', '--resolution', '50', status=(0, 1))
     check([(r['frame_bytes'], r['what'], r['elements']) for r in found] == [(512, 'forward', 0), (510, 'reduce', 113)], '%s', found)
 
 
 @case
 def wrong_answers_are_found():
-    end = bench('hash', *SMALL, '--records', '64', '--load', '50', '--phase-ms', '1', status=1, WEIR_BENCH_SPOIL='1')
+    end = bench('hash', *SMALL, '--records', '64', '--load', '50', '--phase', '1', status=1, WEIR_BENCH_SPOIL='1')
     check('wrong' in end.stderr, '%s', end.stderr)
     end = bench('ports', *PORTS, '--elements', '16', '--frames', '64', status=1, WEIR_BENCH_SPOIL='1')
     check('is not the sum' in end.stderr, '%s', end.stderr)
@@ -180,7 +180,7 @@ def a_device_that_fails_is_named():
 def an_interrupt_ends_all():
     if shutil.which('dpdk-testpmd') is None:
         raise Skip('dpdk-testpmd is not installed')
-    run = subprocess.Popen([BENCH, 'ports', *PORTS, '--repeat', '99', '--phase-ms', '50'], stdout=subprocess.DEVNULL)
+    run = subprocess.Popen([BENCH, 'ports', *PORTS, '--repeat', '99', '--phase', '50'], stdout=subprocess.DEVNULL)
 
     def devices():
         """Command lines of the switch and of testpmd."""
@@ -206,7 +206,7 @@ def an_interrupt_ends_all():
 
 @case
 def hosts_beside_iperf3_and_testpmd():
-    short = ['--hosts', '2', '--sizes', '64K', '--repeat', '1', '--phase-ms', '20', '--mtu']
+    short = ['--hosts', '2', '--sizes', '64K', '--repeat', '1', '--phase', '20ms', '--mtu']
     keys = ('time_us', 'goodput', 'per_core', 'switch_cpus')
     records('hosts', *short, '1500', '--against', BUILD, keys=(*keys, 'per_core_udp', 'per_core_tcp', 'ratio_goodput'))
     records('hosts', *short, '9000', '--transport', 'dpdk', keys=(*keys, 'goodput_io', 'time_us_io'))
@@ -220,7 +220,7 @@ def hosts_that_fail_leave_nothing():
         with open(program, 'w') as file:
             file.write('#!/bin/sh\necho wrong elements\nexit 1\n')
         os.chmod(program, 0o755)
-        end = bench('hosts', '--hosts', '2', '--mtu', '1500', '--sizes', '4', '--phase-ms', '50', '--against', folder, status=1)
+        end = bench('hosts', '--hosts', '2', '--mtu', '1500', '--sizes', '4', '--phase', '50', '--against', folder, status=1)
     check('exit status 1, not 0' in end.stdout and 'wrong elements' in end.stdout, '%s', end.stdout)
     left = [name for place in ('/run/netns', tempfile.gettempdir()) for name in os.listdir(place) if 'weir-%d-' % end.pid in name]
     check(not left, '%s', left)

@@ -54,7 +54,7 @@ def a_letter_means_one_thing():
 @case
 def json_goes_to_standard_output_or_into_a_file():
     """Where a program prints tables, too, these then go to standard error."""
-    hashes = [BENCH, 'hash', '--huge', 'no', '--repeat', '1', '--records', '64', '--load', '50', '--phase-ms', '1']
+    hashes = [BENCH, 'hash', '--huge', 'no', '--repeat', '1', '--records', '64', '--load', '50', '--phase', '1']
     capture = [CAPTURE, '-c', os.path.join(ROOT, 'configs', 'pktgen', 'memif.json'), '--job', 'two', '--blocks', '2']
     with tempfile.TemporaryDirectory(prefix='weir-json-') as folder:
         path = os.path.join(folder, 'found.json')
@@ -69,6 +69,18 @@ def json_goes_to_standard_output_or_into_a_file():
             os.unlink(path)
         check('--json=FILE' in run([*capture, '-o', '-', '--json'], 2).stderr, 'both to standard output')
         check(run([CTL, '--json=/no/folder', 'jobs'], 2).stderr, 'weirctl')
+
+
+@case
+def times_have_units():
+    """The same in C and in Python; an option that took a number takes it as before."""
+    capture = [CAPTURE, '-c', os.path.join(ROOT, 'configs', 'pktgen', 'memif.json'), '--job', 'two', '--blocks', '2', '-o', '/dev/null']
+    for words, option, good, bad in ((capture, '--gap', '1ms 1000 0', '2s 1x -1 1,5ms'), (PLAN, '--timeout', '0.5s 500 1min', '2min 0 1x'),
+                                     (PLAN, '--size', '4K 1000 1G', '4KiB 1x'), (PLAN, '--cost', '0.3us 300', '1s x')):
+        for value in good.split():
+            run([*words, option, value])
+        for value in bad.split():
+            check(option in run([*words, option + '=' + value], 2).stderr, '%s %s', option, value)
 
 
 @case

@@ -470,6 +470,16 @@ def tokens():
 
 
 @case
+def a_setting_in_milliseconds_takes_a_time():
+    with switch() as api:
+        for value, want in ('2s', 2000), ('1500us', 2), ('700', 700):
+            api.routes['/v1/jobs/ring'] = healthy()['/v1/jobs/ring']
+            good(ctl(api.address, 'job', 'set', 'ring', '--timeout-ms', value))
+            check(api.asked[-1][2] == {'timeout_ms': want}, '%s: %s', value, api.asked[-1])
+        says(ctl(api.address, 'job', 'set', 'ring', '--timeout-ms', '2x'), 2, 'timeout_ms 2x: must be a whole number')
+
+
+@case
 def a_token_of_the_environment_is_for_its_switch():
     """Elsewhere it would replace the rights that the caller has without it, and a stranger would read it."""
     with FakeApi() as local, FakeApi(tcp=True) as tcp, tempfile.NamedTemporaryFile('w') as file:

@@ -51,15 +51,18 @@ Test(table, prints_rows_and_keeps_them_as_json)
 }
 
 static bool flag;
-static uint64_t number = 8, big = 1, size = 3 << 20;
+static uint64_t number = 8, big = 1, size = 3 << 20, wait_ms = 30000, gap_ns;
 static double real = -1;
-static const char *text = "somewhere", *choice = "auto";
+static const char *text = "somewhere", *choice = "auto", *json;
 static struct option_list list = {2, {64, 256}};
 static const struct option_row rows[] = {
 	{"flag", 'f', OPTION_FLAG, &flag, 0, 0, NULL, "a flag"},
 	{"number", 'n', OPTION_UINT, &number, 1, 100000, NULL, "a number"},
 	{"big", 0, OPTION_UINT, &big, 0, 0x1p64, NULL, "a number without a limit"},
 	{"size", 0, OPTION_SIZE, &size, 1, 0x1p40, NULL, "a size"},
+	{"wait", 0, OPTION_TIME, &wait_ms, 1, 60000, "ms", "a time"},
+	{"gap", 0, OPTION_TIME, &gap_ns, 0, 1e9, "ns", "a shorter time"},
+	{"json", 'j', OPTION_JSON, &json, 0, 0, NULL, "JSON"},
 	{"real", 0, OPTION_REAL, &real, 0, 1, NULL, "a real number"},
 	{"list", 0, OPTION_LIST, &list, 1, 4096, NULL, "a list"},
 	{0},
@@ -77,7 +80,7 @@ static const struct option_row *const tables[] = {rows, more, NULL};
 static int
 parse(const char *arguments, char *line)
 {
-	char program[] = "ignored", *argv[16] = {program};
+	char program[] = "ignored", *argv[32] = {program};
 	int argc = 1;
 
 	while ((argv[argc] = strsep(&line, " ")) != NULL)
@@ -87,8 +90,8 @@ parse(const char *arguments, char *line)
 
 Test(options, are_read)
 {
-	char line[] =
-		"-f --number=3k --size 1.5m --real -1 --list 8..32,7 --text there --choice no";
+	char line[] = "-f --number=3k --size 1.5m --real -1 --list 8..32,7 --text there --choice "
+		      "no --wait 1.5s --gap=2us -j";
 
 	parse(NULL, line);
 	cr_assert(flag);
@@ -100,6 +103,19 @@ Test(options, are_read)
 	cr_assert_eq(list.value[3], 7);
 	cr_assert_str_eq(text, "there");
 	cr_assert_str_eq(choice, "no");
+	cr_assert_eq(wait_ms, 1500);
+	cr_assert_eq(gap_ns, 2000);
+	cr_assert_str_eq(json, "-");
+}
+
+Test(options, times_without_a_unit_and_a_file_for_json)
+{
+	char line[] = "--wait 700 --gap 0 --json=/tmp/x";
+
+	parse(NULL, line);
+	cr_assert_eq(wait_ms, 700);
+	cr_assert_eq(gap_ns, 0);
+	cr_assert_str_eq(json, "/tmp/x");
 }
 
 Test(options, stop_at_an_argument)
@@ -147,6 +163,9 @@ Test(options, wrong_ones_end_the_program, .init = cr_redirect_stderr)
 		{"--real 2", "--real 2: must be in 0..1"},
 		{"--real nan", "--real nan: must be"},
 		{"--list 1,", "must be numbers like 64,256 or 8..4096, each in 1..4096"},
+		{"--wait 61s", "--wait 61s: must be a time such as 50ms or 2s, in 1..60000 ms"},
+		{"--wait 0.1ms", "--wait 0.1ms: must be a time"},
+		{"--wait soon", "--wait soon: must be a time"},
 		{"--choice perhaps", "must be one of auto|yes|no"},
 		{"--unknown", "unrecognized option '--unknown'"},
 		{"word", "Too many arguments"},
