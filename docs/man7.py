@@ -3,8 +3,10 @@
 """weir(7): what all programs have in common, made from the source.
 
     man7.py ROOT DATE FILE    write the page
+    man7.py ROOT              only check that it has every variable that is read, and no other
 
-The exit statuses are STATUS_LIST of apps/report/options.h.
+The exit statuses are STATUS_LIST of apps/report/options.h. The variables are those that the source reads; the page says
+where. Their texts are here, but for those of the plug-ins for MPI, which OFFLOAD_SETTING_LIST has.
 """
 import os
 import re
@@ -56,6 +58,17 @@ program says in what unit a number alone is.
 A
 .Ar size
 is in bytes; K, M and G are powers of 1024.
+.Sh ENVIRONMENT
+A variable that is empty counts as not set.
+libweir ignores all of them in a program that has more rights than its user, see
+.Xr secure_getenv 3 .
+.Bl -tag -width Ds
+%(variables)s
+.El
+.Sh FILES
+.Bl -tag -width Ds
+%(files)s
+.El
 .Sh EXIT STATUS
 .Bl -tag -width 1n
 %(statuses)s
@@ -78,6 +91,92 @@ cannot be started.
 .An The authors of Weir
 '''
 
+# Who reads: the names of folders in the page; the longest that fits.
+READERS = [('apps/ctl/', 'weirctl'), ('apps/perf/', 'weir-perf'), ('apps/libweir/', 'libweir'), ('apps/bench/', 'weir-bench'),
+           ('apps/libweir-dpdk/', "libweir's transport dpdk"), ('apps/mpi/', 'plug-ins for MPI'), ('apps/nccl/', 'plug-in for NCCL'),
+           ('apps/python/weir/_library.py', 'Python'), ('apps/python/weir/', 'PyTorch'), ('apps/switch/', 'weir-switch'),
+           ('apps/stragglers/', 'experiments'), ('apps/compare/', 'experiments'), ('apps/rack/', 'weir-faults'),
+           ('apps/faults/', 'weir-faults'), ('ctrl/', 'weir-switch'), ('configs/pktgen/', 'scripts for Pktgen')]
+VARIABLES = {
+    'WEIR_SWITCH': 'The control API of the switch: http://HOST:PORT, https://HOST:PORT or unix:PATH.',
+    'WEIR_TOKEN': 'A token for the switch of WEIR_SWITCH: of a tenant, or of a rank.',
+    'WEIR_TOKEN_FILE': 'A file with that token, if WEIR_TOKEN is not set.',
+    'WEIR_CA': "A PEM file of certificates to trust for https, instead of the system's.",
+    'WEIR_JOB': 'The job to join, by name.',
+    'WEIR_SETTINGS': 'Settings of the jobs that a program creates, such as deterministic=true.',
+    'WEIR_NAMESPACE': "Prefix of the names of a program's jobs; weirctl run sets it.",
+    'WEIR_REQUIRE': '1: a program ends, with the reason, where it would run without the switch.',
+    'WEIR_TRANSPORT': 'How packets travel: udp, or dpdk.',
+    'WEIR_DPDK': 'Arguments of EAL, separated by blanks.',
+    'WEIR_DPDK_PORT': 'Which device, if EAL has several.',
+    'WEIR_DPDK_MTU': "Bytes of an IP packet, 576 to 9600; the device's if it is not set.",
+    'WEIR_DPDK_IDLE': 'What a waiting thread does between two polls of the device: spin, yield or sleep.',
+    'WEIR_DPDK_SWITCH_MAC': "The switch's MAC address; it is asked for if it is not set.",
+    'WEIR_NCCL_TIMEOUT_S': 'Seconds that a communicator waits for all nodes, and a collective for the switch (20).',
+    'WEIR_RANK WEIR_SIZE': 'The rank of this process and the number of ranks, where no launcher says them.',
+    'OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS RANK WORLD_SIZE':
+        'The same, by mpirun, mpiexec, srun and torchrun.',
+    'WEIR_LIBRARY': 'The file of libweir to load.',
+    'WEIR_BUILD': 'The build directory whose programs to run, as --build.',
+    'WEIR_KEEP': 'Not empty: keep the folder with configuration and logs, as --keep.',
+    'WEIR_BATCH': 'workers.batch of the switches that are started.',
+    'WEIR_BENCH_SPOIL': 'Set: change a result before it is checked, which must find it.',
+    'WEIR_SECONDS': 'How long to measure at a rate (5).',
+    'WEIR_RATE': 'The rate, in per cent of the link (100).',
+    'WEIR_RATES': 'The rates of rates.lua, in per cent.',
+    'WEIR_SIZES': 'The sizes of frames, in bytes.',
+    'WEIR_TABLE': 'A file for the table.',
+    'WEIR_BACK': '1: ordinary frames travel in both directions.',
+    'GLOO_SOCKET_IFNAME': 'The interface of gloo, which PyTorch falls back to.',
+    'COLUMNS': 'The width of the terminal.',
+    'LD_PRELOAD OMPI_MCA_mca_base_env_list': 'What weirctl run adds to for its command.',
+    'NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID': "The service manager's, see sd_notify(3).",
+    'JOURNAL_STREAM': 'If it names standard error, log lines begin with their priority and have no time.',
+}
+FILES = {
+    '/etc/weir/NAME.json': 'The configuration of systemctl start weir-switch@NAME.',
+    '/run/weir': 'The Unix sockets NAME.sock of running switches, where weirctl looks for one, and their statistics.',
+    '/var/lib/weir': 'Jobs and other state that outlives a restart (state.file).',
+    '/usr/share/weir/configs': 'Ready configurations.',
+    '/usr/share/weir/faults/scenarios': 'Scenarios for weir-faults.',
+    '/usr/share/doc/weir': 'The pages of the documentation.',
+}
+# A name alone between quotes is a variable's; others are read by functions that say so.
+READ = re.compile(r'''["'](WEIR_[A-Z0-9_]*[A-Z0-9])["']|(?:getenv|os\.environ\.get)\(["'](\w+)["']|\bX\("([A-Z_]+)", "([A-Z_]+)", "''')
+OTHERS = {'ASAN_OPTIONS', 'CPP_COMMAND', 'WEIR_BENCH_ABOUT'}  # of builds; of weir-bench for its scripts
+
+
+def variables_read(root):
+    """{variable: [folders whose files read it]}."""
+    found = {}
+    for top in ('apps', 'ctrl', 'ppe', 'pktbuf', 'configs/pktgen'):
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in sorted(names):
+                if name.endswith(('.c', '.h', '.py', '.lua')) or '.' not in name:
+                    path = os.path.join(folder, name)
+                    with open(path, errors='replace') as file:
+                        read = {word for words in READ.findall(file.read()) for word in words if word} - OTHERS
+                    for variable in read:
+                        found.setdefault(variable, set()).add(os.path.relpath(path, root))
+    return found
+
+
+def variables(root):
+    with open(os.path.join(root, 'apps', 'mpi', 'offload.h')) as file:
+        mpi = dict(re.findall(r'"(WEIR_MPI_\w+)", \w+,\s*\\?\s*"([^"]*)"', file.read()))
+    texts = {**VARIABLES, **{name: text + '.' for name, text in mpi.items()}}
+    told = {name for names in texts for name in names.split()}
+    read = variables_read(root)
+    for name in sorted(told ^ set(read)):
+        sys.exit('docs/man7.py: %s: %s' % (name, 'no source reads it' if name in told else
+                                           'needs a text: %s reads it' % ', '.join(sorted(read[name]))))
+    rows = []
+    for names, text in texts.items():
+        paths = {path for name in names.split() for path in read[name]}
+        by = sorted({next((who for place, who in READERS if path.startswith(place)), path) for path in paths})
+        rows.append(('Ev ' + ' , '.join(names.split()), '%s Read by %s.' % (text, ', '.join(by))))
+    return items(rows)
+
 
 def items(rows):
     """The items of a list: [(mdoc of the tag, text)]."""
@@ -95,9 +194,13 @@ def statuses(root):
 
 
 def page(root, date):
-    return PAGE % {'date': escape(date), 'statuses': statuses(root)}
+    return PAGE % {'date': escape(date), 'statuses': statuses(root), 'variables': variables(root),
+                   'files': items(('Pa ' + name, text) for name, text in FILES.items())}
 
 
 if __name__ == '__main__':
+    if len(sys.argv) == 2:
+        page(sys.argv[1], '')
+        sys.exit(0)
     with open(sys.argv[3], 'w') as made:
         made.write(page(sys.argv[1], sys.argv[2]))
