@@ -134,12 +134,12 @@ VARIABLES = {
     'JOURNAL_STREAM': 'If it names standard error, log lines begin with their priority and have no time.',
 }
 FILES = {
-    '/etc/weir/NAME.json': 'The configuration of systemctl start weir-switch@NAME.',
+    '/etc/weir/NAME.json': 'The configuration of systemctl start weir-switch@NAME, see weir.json(5).',
     '/run/weir': 'The Unix sockets NAME.sock of running switches, where weirctl looks for one, and their statistics.',
     '/var/lib/weir': 'Jobs and other state that outlives a restart (state.file).',
     '/usr/share/weir/configs': 'Ready configurations.',
     '/usr/share/weir/faults/scenarios': 'Scenarios for weir-faults.',
-    '/usr/share/doc/weir': 'The pages of the documentation.',
+    '/usr/share/doc/weir': 'The pages of the documentation, and weir.schema.json of the configuration.',
 }
 # A name alone between quotes is a variable's; others are read by functions that say so.
 READ = re.compile(r'''["'](WEIR_[A-Z0-9_]*[A-Z0-9])["']|(?:getenv|os\.environ\.get)\(["'](\w+)["']|\bX\("([A-Z_]+)", "([A-Z_]+)", "''')

@@ -10,6 +10,18 @@
 static json_t *
 rows(void)
 {
+	static const char *const kinds[] = {[CTRL_OBJECT] = "object",
+		[CTRL_ARRAY] = "array",
+		[CTRL_INTEGER] = "integer",
+		[CTRL_POWER] = "power",
+		[CTRL_BOOLEAN] = "boolean",
+		[CTRL_WORD] = "word",
+		[CTRL_TEXT] = "text",
+		[CTRL_NAME] = "name",
+		[CTRL_ADDRESS] = "address",
+		[CTRL_SUBNET] = "subnet",
+		[CTRL_RESULTS] = "results",
+		[CTRL_MAC] = "mac"};
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
@@ -22,7 +34,11 @@ rows(void)
 			break;
 		ctrl_key_row(key, out);
 		fclose(out);
-		json_array_append_new(list, json_pack("{s:s, s:s}", "path", key->path, "row", row));
+		json_array_append_new(list,
+			json_pack("{s:s, s:s, s:s, s:s, s:s?, s:I, s:I, s:s?, s:s}", "path",
+				key->path, "row", row, "kind", kinds[key->kind], "unit", key->unit,
+				"default", key->fallback, "min", (json_int_t)key->min, "max",
+				(json_int_t)key->max, "words", key->words, "help", key->help));
 		free(row);
 	}
 	return list;

@@ -7,7 +7,7 @@
 KEYS is the program ctrl/document/keys.c, ROOT the source tree. `make keys` runs this. With --check,
 nothing is written, and the exit status is 1 if a document differs from the lists.
 
-docs/configuration.md has a table row for each key. In the other documents, generated lines are
+docs/configuration.md has a table row for each key, and docs/weir.schema.json is their JSON Schema. In the other documents, generated lines are
 between a line that ends in `settings: NAME` and one that ends in `settings: end`.
 """
 import json
@@ -54,6 +54,65 @@ def regions(text, made):
     missing = set(made) - seen
     assert not missing, 'no region for %s' % ', '.join(sorted(missing))
     return '\n'.join(lines)
+
+
+OCTET = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])'
+HOST = r'([1-9]|[1-9][0-9]|1[01][0-9]|12[0-689]|1[3-9][0-9]|2[01][0-9]|22[0-3])(\.%s){3}' % OCTET
+PATTERNS = {  # of the kinds of strings, ctrl/config/schema.h
+    'name': '^[A-Za-z0-9_][A-Za-z0-9._-]*$',
+    'address': '^%s$' % HOST,
+    'subnet': '^%s/([1-9]|[12][0-9]|30)$' % HOST,
+    'results': r'^(unicast|(?!224\.0\.0\.)2(2[4-9]|3[0-9])(\.%s){3})$' % OCTET,
+    'mac': '^(?!(00:){5}00$)[0-9A-Fa-f][02468ACEace](:[0-9A-Fa-f]{2}){5}$',
+}
+
+
+def plain(text):
+    """A help without its Markdown."""
+    return re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', text).replace('`', '').replace('\\|', '|')
+
+
+def key_schema(key, keys):
+    """A key's value in JSON Schema, with all that is in it. keys: by path."""
+    kind, low, high, path = key['kind'], key['min'], key['max'], key['path']
+    within = {name[len(path) + bool(path):]: inner for name, inner in keys.items()
+              if name.startswith(path + '.' if path else '') and not set(name[len(path) + bool(path):]) & set('.[')}
+    made = {'description': plain(key['help']) + (' In %s.' % key['unit'] if key['unit'] else '')}
+    if kind == 'integer':
+        made.update(type='integer', minimum=low, maximum=high)
+    elif kind == 'power':
+        made['enum'] = [1 << bit for bit in range(63) if low <= 1 << bit <= high]
+    elif kind == 'boolean':
+        made['type'] = 'boolean'
+    elif kind == 'word':
+        made['enum'] = key['words'].split('|')
+    elif kind == 'array':
+        made.update(type='array', minItems=low, maxItems=high, items=key_schema(keys[path + '[]'], keys))
+    elif kind != 'object':
+        made['type'] = 'string'
+        if kind in PATTERNS:
+            made['pattern'] = PATTERNS[kind]
+        if kind in ('text', 'name'):
+            made.update(minLength=low, maxLength=high)
+    if kind == 'object' or within:
+        shape = {'type': 'object', 'additionalProperties': False,
+                 'properties': {name: key_schema(inner, keys) for name, inner in within.items()},
+                 'required': [name for name, inner in within.items() if inner['default'] is None]}
+        if kind == 'array':  # an object in place of the list
+            made = {'description': made.pop('description'), 'anyOf': [made, shape]}
+        else:
+            made.update(shape)
+    if key['default'] and not path.endswith('[]'):
+        made['default'] = key['default'] if kind not in ('array', 'integer', 'power', 'boolean') else json.loads(key['default'])
+    return made
+
+
+def whole_schema(keys):
+    top = {'path': '', 'kind': 'object', 'unit': '', 'default': '', 'min': 0, 'max': 0, 'words': None,
+           'help': 'The configuration of weir-switch: docs/configuration.md.'}
+    made = key_schema(top, {key['path']: key for key in keys})
+    return json.dumps({'$schema': 'https://json-schema.org/draft/2020-12/schema', 'title': 'weir.json', **made},
+                      indent=1, ensure_ascii=False) + '\n'
 
 
 def schema(setting):
@@ -108,6 +167,7 @@ def main():
     lists = json.loads(subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout)
     documents = {
         'docs/configuration.md': lambda text: configuration(text, lists['keys']),
+        'docs/weir.schema.json': lambda _: whole_schema(lists['keys']),
         'docs/openapi.yaml': lambda text: openapi(text, lists['settings']),
         'docs/tree.md': lambda text: tree(text, lists['settings']),
         'apps/ctl/weirctl.1': lambda text: manual(text, lists['settings']),

@@ -12,7 +12,7 @@ from installed import BUILD, ROOT, call
 from tap import Skip, case, check, main
 
 PAGES = sorted(glob.glob(os.path.join(ROOT, 'docs', 'man', '*.[138]'))) + \
-    [os.path.join(ROOT, 'apps', 'ctl', 'weirctl.1')] + sorted(glob.glob(os.path.join(BUILD, 'docs', '*.[37]')))
+    [os.path.join(ROOT, 'apps', 'ctl', 'weirctl.1')] + sorted(glob.glob(os.path.join(BUILD, 'docs', '*.[357]')))
 PROGRAMS = {
     'weir-switch.8': [os.path.join(BUILD, 'apps', 'switch', 'weir-switch')],
     'weir-perf.1': [os.path.join(BUILD, 'apps', 'perf', 'weir-perf')],
@@ -114,7 +114,7 @@ def pages_are_well_formed():
         said = [line for line in run.stdout.splitlines()
                 if 'referenced manual not found' not in line and 'outdated mandoc.db' not in line]
         check(not said, '%s', '\n'.join(said))
-        for name, number in re.findall(r'^\.Xr (weir[\w-]*) (\d)', read(path), re.M):
+        for name, number in re.findall(r'^\.Xr (weir[\w.-]*) (\d)', read(path), re.M):
             check('%s.%s' % (name, number) in known, '%s: there is no %s(%s)', path, name, number)
 
 
