@@ -11,6 +11,8 @@ sys.path.append(os.path.join(HERE, '..', 'python', 'weir'))  # in the source; in
 
 from _abi import VERSION  # noqa: E402 (the path comes first)
 
+sys.path.pop()  # the package has a module torch
+
 _standard_output = None  # once everything but the JSON goes to standard error
 UNITS = {'ns': 1e-9, 'us': 1e-6, 'ms': 1e-3, 's': 1, 'min': 60, 'h': 3600}  # as in ctrl/api/units.c
 
