@@ -53,8 +53,8 @@ def numbers(least, most):
 
 
 def engine(bench, path, *options):
-    """The records of a run of `weir-bench engine`."""
-    run = subprocess.run([path, 'engine', '--json', *map(str, options)], capture_output=True, text=True, check=False)
+    """The records of a run of `weir-bench engine`, which may be an older one."""
+    run = subprocess.run([path, 'engine', '--json=-', *map(str, options)], capture_output=True, text=True, check=False)
     if run.returncode != 0:
         print('weir-bench %s: %s engine fails:\n%s' % (bench, path, run.stderr), end='', file=sys.stderr)
         sys.exit(run.returncode)

@@ -53,6 +53,9 @@ class Parser(argparse.ArgumentParser):
         self.add_argument('-V', '--version', action='version', version='%s %s' % (self.prog.split()[0], VERSION),
                           help='print the version')
 
+    def format_help(self):
+        return super().format_help() + '\nexit status: 0 success, 1 failed, 2 wrong usage or it cannot run here; see weir(7)\n'
+
     def add_json(self, group=None, what='all figures'):
         """--json: standard output, and all other output goes to standard error; --json=FILE: a file."""
         (group or self).add_argument('--json', metavar='FILE', help='print %s as JSON; --json=FILE: into FILE' % what)

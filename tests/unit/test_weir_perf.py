@@ -81,6 +81,12 @@ def sizes():
             assert abs(row['busbw'] / row['algbw'] - 4 / 3) < 1e-6
 
 
+def the_report_on_standard_output():
+    out, errors, reports = run(2, '-b', 64, '-e', 64, '-n', 1, '--json')
+    assert [json.loads(text)['rank'] for text in out] == [0, 1] and not reports
+    assert len(table(errors[0])) == 1, errors
+
+
 def losses_and_the_base_form():
     _, _, reports = run(2, '-b', 4, '-e', '32K', '-f', 8, '-n', 2, '-d', 'int32', '--base-form',
                         job=('-type', 'int32', '-loss', 0.03, '-duplicate', 0.03, '-reorder', 0.05))
@@ -212,7 +218,7 @@ def the_model_of_the_demo():
 
 
 print('WEIR_SEED=' + SEED)
-for case in (sizes, losses_and_the_base_form, everything_under_loss, extremes_of_one_and_of_two,
+for case in (sizes, the_report_on_standard_output, losses_and_the_base_form, everything_under_loss, extremes_of_one_and_of_two,
              a_model, barriers, wrong_sums_are_seen, a_spoiled_result_is_seen, links_and_latencies, a_straggler_is_told,
              failures, the_model_of_the_demo):
     case()
