@@ -111,8 +111,10 @@ def whole_schema(keys):
     top = {'path': '', 'kind': 'object', 'unit': '', 'default': '', 'min': 0, 'max': 0, 'words': None,
            'help': 'The configuration of weir-switch: docs/configuration.md.'}
     made = key_schema(top, {key['path']: key for key in keys})
-    return json.dumps({'$schema': 'https://json-schema.org/draft/2020-12/schema', 'title': 'weir.json', **made},
-                      indent=1, ensure_ascii=False) + '\n'
+    text = json.dumps({'$schema': 'https://json-schema.org/draft/2020-12/schema', 'title': 'weir.json', **made},
+                      indent=1, ensure_ascii=False)
+    # A key that has no others in it is one line.
+    return re.sub(r'\{\n((?:[^{}"]|"[^"]*")*)\}', lambda inner: '{ %s }' % re.sub(r'\n *', ' ', inner.group(1)).strip(), text) + '\n'
 
 
 def schema(setting):
