@@ -35,12 +35,15 @@
 
 #define STOP_LIMIT_MS 2000
 #define STOP_AGAIN    4
+#define FORMER_MAX    4
 #define LAST_WORDS_MS 1000 /* that the last lines wait for the reader of stdout */
 
 /* A switch between ppe_create and ppe_destroy. */
 struct run {
 	const struct options *options;
 	struct ctrl_config **config; /* a reload replaces it */
+	struct ctrl_config
+		*former[FORMER_MAX]; /* that readers of the control API may still have; or NULL */
 	const struct ctrl_state *state; /* of the last run */
 	struct ppe *ppe;
 	struct ctrl_running *running;
@@ -239,7 +242,7 @@ take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_s
 		strlcpy(error, why.message, CTRL_ERROR_BYTES);
 		return rc;
 	}
-	done->has_new_certificate = api_server_commit(server, next);
+	done->has_new_certificate = api_server_commit(server);
 	ctrl_log_set_levels(&next->log);
 	ctrl_log_change(who, "configuration reloaded",
 		"jobs_created=%u jobs_changed=%u jobs_replaced=%u jobs_deleted=%u tenants=%u "
@@ -249,20 +252,41 @@ take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_s
 	return 0;
 }
 
+/* Free the former configurations that no reader has. Returns a free place, or NULL. */
+static struct ctrl_config **
+free_former(struct run *run)
+{
+	struct ctrl_config **place = NULL;
+
+	for (unsigned int i = 0; i < FORMER_MAX; i++) {
+		if (run->former[i] != NULL &&
+			(run->server == NULL || !api_server_uses(run->server, run->former[i]))) {
+			ctrl_config_destroy(run->former[i]);
+			run->former[i] = NULL;
+		}
+		place = run->former[i] == NULL ? &run->former[i] : place;
+	}
+	return place;
+}
+
 /*
- * Read the configuration again and replace *run->config, which is freed; or refuse the file and change
- * nothing. The log and running->reloading say which, and who asked.
+ * Read the configuration again and replace *run->config; or refuse the file and change nothing. The
+ * log and running->reloading say which, and who asked.
  */
 static void
 reload(struct run *run, const char *who)
 {
 	struct ctrl_reloading *reloading = &run->running->reloading;
-	struct ctrl_config *next, *former = *run->config;
+	struct ctrl_config *next, *former = *run->config, **place = free_former(run);
 	char error[CTRL_ERROR_BYTES];
 	int rc;
 
 	notify_reloading();
 	rc = ctrl_config_load(run->options->config, &next, error, sizeof(error));
+	if (rc == 0 && place == NULL) {
+		strlcpy(error, "the last reloads are not over: again in a second", sizeof(error));
+		rc = -EBUSY;
+	}
 	if (rc == 0)
 		rc = take_reload(next, run->running, run->server, who, error);
 	reloading->done = reloading->asked;
@@ -274,7 +298,7 @@ reload(struct run *run, const char *who)
 		former->argv = next->argv;
 		next->argv = argv;
 		*run->config = next;
-		ctrl_config_destroy(former);
+		*place = former;
 	} else {
 		say_refused(who, error);
 		ctrl_config_destroy(next);
@@ -365,8 +389,7 @@ turn(struct run *run)
 		take_signal(run, &info);
 	if (read(run->timer, &missed, sizeof(missed)) == sizeof(missed)) {
 		tick(run);
-		if (run->server != NULL)
-			api_server_tick(run->server);
+		free_former(run);
 	}
 	if (run->server != NULL)
 		api_server_run(run->server);
@@ -487,6 +510,8 @@ stop(struct run *run)
 
 	run->running->is_ready = false;
 	api_server_destroy(run->server);
+	run->server = NULL;
+	free_former(run);
 	rc = ppe_stop(run->ppe, STOP_LIMIT_MS);
 	/* A busy machine may leave a worker alone for longer than a second. */
 	for (int more = 0; rc == -EBUSY && more < STOP_AGAIN; more++)

@@ -35,17 +35,27 @@ network_of(const struct sockaddr *address)
 static bool
 is_local(const struct api_listener *listener)
 {
-	return listener->config->address.any.sa_family == AF_UNIX;
+	return listener->config.address.any.sa_family == AF_UNIX;
 }
 
-void
-api_close(struct api_connection *c)
+/* libmicrohttpd finds it closed later; if its request waits for the control thread, after that. */
+static void
+close_connection(struct api_connection *c)
 {
 	c->is_closing = true;
 	shutdown(c->fd, SHUT_RDWR);
-	/* libmicrohttpd does not look at a suspended connection. */
-	if (c->suspended != NULL)
-		api_request_abandon(c->suspended);
+}
+
+void
+api_close_late(struct api_server *server, double now)
+{
+	struct api_connection *c;
+
+	pthread_mutex_lock(&server->lock);
+	TAILQ_FOREACH (c, &server->connections, next)
+		if (now > c->deadline && !c->is_closing)
+			close_connection(c);
+	pthread_mutex_unlock(&server->lock);
 }
 
 static void
@@ -93,7 +103,9 @@ begin_connection(struct api_listener *listener, struct MHD_Connection *connectio
 		free(c);
 		return NULL;
 	}
+	pthread_mutex_lock(&listener->server->lock);
 	TAILQ_INSERT_TAIL(&listener->server->connections, c, next);
+	pthread_mutex_unlock(&listener->server->lock);
 	return c;
 }
 
@@ -105,33 +117,16 @@ api_notify(void *cls, struct MHD_Connection *connection, void **context,
 	struct api_connection *c = *context;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		api_thread_begin(listener);
 		/* NULL: its requests are refused. */
 		*context = begin_connection(listener, connection);
 	} else if (c != NULL) {
+		pthread_mutex_lock(&listener->server->lock);
 		TAILQ_REMOVE(&listener->server->connections, c, next);
+		pthread_mutex_unlock(&listener->server->lock);
 		free(c);
 		*context = NULL;
 	}
-}
-
-/* Find the tenant with the same token in another configuration. */
-static const struct ctrl_tenant *
-find_same_token(const struct ctrl_api *api, const struct ctrl_tenant *former)
-{
-	for (unsigned int i = 0; i < api->nb_tenants; i++)
-		if (memcmp(api->tenant[i].token_sha256, former->token_sha256, CTRL_HASH_BYTES) == 0)
-			return &api->tenant[i];
-	return NULL;
-}
-
-void
-api_update_tenants(struct api_server *server, const struct ctrl_api *api)
-{
-	struct api_connection *c;
-
-	TAILQ_FOREACH (c, &server->connections, next)
-		if (c->tenant != NULL)
-			c->tenant = find_same_token(api, c->tenant);
 }
 
 /* What the peer of a connection has proved. */
@@ -141,11 +136,23 @@ enum rights {
 	RIGHTS_ADMIN, /* an administrator's token; root or the switch's user on the Unix socket */
 };
 
-static enum rights
-rights_of(const struct api_connection *c)
+/* The tenant of a token; NULL: there is none any more. */
+static const struct ctrl_tenant *
+tenant_of(const struct api_connection *c, const struct ctrl_api *api)
 {
-	if (c->tenant != NULL)
-		return c->tenant->admin ? RIGHTS_ADMIN : RIGHTS_TENANT;
+	for (unsigned int i = 0; c->has_token && i < api->nb_tenants; i++)
+		if (memcmp(api->tenant[i].token_sha256, c->token_sha256, CTRL_HASH_BYTES) == 0)
+			return &api->tenant[i];
+	return NULL;
+}
+
+static enum rights
+rights_of(const struct api_connection *c, const struct ctrl_api *api)
+{
+	const struct ctrl_tenant *tenant = tenant_of(c, api);
+
+	if (tenant != NULL)
+		return tenant->admin ? RIGHTS_ADMIN : RIGHTS_TENANT;
 	if (c->has_rank_token)
 		return RIGHTS_TENANT;
 	return c->caller.is_local && (c->caller.uid == 0 || c->caller.uid == geteuid())
@@ -155,28 +162,31 @@ rights_of(const struct api_connection *c)
 
 /* Do both belong to the same owner? Without a token, the owner is the network or the user. */
 static bool
-same_owner(const struct api_connection *a, const struct api_connection *b)
+same_owner(
+	const struct api_connection *a, const struct api_connection *b, const struct ctrl_api *api)
 {
-	return a->tenant == b->tenant &&
-		(a->tenant != NULL || (a->network == b->network && a->caller.uid == b->caller.uid));
+	const struct ctrl_tenant *tenant = tenant_of(a, api);
+
+	return tenant == tenant_of(b, api) &&
+		(tenant != NULL || (a->network == b->network && a->caller.uid == b->caller.uid));
 }
 
 static unsigned int
-count_of_owner(const struct api_connection *one)
+count_of_owner(const struct api_connection *one, const struct ctrl_api *api)
 {
 	const struct api_connection *c;
 	unsigned int n = 0;
 
 	TAILQ_FOREACH (c, &one->listener->server->connections, next)
-		n += c->listener == one->listener && !c->is_closing && same_owner(c, one);
+		n += c->listener == one->listener && !c->is_closing && same_owner(c, one, api);
 	return n;
 }
 
 /* Did a request come without a token, or no token for API_TOKEN_S? */
 static bool
-is_unauthenticated(const struct api_connection *c, double now)
+is_unauthenticated(const struct api_connection *c, const struct ctrl_api *api, double now)
 {
-	return rights_of(c) == RIGHTS_UNAUTHENTICATED &&
+	return rights_of(c, api) == RIGHTS_UNAUTHENTICATED &&
 		(c->is_anonymous || now - c->began > API_TOKEN_S);
 }
 
@@ -188,14 +198,14 @@ is_unauthenticated(const struct api_connection *c, double now)
  * otherwise an endless request would keep it.
  */
 static unsigned int
-standing(const struct api_connection *c, double now)
+standing(const struct api_connection *c, const struct ctrl_api *api, double now)
 {
-	unsigned int count = count_of_owner(c), rights = 2 + rights_of(c);
-	bool is_busy = c->is_serving && rights_of(c) != RIGHTS_UNAUTHENTICATED;
+	unsigned int count = count_of_owner(c, api), rights = 2 + rights_of(c, api);
+	bool is_busy = c->is_serving && rights_of(c, api) != RIGHTS_UNAUTHENTICATED;
 
-	if (is_unauthenticated(c, now))
+	if (is_unauthenticated(c, api, now))
 		rights = 0;
-	else if (rights_of(c) == RIGHTS_TENANT && count > API_SHARE)
+	else if (rights_of(c, api) == RIGHTS_TENANT && count > API_SHARE)
 		rights = 1;
 	return rights << 16 | (API_CONNECTIONS + API_CLOSING - count) << 1 | is_busy;
 }
@@ -221,37 +231,52 @@ count_among(const struct api_listener *listener, uint64_t network)
 /* Close the connection with the lowest standing; of several, the oldest. False: there is none, or
  * it is an administrator's that is in use. */
 static bool
-make_room(const struct api_listener *listener, uint64_t network, double now)
+make_room(const struct api_listener *listener, uint64_t network, const struct ctrl_api *api,
+	double now)
 {
 	struct api_connection *c, *worst = NULL;
 	unsigned int least = UINT_MAX;
 
 	/* The list is in order of arrival. */
 	TAILQ_FOREACH (c, &listener->server->connections, next) {
-		unsigned int s = is_among(c, listener, network) ? standing(c, now) : UINT_MAX;
+		unsigned int s = is_among(c, listener, network) ? standing(c, api, now) : UINT_MAX;
 
 		if (s < least) {
 			worst = c;
 			least = s;
 		}
 	}
-	if (worst == NULL || (rights_of(worst) == RIGHTS_ADMIN && worst->is_serving))
+	if (worst == NULL || (rights_of(worst, api) == RIGHTS_ADMIN && worst->is_serving))
 		return false;
-	api_close(worst);
+	close_connection(worst);
 	return true;
+}
+
+static bool
+admit(const struct api_listener *listener, uint64_t network, const struct ctrl_api *api)
+{
+	double now = ctrl_monotonic();
+
+	if (network != 0 && count_among(listener, network) >= API_PER_ADDRESS)
+		return make_room(listener, network, api, now);
+	return count_among(listener, 0) < API_CONNECTIONS || make_room(listener, 0, api, now);
 }
 
 enum MHD_Result
 api_accept(void *cls, const struct sockaddr *address, socklen_t length)
 {
+	static const struct ctrl_api nobody;
 	const struct api_listener *listener = cls;
-	uint64_t network = is_local(listener) ? 0 : network_of(address);
-	double now = ctrl_monotonic();
+	struct api_server *server = listener->server;
+	const struct ctrl_snapshot *last = ctrl_snapshot_last(server->snapshots);
+	bool fits;
 
 	(void)length;
-	if (network != 0 && count_among(listener, network) >= API_PER_ADDRESS)
-		return make_room(listener, network, now) ? MHD_YES : MHD_NO;
-	if (count_among(listener, 0) < API_CONNECTIONS || make_room(listener, 0, now))
-		return MHD_YES;
-	return MHD_NO;
+	pthread_mutex_lock(&server->lock);
+	fits = admit(listener, is_local(listener) ? 0 : network_of(address),
+		last == NULL ? &nobody : &last->config->api);
+	pthread_mutex_unlock(&server->lock);
+	if (last != NULL)
+		ctrl_snapshot_put(last);
+	return fits ? MHD_YES : MHD_NO;
 }

@@ -13,7 +13,6 @@
 
 #define JSON_TYPE    "application/json"
 #define STREAM_BLOCK 16384
-#define FIRST_BYTES  16384 /* bytes; the first buffer of a text */
 
 void
 api_answer_clear(struct api_answer *answer)
@@ -84,6 +83,7 @@ api_answer_text(struct api_call *call, const char *type)
 		free(text->at);
 	text->at = NULL;
 	answer_with(call, type, response);
+	call->answer.bytes = text->used;
 }
 
 void
@@ -173,26 +173,6 @@ api_wait(struct api_call *call, unsigned int ms)
 }
 
 void
-api_in_steps(struct api_call *call, size_t size, bool (*begin_steps)(struct api_call *, void *),
-	bool (*step)(struct api_call *, void *))
-{
-	call->is_unfinished = true;
-	if (call->context == NULL) {
-		call->context = calloc(1, size);
-		if (call->context == NULL) {
-			api_error_memory(call);
-			call->is_unfinished = false;
-			return;
-		}
-		call->context_free = free;
-		api_text_begin(&call->text, FIRST_BYTES);
-		call->is_unfinished = begin_steps(call, call->context);
-	}
-	while (call->is_unfinished && ctrl_monotonic() < call->turn_end)
-		call->is_unfinished = step(call, call->context);
-}
-
-void
 api_put(json_t *object, const char *key, uint64_t value)
 {
 	json_object_set_new(object, key, json_integer((json_int_t)value));
@@ -206,7 +186,7 @@ api_put_text(json_t *object, const char *key, const char *text)
 
 /* Adds a line end, for terminals. */
 static struct MHD_Response *
-make_json(const json_t *json)
+make_json(const json_t *json, size_t *bytes)
 {
 	size_t length = json_dumpb(json, NULL, 0, JSON_COMPACT);
 	char *text = length == 0 ? NULL : malloc(length + 1);
@@ -216,6 +196,7 @@ make_json(const json_t *json)
 		return NULL;
 	json_dumpb(json, text, length, JSON_COMPACT);
 	text[length] = '\n';
+	*bytes = length + 1;
 	response = MHD_create_response_from_buffer(length + 1, text, MHD_RESPMEM_MUST_FREE);
 	if (response == NULL)
 		free(text);
@@ -234,7 +215,7 @@ api_answer_response(struct api_call *call)
 	struct MHD_Response *response;
 
 	if (answer->json != NULL)
-		answer->response = make_json(answer->json);
+		answer->response = make_json(answer->json, &answer->bytes);
 	if (answer->response == NULL)
 		api_error_memory(call);
 	response = answer->response;

@@ -21,6 +21,7 @@ struct api_answer {
 	unsigned int status; /* HTTP's; 0: none yet */
 	json_t *json; /* a JSON body; NULL: `response` has the body */
 	struct MHD_Response *response; /* any other body, with its type */
+	size_t bytes; /* of a body in memory */
 	unsigned int nb_headers;
 	struct {
 		const char *name; /* a constant */

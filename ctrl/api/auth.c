@@ -11,6 +11,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include "ctrl/api/call.h"
 #include "ctrl/jobs/tokens.h"
 
 #define SCHEME "Bearer "
@@ -61,14 +62,17 @@ api_authenticate(const struct ctrl_api *api, const char *authorization, struct a
 
 bool
 api_authenticate_rank(
-	struct ctrl_running *running, const char *authorization, struct api_caller *caller)
+	const struct api_call *call, const char *authorization, struct api_caller *caller)
 {
 	const char *token = bearer(authorization);
 	size_t used = strlen(caller->name);
+	char name[PPE_JOB_NAME_MAX];
 	const struct ctrl_job *job;
 
-	job = token == NULL ? NULL : ctrl_rank_token_find(running, token, &caller->rank);
-	if (job == NULL)
+	if (token == NULL || !ctrl_rank_token_job(token, name))
+		return false;
+	job = api_job_named(call, name);
+	if (!ctrl_rank_token_is(job, token, &caller->rank))
 		return false;
 	caller->instance = job->job->instance;
 	caller->payer = job->tenant;

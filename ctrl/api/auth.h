@@ -20,7 +20,7 @@
  * when it is full again, as in ATM's generic cell rate algorithm: no timer fills it, and a rate
  * changed by a reload applies from the next request on.
  *
- * Thread safety: for the one control thread.
+ * Thread safety: any thread; the limits are guarded by their owner.
  */
 #ifndef CTRL_API_AUTH_H
 #define CTRL_API_AUTH_H
@@ -72,10 +72,12 @@ enum api_verdict {
 bool api_authenticate(
 	const struct ctrl_api *api, const char *authorization, struct api_caller *caller);
 
-/* After api_authenticate has refused a token: is it a rank's? If so, set the caller's fields.
- * False: the token is wrong. */
+struct api_call;
+
+/* After api_authenticate has refused a token: is it a rank's of a job that the call sees? If so,
+ * set the caller's fields. False: the token is wrong. */
 bool api_authenticate_rank(
-	struct ctrl_running *running, const char *authorization, struct api_caller *caller);
+	const struct api_call *call, const char *authorization, struct api_caller *caller);
 
 enum api_verdict api_may(
 	const struct ctrl_api *api, const struct api_caller *caller, enum api_access access);

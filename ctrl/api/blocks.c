@@ -24,65 +24,33 @@
 #define SOURCES_NAMED 4 /* sources with address and state; of the others, the ranks */
 #define RANGES_NAMED  8
 #define BLOCKS_NAMED  64 /* in a list, for programs that compare lists of several switches */
+#define FIRST_BYTES   16384 /* of the text, at first */
 #define SOON          2.0 /* s; a waiting host sends more often */
 
-/* A job, as it was when its blocks were read. */
-struct job_found {
-	uint32_t instance;
-	struct ctrl_membership membership;
+/* An answer in progress: first sentences about each job, then the blocks. */
+struct found {
+	struct api_call *call;
+	uint64_t limit; /* of each list in the answer */
+	struct ppe_block_info after; /* list the blocks after this one; opened_us 0: all */
+	bool is_diagnosing; /* only stuck blocks, and sentences about them */
+	size_t listed; /* entries of all lists of missing ranks */
+	json_t *sentences;
+	struct ppe_block_info *block;
+	unsigned int count;
+	uint64_t total; /* blocks, including those that did not fit */
+	bool is_complete; /* false: no memory for all */
 	/* The last list of missing sources, as text: many blocks wait for the same sources. */
+	const struct ctrl_job_snapshot *of;
 	uint64_t heard[WEIR_SOURCES_MAX / 64];
 	char *missing; /* NULL: none yet */
 	size_t nb_missing;
 };
 
-/* The job that is being diagnosed. */
-struct diagnosis {
-	bool is_pending;
-	uint8_t id;
-	struct ppe_job_stats stats;
-	unsigned int at, end; /* its stuck blocks in found.block without a sentence */
-	bool is_complete; /* all of them were read */
-};
-
-/* An answer in progress: jobs are read and diagnosed one by one, then blocks are listed. */
-struct found {
-	struct api_call *call;
-	const struct ctrl_running *running;
-	const char *name; /* of the only job that is asked for; NULL: all jobs */
-	uint64_t limit; /* of each list in the answer */
-	struct ppe_block_info after; /* list the blocks after this one; opened_us 0: all */
-	bool is_diagnosing; /* only stuck blocks, and sentences about them */
-	size_t listed; /* entries of all lists of missing ranks */
-	bool has_job; /* the caller may see a job of this name */
-	unsigned int next_id; /* of the job to read next */
-	struct diagnosis diagnosis;
-	json_t *sentences;
-	struct ppe_block_info *block;
-	unsigned int count, room;
-	uint64_t total; /* blocks, including those that did not fit */
-	bool is_complete; /* false: no memory for all */
-	bool is_sorted;
-	unsigned int at, nb_put; /* the block to list next, and how many are listed */
-	struct job_found job[WEIR_JOBS_MAX]; /* by id */
-};
-
-/* The job of an id that was found, if it still exists and the caller may see it; or NULL. */
-static const struct ctrl_job *
-job_of(const struct found *found, unsigned int id)
-{
-	const struct ctrl_job *job = found->running->by_id[id];
-
-	return api_may_see(found->call, job) && job->job->instance == found->job[id].instance
-		? job
-		: NULL;
-}
-
 /* Does the block wait for a parent's result? After a generation's end, no parent serves yet. */
 static bool
-waits_for_parent(const struct ctrl_job *of, const struct ppe_block_info *block)
+waits_for_parent(const struct ctrl_job_snapshot *of, const struct ppe_block_info *block)
 {
-	return block->open && block->up && block->parent < of->job->nb_parents;
+	return block->open && block->up && block->parent < of->shape.nb_parents;
 }
 
 static double
@@ -93,20 +61,17 @@ seconds(uint64_t us)
 
 /* The sources of a job that are not in `in`. A new list. */
 static json_t *
-missing(struct found *found, const struct ctrl_job *of, const uint64_t in[WEIR_SOURCES_MAX / 64])
+missing(const struct ctrl_job_snapshot *of, const uint64_t in[WEIR_SOURCES_MAX / 64])
 {
-	const struct ppe_job *job = of->job;
 	json_t *list = json_array();
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
-		struct ppe_source_stats source;
 		json_t *object;
 
-		if (!api_has_rank(of, s) || (in[s / 64] >> (s % 64) & 1) != 0)
+		if (!api_has_rank(&of->job, s) || (in[s / 64] >> (s % 64) & 1) != 0)
 			continue;
 		object = json_object();
-		ppe_source_stats_read(found->running->ppe, job->id, (uint8_t)s, &source);
-		api_put_presence(object, of, &found->job[job->id].membership, s, &source);
+		api_put_presence(object, of, s);
 		json_array_append_new(list, object);
 	}
 	return list;
@@ -168,7 +133,7 @@ put_name(struct sentence *to, const json_t *source)
 
 /* "rank 2 (10.77.0.3), left 3.0 s ago, last heard 4.1 s ago" */
 static void
-name_source(struct sentence *to, const struct ctrl_job *of, const json_t *source)
+name_source(struct sentence *to, const struct ctrl_job_snapshot *of, const json_t *source)
 {
 	unsigned int rank = (unsigned int)number(source, "rank");
 
@@ -181,7 +146,7 @@ name_source(struct sentence *to, const struct ctrl_job *of, const json_t *source
 			units_age(number(source, "asks")).text);
 		return;
 	}
-	if (api_is_gone(of, rank))
+	if (api_is_gone(&of->job, rank))
 		put(to, ", %s", json_string_value(json_object_get(source, "state")));
 	if (json_is_number(json_object_get(source, "gone")))
 		put(to, " %s ago", units_age(number(source, "gone")).text);
@@ -192,7 +157,7 @@ name_source(struct sentence *to, const struct ctrl_job *of, const json_t *source
 }
 
 static void
-name_sources(struct sentence *to, const struct ctrl_job *of, const json_t *missing)
+name_sources(struct sentence *to, const struct ctrl_job_snapshot *of, const json_t *missing)
 {
 	size_t count = json_array_size(missing), nb_ranks = 0;
 	uint64_t rank[WEIR_SOURCES_MAX];
@@ -219,13 +184,13 @@ name_sources(struct sentence *to, const struct ctrl_job *of, const json_t *missi
 
 /* Will some of these never contribute in this generation? */
 static bool
-are_lost(const struct ctrl_job *of, const json_t *missing)
+are_lost(const struct ctrl_job_snapshot *of, const json_t *missing)
 {
 	for (size_t i = 0; i < json_array_size(missing); i++) {
 		const json_t *source = json_array_get(missing, i);
 
 		if (json_is_number(json_object_get(source, "asks")) ||
-			api_is_gone(of, (unsigned int)number(source, "rank")))
+			api_is_gone(&of->job, (unsigned int)number(source, "rank")))
 			return true;
 	}
 	return false;
@@ -233,11 +198,11 @@ are_lost(const struct ctrl_job *of, const json_t *missing)
 
 /* What the policy will do, between `first` and `last` seconds from now. */
 static void
-name_policy(struct sentence *to, const struct ctrl_job *of, const json_t *missing, bool one_block,
-	double first, double last)
+name_policy(struct sentence *to, const struct ctrl_job_snapshot *of, const json_t *missing,
+	bool one_block, double first, double last)
 {
 	bool one = json_array_size(missing) == 1;
-	const struct ppe_job *job = of->job;
+	const struct ppe_job *job = &of->shape;
 
 	if (job->policy == PPE_POLICY_WAIT && are_lost(of, missing)) {
 		put(to, "; the job continues when all its ranks have joined again");
@@ -277,8 +242,8 @@ struct cause {
 
 /* Add a sentence. missing: taken. Returns the entry; NULL: no memory. */
 static json_t *
-put_cause(struct found *found, const struct ctrl_job *of, const char *reason, json_t *missing,
-	const struct cause *cause)
+put_cause(struct found *found, const struct ctrl_job_snapshot *of, const char *reason,
+	json_t *missing, const struct cause *cause)
 {
 	const char *detail = cause->detail.length == 0 ? NULL : cause->detail.text;
 	struct sentence text = {.length = 0};
@@ -286,7 +251,7 @@ put_cause(struct found *found, const struct ctrl_job *of, const char *reason, js
 
 	put(&text, "%s %s%s", cause->what.text, cause->who.text, cause->then.text);
 	found->listed += json_array_size(missing);
-	entry = json_pack("{ss ss so ss ss ss ss?}", "job", of->job->name, "reason", reason,
+	entry = json_pack("{ss ss so ss ss ss ss?}", "job", of->shape.name, "reason", reason,
 		"missing", missing, "text", text.text, "what", cause->what.text, "who",
 		cause->who.text, "detail", detail);
 	json_array_append_new(found->sentences, entry);
@@ -295,21 +260,22 @@ put_cause(struct found *found, const struct ctrl_job *of, const char *reason, js
 
 /* Add the parent that an entry is about, and the address of its API. */
 static void
-put_parent(json_t *entry, const struct ctrl_job *of, unsigned int parent)
+put_parent(json_t *entry, const struct ctrl_job_snapshot *of, unsigned int parent)
 {
-	const json_t *shown = ctrl_tree_parent(of->shown, parent);
+	const json_t *shown = ctrl_tree_parent(of->job.shown, parent);
 
-	api_put_text(entry, "parent", of->job->parent[parent].name);
+	api_put_text(entry, "parent", of->shape.parent[parent].name);
 	api_put_text(entry, "api", json_string_value(json_object_get(shown, "api")));
 }
 
 /* "spine0 (10.78.0.254), last heard 4.1 s ago" */
 static void
-name_parent(struct sentence *to, const struct ctrl_job *of, unsigned int parent,
-	const struct ppe_parent_stats *stats)
+name_parent(struct sentence *to, const struct ctrl_job_snapshot *of, unsigned int parent)
 {
-	put(to, "%s (%s)", of->job->parent[parent].name,
-		ctrl_address_text(of->job->parent[parent].address).text);
+	const struct ppe_parent_stats *stats = &of->parent[parent];
+
+	put(to, "%s (%s)", of->shape.parent[parent].name,
+		ctrl_address_text(of->shape.parent[parent].address).text);
 	if (stats->heard)
 		put(to, ", last heard %s ago", units_age(seconds(stats->silent_us)).text);
 	else
@@ -334,15 +300,14 @@ name_blocks(const struct ppe_block_info *block, unsigned int count, char *ranges
 
 /* Diagnose blocks that wait for the same sources or parent. all: no others do. */
 static void
-diagnose_blocks(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block,
-	unsigned int count, bool all)
+diagnose_blocks(struct found *found, const struct ctrl_job_snapshot *of,
+	const struct ppe_block_info *block, unsigned int count, bool all)
 {
 	uint64_t oldest = 0, longest = 0, shortest = UINT64_MAX;
 	bool up = waits_for_parent(of, block);
-	json_t *sources = up ? json_array() : missing(found, of, block->heard), *entry, *numbers;
+	json_t *sources = up ? json_array() : missing(of, block->heard), *entry, *numbers;
 	struct cause cause = {.what = {.length = 0}};
-	double timeout = of->job->timeout_ms / 1e3;
-	struct ppe_parent_stats parent;
+	double timeout = of->shape.timeout_ms / 1e3;
 	char ranges[256];
 
 	for (unsigned int i = 0; i < count; i++) {
@@ -356,8 +321,7 @@ diagnose_blocks(struct found *found, const struct ctrl_job *of, const struct ppe
 	else
 		put(&cause.what, "%s%u blocks %s wait for", all ? "" : "at least ", count, ranges);
 	if (up) {
-		ppe_parent_stats_read(found->running->ppe, of->job->id, block->parent, &parent);
-		name_parent(&cause.who, of, block->parent, &parent);
+		name_parent(&cause.who, of, block->parent);
 	} else {
 		name_sources(&cause.who, of, sources);
 		name_policy(&cause.then, of, sources, count == 1,
@@ -369,7 +333,7 @@ diagnose_blocks(struct found *found, const struct ctrl_job *of, const struct ppe
 	if (seconds(longest) > 1.1 * seconds(shortest) + 0.05)
 		put(&cause.detail, " to %s", units_age(seconds(longest)).text);
 	put(&cause.detail, "; %u of %u sources have contributed; generation %u", block->heard_count,
-		of->job->nb_sources, block->generation);
+		of->shape.nb_sources, block->generation);
 	entry = put_cause(found, of, up ? "parent" : "blocks", sources, &cause);
 	json_object_set_new(entry, "blocks", numbers);
 	if (up)
@@ -400,15 +364,16 @@ by_cause_and_number(const void *a, const void *b)
 
 /* Some sources have joined and wait for the others. */
 static void
-diagnose_joining(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats)
+diagnose_joining(struct found *found, const struct ctrl_job_snapshot *of)
 {
-	const struct ctrl_membership *membership = &found->job[of->job->id].membership;
-	json_t *sources = missing(found, of, membership->in);
+	const struct ctrl_membership *membership = &of->membership;
+	const struct ppe_job_stats *stats = &of->stats;
+	json_t *sources = missing(of, membership->in);
 	struct cause cause = {.what = {.length = 0}};
 
 	put(&cause.what, "%s%u of %u sources have %s; waiting for",
 		stats->generation == 0 ? "has not begun: " : "", membership->joined,
-		of->job->nb_sources, stats->generation == 0 ? "joined" : "joined again");
+		of->shape.nb_sources, stats->generation == 0 ? "joined" : "joined again");
 	name_sources(&cause.who, of, sources);
 	put_cause(found, of, "join", sources, &cause);
 }
@@ -433,61 +398,58 @@ put_absent(struct sentence *to, const struct ppe_job *job, const uint64_t in[WEI
 
 /* All sources have joined, and the switch waits for its parents to accept its own joins. */
 static void
-diagnose_parents(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats)
+diagnose_parents(struct found *found, const struct ctrl_job_snapshot *of)
 {
-	for (unsigned int p = 0; p < of->job->nb_parents && !is_full(found); p++) {
-		struct cause cause = {.what = {.length = 0}};
-		struct ppe_parent_stats parent;
+	const struct ppe_job_stats *stats = &of->stats;
 
-		ppe_parent_stats_read(found->running->ppe, of->job->id, p, &parent);
-		if (!parent.joining)
+	for (unsigned int p = 0; p < of->shape.nb_parents && !is_full(found); p++) {
+		const struct ppe_parent_stats *parent = &of->parent[p];
+		struct cause cause = {.what = {.length = 0}};
+
+		if (!parent->joining)
 			continue;
 		put(&cause.what, "%s%u of %u sources have %s; waiting for",
-			stats->generation == 0 ? "has not begun: " : "", of->job->nb_sources,
-			of->job->nb_sources, stats->generation == 0 ? "joined" : "joined again");
-		name_parent(&cause.who, of, p, &parent);
-		if (parent.refused != PPE_PARENT_AGREES)
-			put(&cause.then, "; %s", ctrl_parent_refusal(&parent).text);
-		else if (parent.heard)
-			put_absent(&cause.then, of->job, parent.joined);
+			stats->generation == 0 ? "has not begun: " : "", of->shape.nb_sources,
+			of->shape.nb_sources, stats->generation == 0 ? "joined" : "joined again");
+		name_parent(&cause.who, of, p);
+		if (parent->refused != PPE_PARENT_AGREES)
+			put(&cause.then, "; %s", ctrl_parent_refusal(parent).text);
+		else if (parent->heard)
+			put_absent(&cause.then, &of->shape, parent->joined);
 		put_parent(put_cause(found, of, "join", json_array(), &cause), of, p);
 	}
 }
 
 /* Set `in` to all sources but those that are silent while others repeat their packets. */
 static void
-find_silent(
-	const struct found *found, const struct ctrl_job *of, uint64_t in[WEIR_SOURCES_MAX / 64])
+find_silent(const struct ctrl_job_snapshot *of, uint64_t in[WEIR_SOURCES_MAX / 64])
 {
 	double silent[WEIR_SOURCES_MAX], least = INFINITY;
-	double patience = RTE_MAX(1.0, of->job->timeout_ms / 1e3);
+	double patience = RTE_MAX(1.0, of->shape.timeout_ms / 1e3);
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
-		struct ppe_source_stats source;
-
-		ppe_source_stats_read(found->running->ppe, of->job->id, (uint8_t)s, &source);
-		if (!api_has_rank(of, s) || !api_silence(of, s, &source, &silent[s]))
+		if (!api_has_rank(&of->job, s) || !api_silence(of, s, &silent[s]))
 			silent[s] = NAN;
 		least = fmin(least, silent[s]);
 	}
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (!(least < SOON && silent[s] > least + patience &&
-			    ctrl_membership_has(&found->job[of->job->id].membership, s)))
+			    ctrl_membership_has(&of->membership, s)))
 			in[s / 64] |= UINT64_C(1) << (s % 64);
 }
 
 /* Sources that do not acknowledge results hold up the others, which are two windows ahead, until
  * the switch expels them. */
 static void
-diagnose_unacknowledged(struct found *found, const struct ctrl_job *of)
+diagnose_unacknowledged(struct found *found, const struct ctrl_job_snapshot *of)
 {
 	uint64_t in[WEIR_SOURCES_MAX / 64] = {0};
 	struct cause cause = {.what = {.length = 0}};
 	json_t *sources;
 	bool one;
 
-	find_silent(found, of, in);
-	sources = missing(found, of, in);
+	find_silent(of, in);
+	sources = missing(of, in);
 	if (json_array_size(sources) == 0) {
 		json_decref(sources);
 		return;
@@ -495,10 +457,10 @@ diagnose_unacknowledged(struct found *found, const struct ctrl_job *of)
 	one = json_array_size(sources) == 1;
 	put(&cause.what, "its results wait for the acknowledgement of");
 	name_sources(&cause.who, of, sources);
-	if (of->job->dead_after_ms > 0)
+	if (of->shape.dead_after_ms > 0)
 		put(&cause.then, "; policy %s: after %s of silence the others continue without %s",
-			ctrl_policy_text(of->job->policy),
-			units_age(of->job->dead_after_ms / 1e3).text, one ? "it" : "them");
+			ctrl_policy_text(of->shape.policy),
+			units_age(of->shape.dead_after_ms / 1e3).text, one ? "it" : "them");
 	else
 		put(&cause.then, "; the switch expels no source: nothing will happen until %s",
 			one ? "it sends" : "they send");
@@ -507,94 +469,78 @@ diagnose_unacknowledged(struct found *found, const struct ctrl_job *of)
 
 /* What the job's hosts wait for while no block is open. */
 static void
-diagnose_rest(struct found *found, const struct ctrl_job *of)
+diagnose_rest(struct found *found, const struct ctrl_job_snapshot *of)
 {
-	const struct ctrl_membership *membership = &found->job[of->job->id].membership;
-	const struct ppe_job_stats *stats = &found->diagnosis.stats;
+	const struct ctrl_membership *membership = &of->membership;
+	const struct ppe_job_stats *stats = &of->stats;
 
 	/* If no host has joined or joins again, no host waits. */
 	if (membership->state == CTRL_JOB_JOINING && membership->joined > 0 &&
 		(membership->is_join_requested || stats->generation == 0)) {
-		if (membership->joined < of->job->nb_sources)
-			diagnose_joining(found, of, stats);
+		if (membership->joined < of->shape.nb_sources)
+			diagnose_joining(found, of);
 		else
-			diagnose_parents(found, of, stats);
+			diagnose_parents(found, of);
 	}
 	/* While all sources live and contribute, half of the buffers are enough. */
-	if (membership->state == CTRL_JOB_RUNNING && ppe_policy_sends_partial(of->job->policy) &&
-		stats->blocks_in_flight == 0 && stats->buffers_used > of->job->window)
+	if (membership->state == CTRL_JOB_RUNNING && ppe_policy_sends_partial(of->shape.policy) &&
+		stats->blocks_in_flight == 0 && stats->buffers_used > of->shape.window)
 		diagnose_unacknowledged(found, of);
 }
 
-/* Add the next sentence: why the job does not progress. */
+/* Add the sentences: why the job does not progress. Its stuck blocks are sorted by cause. */
 static void
-diagnose_next(struct found *found)
+diagnose(struct found *found, const struct ctrl_job_snapshot *of,
+	const struct ppe_block_info *block, unsigned int count)
 {
-	struct diagnosis *d = &found->diagnosis;
-	const struct ctrl_job *of = job_of(found, d->id);
-	unsigned int at = d->at, next = at + 1;
-
-	d->is_pending = of != NULL && !is_full(found) && at < d->end;
-	if (of == NULL || is_full(found))
-		return;
-	if (at == d->end) {
+	for (unsigned int at = 0, next; at < count && !is_full(found); at = next) {
+		for (next = at + 1; next < count && compare_causes(&block[at], &block[next]) == 0;
+			next++)
+			;
+		diagnose_blocks(found, of, &block[at], next - at, of->has_all_blocks);
+	}
+	if (!is_full(found))
 		diagnose_rest(found, of);
-		return;
-	}
-	while (next < d->end && compare_causes(&found->block[at], &found->block[next]) == 0)
-		next++;
-	diagnose_blocks(found, of, &found->block[at], next - at, d->is_complete);
-	d->at = next;
 }
 
-static unsigned int
-make_room(struct found *found, const struct ctrl_job *job)
+/* Is the block of interest? */
+static bool
+is_wanted(const struct found *found, const struct ctrl_job_snapshot *of,
+	const struct ppe_block_info *block)
 {
-	unsigned int most = RTE_MIN(2u * job->job->window, FOUND_MAX - found->count);
-	struct ppe_block_info *more;
+	uint64_t timeout_us = of->shape.timeout_ms * UINT64_C(1000);
 
-	if (found->room - found->count >= most)
-		return most;
-	more = realloc(found->block, (found->count + most) * sizeof(*more));
-	if (more == NULL) {
-		found->is_complete = false;
-		return 0;
-	}
-	found->block = more;
-	found->room = found->count + most;
-	return most;
-}
-
-static void
-find_blocks(struct found *found, const struct ctrl_job *job)
-{
-	const struct ctrl_running *running = found->running;
-	struct ctrl_membership *membership = &found->job[job->job->id].membership;
-	uint64_t timeout_us = job->job->timeout_ms * UINT64_C(1000);
-	uint64_t idle_us = found->is_diagnosing ? RTE_MIN(timeout_us, STUCK_US) : 0;
-	struct diagnosis *d = &found->diagnosis;
-	unsigned int most = make_room(found, job);
-	int n = 0;
-
-	found->has_job = true;
-	found->job[job->job->id].instance = job->job->instance;
-	ctrl_running_job_stats(running, job, &d->stats);
-	ctrl_membership_of(running, job, &d->stats, membership);
+	if (!found->is_diagnosing)
+		return true;
 	/* No host waits for the blocks of an abandoned job. */
-	if (!found->is_diagnosing || !membership->is_abandoned)
-		n = ppe_blocks_read(running->ppe, job->job->id, found->is_diagnosing, idle_us,
-			most == 0 ? NULL : &found->block[found->count], most);
-	n = RTE_MAX(n, 0);
-	d->is_pending = found->is_diagnosing;
-	d->id = job->job->id;
-	d->at = found->count;
-	d->end = d->at + RTE_MIN((unsigned int)n, most);
-	d->is_complete = d->end - d->at == (unsigned int)n;
-	if (d->is_pending && d->end > d->at)
-		qsort(&found->block[d->at], d->end - d->at, sizeof(*found->block),
-			by_cause_and_number);
-	found->total += (unsigned int)n;
-	found->count = d->end;
+	return !of->membership.is_abandoned && block->open &&
+		block->idle_us >= RTE_MIN(timeout_us, STUCK_US);
+}
+
+/* Take the job's blocks, and say what is stuck. */
+static void
+find_blocks(struct found *found, const struct ctrl_job_snapshot *of)
+{
+	unsigned int first = found->count, most = RTE_MIN(of->nb_blocks, FOUND_MAX - first);
+	struct ppe_block_info *more =
+		realloc(found->block, (first + most + 1) * sizeof(*found->block));
+
+	found->is_complete &= of->has_all_blocks && more != NULL;
+	if (more == NULL)
+		return;
+	found->block = more;
+	for (unsigned int i = 0; i < of->nb_blocks; i++) {
+		if (!is_wanted(found, of, &of->block[i]))
+			continue;
+		found->total++;
+		if (found->count < FOUND_MAX)
+			found->block[found->count++] = of->block[i];
+	}
+	if (!found->is_diagnosing)
+		return;
+	qsort(&found->block[first], found->count - first, sizeof(*found->block),
+		by_cause_and_number);
+	diagnose(found, of, &found->block[first], found->count - first);
 }
 
 static int
@@ -621,39 +567,41 @@ policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 }
 
 static const char *
-missing_text(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block)
+missing_text(
+	struct found *found, const struct ctrl_job_snapshot *of, const struct ppe_block_info *block)
 {
-	struct job_found *job = &found->job[block->job];
-
 	if (waits_for_parent(of, block))
 		return "[]";
-	if (job->missing == NULL || memcmp(job->heard, block->heard, sizeof(job->heard)) != 0) {
-		json_t *list = missing(found, of, block->heard);
+	if (found->missing == NULL || found->of != of ||
+		memcmp(found->heard, block->heard, sizeof(found->heard)) != 0) {
+		json_t *list = missing(of, block->heard);
 
-		free(job->missing);
-		job->missing = json_dumps(list, JSON_COMPACT);
-		job->nb_missing = json_array_size(list);
-		memcpy(job->heard, block->heard, sizeof(job->heard));
+		free(found->missing);
+		found->missing = json_dumps(list, JSON_COMPACT);
+		found->nb_missing = json_array_size(list);
+		found->of = of;
+		memcpy(found->heard, block->heard, sizeof(found->heard));
 		json_decref(list);
 	}
-	found->listed += job->nb_missing;
-	return job->missing == NULL ? "[]" : job->missing;
+	found->listed += found->nb_missing;
+	return found->missing == NULL ? "[]" : found->missing;
 }
 
 static void
-put_block(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block)
+put_block(struct found *found, const struct ctrl_job_snapshot *of,
+	const struct ppe_block_info *block, bool is_first)
 {
-	const struct ppe_job *job = of->job;
+	const struct ppe_job *job = &of->shape;
 	json_t *object = json_object();
 
 	api_put_text(object, "job", job->name);
 	api_put(object, "block", block->block);
 	api_put(object, "generation", block->generation);
 	api_put_text(object, "state",
-		!block->open                                             ? "done"
-			: found->job[block->job].membership.is_abandoned ? "abandoned"
-			: waits_for_parent(of, block)                    ? "up"
-									 : "open");
+		!block->open                          ? "done"
+			: of->membership.is_abandoned ? "abandoned"
+			: waits_for_parent(of, block) ? "up"
+						      : "open");
 	if (waits_for_parent(of, block))
 		json_object_set_new(object, "waits_for",
 			json_pack("{ss}", "parent", job->parent[block->parent].name));
@@ -663,96 +611,11 @@ put_block(struct found *found, const struct ctrl_job *of, const struct ppe_block
 	api_put(object, "size", job->nb_sources);
 	api_put_text(object, "policy", ctrl_policy_text(job->policy));
 	json_object_set_new(object, "policy_in", policy_in(job, block));
-	api_text_put(&found->call->text, found->nb_put++ == 0 ? "{" : ",{");
+	api_text_put(&found->call->text, is_first ? "{" : ",{");
 	api_text_put_object(&found->call->text, object, JSON_EMBED);
 	api_text_put(&found->call->text, ",\"missing\":");
 	api_text_put(&found->call->text, missing_text(found, of, block));
 	api_text_put(&found->call->text, "}");
-}
-
-static void
-answer_blocks(struct api_call *call, struct found *found)
-{
-	bool more = found->at < found->count;
-	char next[64] = "";
-
-	if (more) {
-		const struct ppe_block_info *last = &found->block[found->at - 1];
-
-		snprintf(next, sizeof(next), "%" PRIu64 "-%u-%u", last->opened_us, last->job,
-			last->block);
-	}
-	api_text_put(&call->text, "],");
-	api_text_put_object(&call->text,
-		json_pack("{s:I,s:s*,s:O*}", "total", (json_int_t)found->total, "next",
-			more ? next : NULL, "stuck",
-			found->is_diagnosing ? found->sentences : NULL),
-		JSON_EMBED);
-	api_text_put(&call->text, "}\n");
-	api_answer_text(call, "application/json");
-}
-
-/* List the next block. Returns whether another one may follow. */
-static bool
-list_next(struct found *found)
-{
-	const struct ppe_block_info *block;
-	const struct ctrl_job *of;
-
-	/* The answer is in memory as a whole: MISSING_MAX limits it to some megabytes. */
-	if (found->at == found->count || found->nb_put == found->limit ||
-		found->listed >= MISSING_MAX)
-		return false;
-	block = &found->block[found->at++];
-	of = job_of(found, block->job);
-	if (of != NULL && oldest_first(block, &found->after) > 0)
-		put_block(found, of, block);
-	return true;
-}
-
-static bool
-step(struct api_call *call, void *context)
-{
-	struct found *found = context;
-
-	if (found->diagnosis.is_pending) {
-		diagnose_next(found);
-	} else if (found->next_id < WEIR_JOBS_MAX) {
-		const struct ctrl_job *job = found->running->by_id[found->next_id++];
-
-		if (api_may_see(call, job) &&
-			(found->name == NULL || strcmp(job->job->name, found->name) == 0))
-			find_blocks(found, job);
-	} else if (found->name != NULL && !found->has_job) {
-		api_error(
-			call, 404, "unknown_job", "job", "no job is called \"%.64s\"", found->name);
-		return false;
-	} else if (!found->is_complete) {
-		api_error(call, 503, "busy", NULL,
-			"no memory for the list of blocks; ask for one job");
-		return false;
-	} else if (!found->is_sorted) {
-		if (found->count > 0)
-			qsort(found->block, found->count, sizeof(*found->block), oldest_first);
-		found->is_sorted = true;
-		found->listed = 0;
-	} else if (!list_next(found)) {
-		answer_blocks(call, found);
-		return false;
-	}
-	return true;
-}
-
-static void
-free_found(void *context)
-{
-	struct found *found = context;
-
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		free(found->job[i].missing);
-	json_decref(found->sentences);
-	free(found->block);
-	free(found);
 }
 
 /* Read "OPENED-JOB-BLOCK", the `next` of a page. False: wrong syntax; the call is answered. */
@@ -771,29 +634,85 @@ read_after(struct api_call *call, struct ppe_block_info *after)
 	return false;
 }
 
-static bool
-begin(struct api_call *call, void *context)
+/* Put the blocks, the oldest first, as many as fit. Sets *last to the last one of a page that has
+ * more behind it; NULL: there are no more. */
+static void
+list_blocks(struct found *found, const struct ppe_block_info **last)
 {
-	struct found *found = context;
-	uint64_t stuck;
+	unsigned int count = 0;
 
-	if (!api_query_number(call, "stuck", 0, 1, 0, &stuck) ||
-		!api_query_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &found->limit) ||
-		!read_after(call, &found->after))
-		return false;
-	call->context_free = free_found;
-	found->call = call;
-	found->running = call->running;
-	found->name = api_query(call->target, "job");
-	found->is_diagnosing = stuck == 1;
-	found->sentences = json_array();
-	found->is_complete = true;
-	api_text_put(&call->text, "{\"blocks\":[");
-	return true;
+	if (found->count > 0)
+		qsort(found->block, found->count, sizeof(*found->block), oldest_first);
+	found->listed = 0;
+	*last = NULL;
+	for (unsigned int i = 0; i < found->count; i++) {
+		const struct ppe_block_info *block = &found->block[i];
+
+		if (oldest_first(block, &found->after) <= 0)
+			continue;
+		/* The answer is in memory as a whole: MISSING_MAX limits it to some megabytes. */
+		if (count == found->limit || found->listed >= MISSING_MAX)
+			return;
+		put_block(found, found->call->seen->by_id[block->job], block, count++ == 0);
+		*last = block;
+	}
+	*last = NULL;
+}
+
+static void
+answer_blocks(struct found *found)
+{
+	struct api_text *text = &found->call->text;
+	const struct ppe_block_info *last;
+	char next[64] = "";
+
+	api_text_begin(text, FIRST_BYTES);
+	api_text_put(text, "{\"blocks\":[");
+	list_blocks(found, &last);
+	if (last != NULL)
+		snprintf(next, sizeof(next), "%" PRIu64 "-%u-%u", last->opened_us, last->job,
+			last->block);
+	api_text_put(text, "],");
+	api_text_put_object(text,
+		json_pack("{s:I,s:s*,s:O*}", "total", (json_int_t)found->total, "next",
+			last != NULL ? next : NULL, "stuck",
+			found->is_diagnosing ? found->sentences : NULL),
+		JSON_EMBED);
+	api_text_put(text, "}\n");
+	api_answer_text(found->call, "application/json");
 }
 
 void
 api_get_blocks(struct api_call *call)
 {
-	api_in_steps(call, sizeof(struct found), begin, step);
+	struct found found = {.call = call, .is_complete = true};
+	const char *name = api_query(call->target, "job");
+	bool has_job = name == NULL;
+	uint64_t stuck;
+
+	if (!api_query_number(call, "stuck", 0, 1, 0, &stuck) ||
+		!api_query_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &found.limit) ||
+		!read_after(call, &found.after))
+		return;
+	found.is_diagnosing = stuck == 1;
+	found.sentences = json_array();
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job_snapshot *job = call->seen->by_id[i];
+
+		if (job == NULL || !api_may_see(call, &job->job) ||
+			(name != NULL && strcmp(job->shape.name, name) != 0))
+			continue;
+		has_job = true;
+		find_blocks(&found, job);
+	}
+	if (!has_job)
+		api_error(call, 404, "unknown_job", "job", "no job is called \"%.64s\"", name);
+	else if (!found.is_complete)
+		api_error(call, 503, "busy", NULL,
+			"no memory for the list of blocks; ask for one job");
+	else
+		answer_blocks(&found);
+	free(found.missing);
+	json_decref(found.sentences);
+	free(found.block);
 }

@@ -270,3 +270,14 @@ api_body_parse(struct api_call *call, const char *text, size_t length)
 	}
 	return body;
 }
+
+const struct ctrl_job *
+api_job_named(const struct api_call *call, const char *name)
+{
+	const struct ctrl_job_snapshot *found;
+
+	if (call->running != NULL)
+		return ctrl_running_find_job(call->running, name);
+	found = ctrl_snapshot_find_job(call->seen, name);
+	return found == NULL ? NULL : &found->job;
+}

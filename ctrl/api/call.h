@@ -5,9 +5,11 @@
  * To add a resource: write its handler (for an example see api_get_ports in ctrl/api/status.c), add
  * a line to API_ROUTES, and the operation to docs/openapi.yaml. Answers: ctrl/api/answer.h.
  *
- * A handler runs on the control thread, between two turns of its event loop, and must not wait for
- * anything. When it returns, it has answered, or asked to be called again (api_wait). A handler
- * that may take longer than about a millisecond works in steps (api_in_steps).
+ * The handler of an operation that reads runs on a thread of libmicrohttpd, and answers from a
+ * snapshot of the switch, call->seen; call->running is NULL. The handler of an operation that
+ * changes something (API_CONTROL) runs on the control thread, between two turns of its event loop,
+ * with call->running, and must not wait for anything; when it returns, it has answered, or asked to
+ * be called again (api_wait). Both have call->config.
  */
 #ifndef CTRL_API_CALL_H
 #define CTRL_API_CALL_H
@@ -23,6 +25,7 @@
 #include "ctrl/api/text.h"
 #include "ctrl/config/schema.h"
 #include "ctrl/jobs/running.h"
+#include "ctrl/stats/snapshot.h"
 
 #define API_TARGET_BYTES   1024 /* terminator included */
 #define API_SEGMENTS_MAX   8
@@ -46,7 +49,9 @@ enum api_method { API_GET, API_POST, API_PATCH, API_PUT, API_DELETE, API_METHOD_
 
 struct api_call {
 	/* the request; read-only for handlers */
-	struct ctrl_running *running;
+	const struct ctrl_snapshot *seen; /* of an operation that reads */
+	struct ctrl_running *running; /* of API_CONTROL */
+	const struct ctrl_config *config;
 	const struct api_caller *caller;
 	const char *parameter[API_PARAMETERS_MAX]; /* values of the path's {names}, in order */
 	const struct api_target *target; /* for api_query */
@@ -59,9 +64,9 @@ struct api_call {
 	void *context; /* the handler's; NULL at first */
 	void (*context_free)(void *context); /* called once at the end, whatever happens */
 	unsigned int wait_ms; /* set by api_wait; 0: do not wait */
-	bool is_unfinished; /* the handler is called again in its caller's next turn */
-	double turn_end; /* CLOCK_MONOTONIC, s: the end of its turn */
 };
+
+#define API_CONTROL 0x80000000u /* the handler runs on the control thread */
 
 typedef void (*api_handler)(struct api_call *call);
 
@@ -70,44 +75,48 @@ struct api_route {
 	enum api_method method;
 	const char *path; /* "/v1/jobs/{name}": {name} stands for one segment, never empty */
 	enum api_access access;
+	unsigned int needs; /* parts of a snapshot (ctrl_snapshot_part), or API_CONTROL */
 	const char *query; /* keys that the query may have: "job|limit"; NULL: none */
 	api_handler handler;
 };
 
 /* clang-format off */
-/* Method, path, access, query, handler. "/{file}" comes after all others of one segment. */
+/* Method, path, access, needs, query, handler. "/{file}" comes after all others of one segment. */
 #define API_ROUTES(X) \
-	X(API_GET, "/v1/health", API_PUBLIC, NULL, api_get_health) \
-	X(API_GET, "/v1/ready", API_PUBLIC, NULL, api_get_ready) \
-	X(API_GET, "/v1/status", API_PUBLIC, NULL, api_get_status) \
-	X(API_GET, "/v1/ports", API_READ, NULL, api_get_ports) \
-	X(API_GET, "/v1/ports/{name}", API_READ, NULL, api_get_port) \
-	X(API_GET, "/v1/counters", API_READ, NULL, api_get_counters) \
-	X(API_GET, "/v1/config", API_READ_ALL, NULL, api_get_config) \
-	X(API_GET, "/v1/jobs", API_READ, "limit|after", api_get_jobs) \
-	X(API_GET, "/v1/jobs/{name}", API_READ_JOB, NULL, api_get_job) \
-	X(API_GET, "/v1/blocks", API_READ_JOB, "job|stuck|limit|after", api_get_blocks) \
-	X(API_GET, "/v1/history", API_READ, NULL, api_get_history) \
-	X(API_GET, "/v1/trace", API_ADMIN, "ms", api_get_trace) \
-	X(API_POST, "/v1/jobs", API_OPEN, NULL, api_post_jobs) \
-	X(API_DELETE, "/v1/jobs", API_OPEN, "prefix", api_delete_jobs) \
-	X(API_PATCH, "/v1/jobs/{name}", API_CHANGE, NULL, api_patch_job) \
-	X(API_DELETE, "/v1/jobs/{name}", API_OPEN, NULL, api_delete_job) \
-	X(API_POST, "/v1/jobs/{name}/tokens", API_CHANGE, NULL, api_post_tokens) \
-	X(API_POST, "/v1/jobs/{name}/members", API_JOIN, NULL, api_post_member) \
-	X(API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, "membership", api_delete_member) \
-	X(API_GET, "/v1/tenants", API_READ_ALL, NULL, api_get_tenants) \
-	X(API_POST, "/v1/reload", API_ADMIN, NULL, api_post_reload) \
-	X(API_GET, "/v1/faults", API_ADMIN, NULL, api_get_faults) \
-	X(API_PUT, "/v1/faults", API_ADMIN, NULL, api_put_faults) \
-	X(API_DELETE, "/v1/faults", API_ADMIN, NULL, api_delete_faults) \
-	X(API_GET, "/metrics", API_PUBLIC, NULL, api_get_metrics) \
-	X(API_GET, "/", API_PUBLIC, NULL, api_get_page) \
-	X(API_GET, "/{file}", API_PUBLIC, NULL, api_get_page)
+	X(API_GET, "/v1/health", API_PUBLIC, 0, NULL, api_get_health) \
+	X(API_GET, "/v1/ready", API_PUBLIC, 0, NULL, api_get_ready) \
+	X(API_GET, "/v1/status", API_PUBLIC, 0, NULL, api_get_status) \
+	X(API_GET, "/v1/ports", API_READ, 0, NULL, api_get_ports) \
+	X(API_GET, "/v1/ports/{name}", API_READ, 0, NULL, api_get_port) \
+	X(API_GET, "/v1/counters", API_READ, 0, NULL, api_get_counters) \
+	X(API_GET, "/v1/config", API_READ_ALL, 0, NULL, api_get_config) \
+	X(API_GET, "/v1/jobs", API_READ, 0, "limit|after", api_get_jobs) \
+	X(API_GET, "/v1/jobs/{name}", API_READ_JOB, CTRL_SNAPSHOT_DETAIL, NULL, api_get_job) \
+	X(API_GET, "/v1/blocks", API_READ_JOB, CTRL_SNAPSHOT_DETAIL, \
+		"job|stuck|limit|after", api_get_blocks) \
+	X(API_GET, "/v1/history", API_READ, CTRL_SNAPSHOT_DETAIL | CTRL_SNAPSHOT_HISTORY, NULL, \
+		api_get_history) \
+	X(API_GET, "/v1/trace", API_ADMIN, API_CONTROL, "ms", api_get_trace) \
+	X(API_POST, "/v1/jobs", API_OPEN, API_CONTROL, NULL, api_post_jobs) \
+	X(API_DELETE, "/v1/jobs", API_OPEN, API_CONTROL, "prefix", api_delete_jobs) \
+	X(API_PATCH, "/v1/jobs/{name}", API_CHANGE, API_CONTROL, NULL, api_patch_job) \
+	X(API_DELETE, "/v1/jobs/{name}", API_OPEN, API_CONTROL, NULL, api_delete_job) \
+	X(API_POST, "/v1/jobs/{name}/tokens", API_CHANGE, API_CONTROL, NULL, api_post_tokens) \
+	X(API_POST, "/v1/jobs/{name}/members", API_JOIN, API_CONTROL, NULL, api_post_member) \
+	X(API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, API_CONTROL, "membership", \
+		api_delete_member) \
+	X(API_GET, "/v1/tenants", API_READ_ALL, 0, NULL, api_get_tenants) \
+	X(API_POST, "/v1/reload", API_ADMIN, API_CONTROL, NULL, api_post_reload) \
+	X(API_GET, "/v1/faults", API_ADMIN, 0, NULL, api_get_faults) \
+	X(API_PUT, "/v1/faults", API_ADMIN, API_CONTROL, NULL, api_put_faults) \
+	X(API_DELETE, "/v1/faults", API_ADMIN, API_CONTROL, NULL, api_delete_faults) \
+	X(API_GET, "/metrics", API_PUBLIC, CTRL_SNAPSHOT_DETAIL, NULL, api_get_metrics) \
+	X(API_GET, "/", API_PUBLIC, 0, NULL, api_get_page) \
+	X(API_GET, "/{file}", API_PUBLIC, 0, NULL, api_get_page)
 /* clang-format on */
 
 /* The handlers. docs/openapi.yaml says what each answers. */
-#define X(method, path, access, query, handler) void handler(struct api_call *call);
+#define X(method, path, access, needs, query, handler) void handler(struct api_call *call);
 API_ROUTES(X)
 #undef X
 
@@ -154,17 +163,11 @@ void api_answer_error(struct api_call *call, const struct ctrl_error *error);
 /* "GET". */
 const char *api_method_text(enum api_method method);
 
-/*
- * Make a long answer in steps. At the first call, allocate a context of `size` zero bytes, begin
- * call->text, and call `begin`; false: it has answered an error. Then call `step` until it returns
- * false: it has answered. When the turn is over, other requests are served before the next step,
- * jobs may come and go, and the handler is called again.
- */
-void api_in_steps(struct api_call *call, size_t size,
-	bool (*begin)(struct api_call *call, void *context),
-	bool (*step)(struct api_call *call, void *context));
+/* The job of a name, in the snapshot or the running switch; NULL: there is none. */
+const struct ctrl_job *api_job_named(const struct api_call *call, const char *name);
 
-/* Don't answer yet: call this handler again after `ms` [1, 60000], with the same call. */
+/* Of API_CONTROL: don't answer yet; call this handler again after `ms` [1, 60000], with the same
+ * call. */
 void api_wait(struct api_call *call, unsigned int ms);
 
 #endif

@@ -14,23 +14,21 @@
 void
 api_get_config(struct api_call *call)
 {
-	api_answer(call, 200, ctrl_config_json(call->running->config));
+	api_answer(call, 200, ctrl_config_json(call->config));
 }
 
 static json_t *
-tenant_json(const struct ctrl_running *running, const struct ctrl_tenant *tenant)
+tenant_json(const struct ctrl_tenant *tenant, const struct ctrl_use *use)
 {
 	json_t *object = json_object(), *quota = json_object();
-	struct ctrl_use use;
 
-	ctrl_tenant_use(running, tenant, &use);
 	api_put_text(object, "name", tenant->name);
 	json_object_set_new(object, "admin", json_boolean(tenant->admin));
-	api_put(object, "jobs", use.jobs);
-	api_put(object, "members", use.members);
-	api_put(object, "memory", use.memory);
-	api_put(object, "blocks", use.blocks);
-	api_put(object, "rate_mbit", use.rate_mbit);
+	api_put(object, "jobs", use->jobs);
+	api_put(object, "members", use->members);
+	api_put(object, "memory", use->memory);
+	api_put(object, "blocks", use->blocks);
+	api_put(object, "rate_mbit", use->rate_mbit);
 	ctrl_keys_put("api.tenants[].quota", tenant, quota);
 	json_object_set_new(object, "quota", quota);
 	return object;
@@ -39,11 +37,11 @@ tenant_json(const struct ctrl_running *running, const struct ctrl_tenant *tenant
 void
 api_get_tenants(struct api_call *call)
 {
-	const struct ctrl_api *api = &call->running->config->api;
+	const struct ctrl_api *api = &call->config->api;
 	json_t *list = json_array();
 
 	for (unsigned int i = 0; i < api->nb_tenants; i++)
-		json_array_append_new(list, tenant_json(call->running, &api->tenant[i]));
+		json_array_append_new(list, tenant_json(&api->tenant[i], &call->seen->use[i]));
 	api_answer(call, 200, json_pack("{s:o}", "tenants", list));
 }
 
@@ -87,7 +85,7 @@ answer_reload(struct api_call *call)
 	api_put(object, "jobs_changed", reloading->did.changed);
 	api_put(object, "jobs_replaced", reloading->did.replaced);
 	api_put(object, "jobs_deleted", reloading->did.deleted);
-	api_put(object, "tenants", call->running->config->api.nb_tenants);
+	api_put(object, "tenants", call->config->api.nb_tenants);
 	api_put_text(object, "certificate", reloading->did.has_new_certificate ? "new" : "same");
 	api_answer(call, 200, object);
 }

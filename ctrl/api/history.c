@@ -6,31 +6,21 @@
 #include <string.h>
 
 #include "ctrl/api/call.h"
+#include "ctrl/jobs/tenants.h"
 #include "ctrl/stats/history.h"
 
-/* An answer in progress. */
-struct request {
-	uint32_t second; /* of the latest sample */
-	unsigned int length; /* of each series */
-	unsigned int port, job; /* to put next; deleted jobs, then the others */
-	const char *comma;
-};
+#define FIRST_BYTES 65536 /* of the text, at first */
 
-/* "key":[300 values]: oldest first, null where there is no sample. A tick may have replaced the
- * oldest samples meanwhile. */
+/* "key":[300 values]: oldest first, null where there is no sample. */
 static void
-put_series(struct api_text *text, const char *key, const struct request *request,
-	const struct ctrl_history *history, const struct ctrl_series *series)
+put_series(struct api_text *text, const char *key, const struct ctrl_history *history,
+	const struct ctrl_series *series)
 {
-	unsigned int late = history->second - request->second;
-
 	api_text_put(text, "\"");
 	api_text_put(text, key);
 	api_text_put(text, "\":[");
-	for (unsigned int age = request->length; age-- > 0;) {
-		float rate = age + late < CTRL_HISTORY_SAMPLES
-			? ctrl_history_rate(history, series, age + late)
-			: NAN;
+	for (unsigned int age = ctrl_history_length(history); age-- > 0;) {
+		float rate = ctrl_history_rate(history, series, age);
 
 		if (isnan(rate))
 			api_text_put(text, "null");
@@ -46,49 +36,47 @@ put_series(struct api_text *text, const char *key, const struct request *request
 
 /* Most ports and reasons never have a sample other than 0. */
 static bool
-is_any(const struct request *request, const struct ctrl_history *history,
-	const struct ctrl_series *series)
+is_any(const struct ctrl_history *history, const struct ctrl_series *series)
 {
-	for (unsigned int age = 0; age < request->length; age++)
+	for (unsigned int age = 0; age < ctrl_history_length(history); age++)
 		if (ctrl_history_rate(history, series, age) > 0)
 			return true;
 	return false;
 }
 
 static void
-put_port(struct api_text *text, const struct request *request, const struct ctrl_running *running,
-	unsigned int p)
+put_port(struct api_text *text, const struct ctrl_snapshot *seen, unsigned int p)
 {
-	const struct ctrl_history *history = running->history;
+	const struct ctrl_history *history = seen->history;
 
 	api_text_put(text, p == 0 ? "{\"name\":" : ",{\"name\":");
-	api_text_put_json(text, running->config->port[p].name);
+	api_text_put_json(text, seen->config->port[p].name);
 	api_text_put(text, ",");
-	put_series(text, "rx_bps", request, history, &history->rx[p]);
+	put_series(text, "rx_bps", history, &history->rx[p]);
 	api_text_put(text, ",");
-	put_series(text, "tx_bps", request, history, &history->tx[p]);
-	if (is_any(request, history, &history->spoofed[p])) {
+	put_series(text, "tx_bps", history, &history->tx[p]);
+	if (is_any(history, &history->spoofed[p])) {
 		api_text_put(text, ",");
-		put_series(text, "spoofed", request, history, &history->spoofed[p]);
+		put_series(text, "spoofed", history, &history->spoofed[p]);
 	}
 	api_text_put(text, "}");
 }
 
 /* The job of a history entry; NULL: it is gone. */
-static const struct ppe_job *
-living(const struct ctrl_running *running, const struct ctrl_job_history *place)
+static const struct ctrl_job_snapshot *
+living(const struct ctrl_snapshot *seen, const struct ctrl_job_history *place)
 {
-	const struct ctrl_job *job = running->by_id[place->id];
+	const struct ctrl_job_snapshot *job = seen->by_id[place->id];
 
-	return job != NULL && job->job->instance == place->instance &&
-			strcmp(job->job->name, place->name) == 0
-		? job->job
+	return job != NULL && job->shape.instance == place->instance &&
+			strcmp(job->shape.name, place->name) == 0
+		? job
 		: NULL;
 }
 
 /* [[rank, share]...] of all members, those without a wait included. */
 static void
-put_shares(struct api_text *text, const struct ctrl_running *running, const struct ppe_job *job,
+put_shares(struct api_text *text, const struct ctrl_job_snapshot *job,
 	const struct ctrl_job_history *place)
 {
 	const uint64_t *before = ctrl_history_waited_before(place);
@@ -96,19 +84,16 @@ put_shares(struct api_text *text, const struct ctrl_running *running, const stru
 	const char *comma = "";
 
 	for (unsigned int s = 0; job != NULL && s < WEIR_SOURCES_MAX; s++) {
-		struct ppe_source_stats source;
-
 		waited[s] = 0;
-		if (!ppe_job_has(job, (uint8_t)s))
+		if (!ppe_job_has(&job->shape, (uint8_t)s))
 			continue;
-		ppe_source_stats_read(running->ppe, job->id, (uint8_t)s, &source);
-		if (source.waited_us > before[s])
-			waited[s] = (double)(source.waited_us - before[s]);
+		if (job->source[s].waited_us > before[s])
+			waited[s] = (double)(job->source[s].waited_us - before[s]);
 		sum += waited[s];
 	}
 	api_text_put(text, ",\"late_share\":[");
 	for (unsigned int s = 0; job != NULL && s < WEIR_SOURCES_MAX; s++) {
-		if (!ppe_job_has(job, (uint8_t)s))
+		if (!ppe_job_has(&job->shape, (uint8_t)s))
 			continue;
 		api_text_put(text, comma);
 		api_text_put(text, "[");
@@ -125,99 +110,76 @@ put_shares(struct api_text *text, const struct ctrl_running *running, const stru
 static bool
 owns(const struct api_call *call, const struct ctrl_job_history *place)
 {
-	const struct ctrl_api *api = &call->running->config->api;
-	const struct ctrl_tenant *owner = NULL;
+	const struct ctrl_api *api = &call->config->api;
 
-	for (unsigned int i = 0; i < api->nb_tenants; i++)
-		if (strcmp(api->tenant[i].name, place->tenant) == 0)
-			owner = &api->tenant[i];
-	return api_owns(api, call->caller, owner);
+	return api_owns(api, call->caller, ctrl_tenant_find(api, place->tenant));
 }
 
+/* Deleted jobs come first: if a name appears twice, the later entry is the existing job. */
 static void
-put_job(struct api_call *call, struct request *request, unsigned int i, bool alive)
+put_jobs(struct api_call *call, bool alive, const char **comma)
 {
-	const struct ctrl_running *running = call->running;
-	const struct ctrl_history *history = running->history;
-	const struct ctrl_job_history *place = &history->job[i];
+	const struct ctrl_history *history = call->seen->history;
 	struct api_text *text = &call->text;
-	const struct ppe_job *job;
 
-	if (!ctrl_history_has(history, place) || !owns(call, place))
-		return;
-	job = living(running, place);
-	if ((job != NULL) != alive)
-		return;
-	api_text_put(text, request->comma);
-	api_text_put(text, "{\"name\":");
-	api_text_put_json(text, place->name);
-	api_text_put(text, ",");
-	put_series(text, "contributions", request, history, &place->contributions);
-	api_text_put(text, ",");
-	put_series(text, "blocks", request, history, &place->blocks);
-	put_shares(text, running, job, place);
-	api_text_put(text, "}");
-	request->comma = ",";
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job_history *place = &history->job[i];
+		const struct ctrl_job_snapshot *job;
+
+		if (!ctrl_history_has(history, place) || !owns(call, place))
+			continue;
+		job = living(call->seen, place);
+		if ((job != NULL) != alive)
+			continue;
+		api_text_put(text, *comma);
+		api_text_put(text, "{\"name\":");
+		api_text_put_json(text, place->name);
+		api_text_put(text, ",");
+		put_series(text, "contributions", history, &place->contributions);
+		api_text_put(text, ",");
+		put_series(text, "blocks", history, &place->blocks);
+		put_shares(text, job, place);
+		api_text_put(text, "}");
+		*comma = ",";
+	}
 }
 
 static void
-put_drops(struct api_text *text, const struct request *request, const struct ctrl_history *history)
+put_drops(struct api_text *text, const struct ctrl_history *history)
 {
 	const char *comma = "";
 
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++) {
-		if (!is_any(request, history, &history->drop[i]))
+		if (!is_any(history, &history->drop[i]))
 			continue;
 		api_text_put(text, comma);
-		put_series(
-			text, ppe_drop_key((enum ppe_drop)i), request, history, &history->drop[i]);
+		put_series(text, ppe_drop_key((enum ppe_drop)i), history, &history->drop[i]);
 		comma = ",";
 	}
-}
-
-static bool
-begin(struct api_call *call, void *context)
-{
-	const struct ctrl_history *history = call->running->history;
-	struct request *request = context;
-	char head[64];
-
-	request->second = history->second;
-	request->length = ctrl_history_length(history);
-	request->comma = "";
-	snprintf(head, sizeof(head), "{\"interval\":1,\"time\":%.3f,\"ports\":[", history->time);
-	api_text_put(&call->text, head);
-	return true;
-}
-
-/* Deleted jobs come first: if a name appears twice, the later entry is the existing job. */
-static bool
-step(struct api_call *call, void *context)
-{
-	const struct ctrl_running *running = call->running;
-	struct request *request = context;
-	struct api_text *text = &call->text;
-
-	if (request->port < running->config->nb_ports) {
-		put_port(text, request, running, request->port++);
-		return true;
-	}
-	if (request->job == 0)
-		api_text_put(text, "],\"jobs\":[");
-	if (request->job < 2 * WEIR_JOBS_MAX) {
-		put_job(call, request, request->job % WEIR_JOBS_MAX, request->job >= WEIR_JOBS_MAX);
-		request->job++;
-		return true;
-	}
-	api_text_put(text, "],\"drops\":{");
-	put_drops(text, request, running->history);
-	api_text_put(text, "}}\n");
-	api_answer_text(call, "application/json");
-	return false;
 }
 
 void
 api_get_history(struct api_call *call)
 {
-	api_in_steps(call, sizeof(struct request), begin, step);
+	const struct ctrl_history *history = call->seen->history;
+	struct api_text *text = &call->text;
+	const char *comma = "";
+	char head[64];
+
+	if (history == NULL) {
+		api_error_memory(call);
+		return;
+	}
+	api_text_begin(text, FIRST_BYTES);
+	snprintf(head, sizeof(head), "{\"interval\":1,\"time\":%.3f,\"ports\":[", history->time);
+	api_text_put(text, head);
+	for (unsigned int p = 0; p < call->config->nb_ports; p++)
+		put_port(text, call->seen, p);
+	api_text_put(text, "],\"jobs\":[");
+	put_jobs(call, false, &comma);
+	put_jobs(call, true, &comma);
+	api_text_put(text, "],\"drops\":{");
+	put_drops(text, history);
+	api_text_put(text, "}}\n");
+	api_answer_text(call, "application/json");
 }

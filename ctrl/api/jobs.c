@@ -83,13 +83,12 @@ put_shown(json_t *object, const json_t *shown, const char *key)
 }
 
 bool
-api_silence(const struct ctrl_job *job, unsigned int rank, const struct ppe_source_stats *source,
-	double *silent)
+api_silence(const struct ctrl_job_snapshot *job, unsigned int rank, double *silent)
 {
-	const struct ctrl_member *member = job->member == NULL ? NULL : &job->member[rank];
+	const struct ctrl_member *member = job->job.member == NULL ? NULL : &job->job.member[rank];
 
-	if (source->heard) {
-		*silent = (double)source->silent_us / 1e6;
+	if (job->source[rank].heard) {
+		*silent = (double)job->source[rank].silent_us / 1e6;
 		return true;
 	}
 	if (member == NULL || member->last_heard <= 0)
@@ -107,72 +106,50 @@ api_is_gone(const struct ctrl_job *job, unsigned int rank)
 }
 
 void
-api_put_presence(json_t *object, const struct ctrl_job *job,
-	const struct ctrl_membership *membership, unsigned int rank,
-	const struct ppe_source_stats *source)
+api_put_presence(json_t *object, const struct ctrl_job_snapshot *job, unsigned int rank)
 {
-	const struct ctrl_member *member = job->member == NULL ? NULL : &job->member[rank];
-	uint32_t address = member == NULL ? job->job->address[rank] : member->address;
+	const struct ctrl_member *member = job->job.member == NULL ? NULL : &job->job.member[rank];
+	const struct ppe_source_stats *source = &job->source[rank];
+	uint32_t address = member == NULL ? job->shape.address[rank] : member->address;
 	double silent = 0;
-	bool heard = api_silence(job, rank, source, &silent);
+	bool heard = api_silence(job, rank, &silent);
 
 	api_put(object, "rank", rank);
 	api_put_text(object, "address", address == 0 ? NULL : ctrl_address_text(address).text);
 	put_or_null(object, "last_heard", heard, silent);
-	api_put_text(object, "state", state_text(job, membership, rank));
-	put_or_null(object, "gone", api_is_gone(job, rank) && member->gone_at > 0,
+	api_put_text(object, "state", state_text(&job->job, &job->membership, rank));
+	put_or_null(object, "gone", api_is_gone(&job->job, rank) && member->gone_at > 0,
 		member == NULL ? 0 : ctrl_monotonic() - member->gone_at);
 	put_or_null(object, "asks", source->joining, (double)source->joining_us / 1e6);
 	json_object_set_new(object, "contested", json_boolean(source->contested));
-	if (job->job->children) {
-		const json_t *child = ctrl_tree_child(job->shown, rank);
+	if (job->shape.children) {
+		const json_t *child = ctrl_tree_child(job->job.shown, rank);
 
-		api_put(object, "ranks", job->job->ranks[rank]);
+		api_put(object, "ranks", job->shape.ranks[rank]);
 		put_shown(object, child, "name");
 		put_shown(object, child, "api");
 	}
 }
 
 static json_t *
-member_json(const struct ctrl_running *running, const struct ctrl_job *job,
-	const struct ctrl_membership *membership, unsigned int rank, uint64_t waits_us)
+member_json(
+	const struct ctrl_config *config, const struct ctrl_job_snapshot *job, unsigned int rank)
 {
-	const struct ctrl_member *member = job->member == NULL ? NULL : &job->member[rank];
+	const struct ctrl_member *member = job->job.member == NULL ? NULL : &job->job.member[rank];
+	const struct ppe_source_stats *s = &job->source[rank];
 	json_t *object = json_object();
-	struct ppe_source_stats s = {0};
 
-	ppe_source_stats_read(running->ppe, job->job->id, (uint8_t)rank, &s);
-	api_put_presence(object, job, membership, rank, &s);
-	api_put_text(object, "port", s.located ? running->config->port[s.port].name : NULL);
-	json_object_set_new(object, "udp", s.located ? json_integer(s.udp) : json_null());
+	api_put_presence(object, job, rank);
+	api_put_text(object, "port", s->located ? config->port[s->port].name : NULL);
+	json_object_set_new(object, "udp", s->located ? json_integer(s->udp) : json_null());
 	put_or_null(object, "joined", member != NULL && member->joined > 0,
 		member == NULL ? 0 : member->joined);
 	json_object_set_new(object, "membership",
 		member != NULL ? json_integer((json_int_t)member->membership) : json_null());
-	json_object_set_new(object, "waited", json_real((double)s.waited_us / 1e6));
-	json_object_set_new(object, "waiting", json_real((double)waits_us / 1e6));
-	api_put(object, "last", s.last);
+	json_object_set_new(object, "waited", json_real((double)s->waited_us / 1e6));
+	json_object_set_new(object, "waiting", json_real((double)job->waiting_us[rank] / 1e6));
+	api_put(object, "last", s->last);
 	return object;
-}
-
-/* How long open blocks have waited for each source; 0: no block waits for it. waits_us: all zero
- * before. Cost: linear in the job's window, with 256 bits per block. */
-static void
-read_waits(const struct ctrl_running *running, const struct ctrl_job *job,
-	uint64_t waits_us[WEIR_SOURCES_MAX])
-{
-	unsigned int most = 2u * job->job->window;
-	struct ppe_block_info *block = calloc(most, sizeof(*block));
-	int n = block == NULL ? 0
-			      : ppe_blocks_read(running->ppe, job->job->id, true, 0, block, most);
-
-	/* Waits for several blocks overlap: a source's wait is the longest one. */
-	for (int i = 0; i < n && i < (int)most; i++)
-		for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
-			if ((block[i].heard[s / 64] >> (s % 64) & 1) == 0 &&
-				block[i].idle_us > waits_us[s])
-				waits_us[s] = block[i].idle_us;
-	free(block);
 }
 
 bool
@@ -184,18 +161,13 @@ api_has_rank(const struct ctrl_job *job, unsigned int rank)
 
 /* The members: expected, present and gone. */
 static json_t *
-members(const struct ctrl_running *running, const struct ctrl_job *job,
-	const struct ctrl_membership *membership)
+members(const struct ctrl_config *config, const struct ctrl_job_snapshot *job)
 {
-	uint64_t waits_us[WEIR_SOURCES_MAX] = {0};
 	json_t *list = json_array();
 
-	if (!membership->is_abandoned)
-		read_waits(running, job, waits_us);
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
-		if (api_has_rank(job, s))
-			json_array_append_new(
-				list, member_json(running, job, membership, s, waits_us[s]));
+		if (api_has_rank(&job->job, s))
+			json_array_append_new(list, member_json(config, job, s));
 	return list;
 }
 
@@ -203,36 +175,32 @@ members(const struct ctrl_running *running, const struct ctrl_job *job,
 
 /* Add a parent's live state to its entry. */
 static void
-put_parent(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job,
-	unsigned int parent)
+put_parent(json_t *object, const struct ppe_parent_stats *stats)
 {
-	struct ppe_parent_stats stats;
-
-	ppe_parent_stats_read(running->ppe, job->job->id, parent, &stats);
 	put_shown(object, object, "api");
-	api_put(object, "generation", stats.generation);
-	json_object_set_new(object, "serves", json_boolean(stats.serves));
+	api_put(object, "generation", stats->generation);
+	json_object_set_new(object, "serves", json_boolean(stats->serves));
 	json_object_set_new(object, "silent_ms",
-		stats.heard ? json_integer((json_int_t)(stats.silent_us / 1000)) : json_null());
-	json_object_set_new(object, "joining", json_boolean(stats.joining));
+		stats->heard ? json_integer((json_int_t)(stats->silent_us / 1000)) : json_null());
+	json_object_set_new(object, "joining", json_boolean(stats->joining));
 	json_object_set_new(object, "refused",
-		stats.refused == 0
+		stats->refused == 0
 			? json_null()
 			: json_pack("{s:s, s:I, s:I, s:s}", "setting",
-				  ctrl_parent_words(stats.refused).setting, "here",
-				  (json_int_t)stats.ours, "there", (json_int_t)stats.theirs, "why",
-				  ctrl_parent_words(stats.refused).rule));
+				  ctrl_parent_words(stats->refused).setting, "here",
+				  (json_int_t)stats->ours, "there", (json_int_t)stats->theirs,
+				  "why", ctrl_parent_words(stats->refused).rule));
 }
 
 /* Put a job's parents, and its sources if they are switches. */
 static void
-put_tree(json_t *object, const struct ctrl_running *running, const struct ctrl_job *job)
+put_tree(json_t *object, const struct ctrl_job_snapshot *job)
 {
-	json_t *shown = json_deep_copy(job->shown), *entry;
+	json_t *shown = json_deep_copy(job->job.shown), *entry;
 	size_t i;
 
 	json_array_foreach (json_object_get(json_object_get(shown, "tree"), "parents"), i, entry)
-		put_parent(entry, running, job, (unsigned int)i);
+		put_parent(entry, &job->parent[i]);
 	json_array_foreach (json_object_get(shown, "sources"), i, entry) {
 		put_shown(entry, entry, "name");
 		put_shown(entry, entry, "api");
@@ -268,33 +236,29 @@ put_keys(json_t *object, const struct ppe_job *job)
 
 /* A job, with or without its members. */
 static json_t *
-job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool with_members)
+job_json(const struct ctrl_config *config, const struct ctrl_job_snapshot *job, bool with_members)
 {
-	const struct ppe_job *shape = job->job;
 	json_t *object = json_object(), *counters = json_object();
-	struct ctrl_job_spec spec = ctrl_job_settings(job);
-	struct ctrl_membership membership;
-	struct ppe_job_stats stats;
+	struct ctrl_job_spec spec = ctrl_job_settings(&job->job);
+	const struct ppe_job *shape = &job->shape;
 
-	ctrl_running_job_stats(running, job, &stats);
-	ctrl_membership_of(running, job, &stats, &membership);
 	api_put(object, "id", shape->id);
 	api_put_text(object, "name", shape->name);
-	api_put_text(object, "tenant", job->tenant == NULL ? NULL : job->tenant->name);
-	api_put_text(object, "origin", job->from_file ? "file" : "api");
+	api_put_text(object, "tenant", job->job.tenant == NULL ? NULL : job->job.tenant->name);
+	api_put_text(object, "origin", job->job.from_file ? "file" : "api");
 	api_put(object, "size", shape->nb_sources);
-	api_put(object, "joined", membership.joined);
-	api_put(object, "generation", stats.generation);
+	api_put(object, "joined", job->membership.joined);
+	api_put(object, "generation", job->stats.generation);
 	ctrl_settings_put(object, &spec, false);
 	api_put(object, "element_bytes", weir_dtype_bytes(shape->dtype));
-	api_put_text(object, "state", ctrl_job_state_text(membership.state));
-	put_state(object, &stats);
-	json_object_set_new(object, "created", json_real(job->created));
-	ctrl_put_job_counters(counters, &stats);
+	api_put_text(object, "state", ctrl_job_state_text(job->membership.state));
+	put_state(object, &job->stats);
+	json_object_set_new(object, "created", json_real(job->job.created));
+	ctrl_put_job_counters(counters, &job->stats);
 	json_object_set_new(object, "counters", counters);
-	put_tree(object, running, job);
-	if (with_members && membership.state != CTRL_JOB_DRAINING)
-		json_object_set_new(object, "members", members(running, job, &membership));
+	put_tree(object, job);
+	if (with_members && job->membership.state != CTRL_JOB_DRAINING)
+		json_object_set_new(object, "members", members(config, job));
 	return object;
 }
 
@@ -305,26 +269,65 @@ api_may_see(const struct api_call *call, const struct ctrl_job *job)
 		return false;
 	if (call->caller->instance != 0)
 		return call->caller->instance == job->job->instance;
-	return api_owns(&call->running->config->api, call->caller, job->tenant);
+	return api_owns(&call->config->api, call->caller, job->tenant);
 }
 
 static json_t *
-brief_json(const struct ctrl_running *running, const struct ctrl_job *job)
+brief_json(const struct ctrl_config *config, const struct ctrl_job_snapshot *job)
 {
-	return job_json(running, job, false);
+	return job_json(config, job, false);
 }
 
-static bool
-begin_list(struct api_call *call, void *list)
+json_t *
+api_jobs(const struct api_call *call, api_job_maker make)
 {
-	api_text_put(&call->text, "{\"jobs\":[");
-	return api_list_begin(call, list, brief_json, true);
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job_snapshot *job = call->seen->by_id[i];
+
+		if (job != NULL && api_may_see(call, &job->job))
+			json_array_append_new(list, make(call->config, job));
+	}
+	return list;
+}
+
+/* Leaving jobs are few, so the last page has all of them. */
+static void
+put_leaving(const struct api_call *call, json_t *list)
+{
+	for (unsigned int i = 0; i < call->seen->nb_leaving; i++)
+		if (api_may_see(call, &call->seen->leaving[i]->job))
+			json_array_append_new(
+				list, brief_json(call->config, call->seen->leaving[i]));
 }
 
 void
 api_get_jobs(struct api_call *call)
 {
-	api_in_steps(call, sizeof(struct api_list), begin_list, api_list_step);
+	uint64_t after, limit;
+	json_t *page, *next = NULL;
+	unsigned int id;
+
+	if (!api_query_number(call, "after", 0, WEIR_JOBS_MAX - 1, UINT64_MAX, &after) ||
+		!api_query_number(call, "limit", 1, WEIR_JOBS_MAX, WEIR_JOBS_MAX, &limit))
+		return;
+	page = json_array();
+	for (id = (unsigned int)(after + 1); id < WEIR_JOBS_MAX; id++) {
+		const struct ctrl_job_snapshot *job = call->seen->by_id[id];
+
+		if (job == NULL || !api_may_see(call, &job->job))
+			continue;
+		if (json_array_size(page) == limit) {
+			next = json_integer((json_int_t)after);
+			break;
+		}
+		json_array_append_new(page, brief_json(call->config, job));
+		after = id;
+	}
+	if (next == NULL)
+		put_leaving(call, page);
+	api_answer(call, 200, json_pack("{s:o,s:o*}", "jobs", page, "next", next));
 }
 
 /* The job of parameter[0] that is leaving and that the caller may see, or NULL. */
@@ -339,6 +342,12 @@ find_leaving(const struct api_call *call)
 	return job;
 }
 
+static void
+refuse_unknown(struct api_call *call)
+{
+	api_error(call, 404, "unknown_job", NULL, "no job is called \"%.64s\"", call->parameter[0]);
+}
+
 struct ctrl_job *
 api_find_job(struct api_call *call)
 {
@@ -346,19 +355,26 @@ api_find_job(struct api_call *call)
 
 	if (api_may_see(call, job))
 		return job;
-	api_error(call, 404, "unknown_job", NULL, "no job is called \"%.64s\"", call->parameter[0]);
+	refuse_unknown(call);
 	return NULL;
 }
 
 void
 api_get_job(struct api_call *call)
 {
-	const struct ctrl_job *job = api_find_job(call);
+	const struct ctrl_snapshot *seen = call->seen;
+	const struct ctrl_job_snapshot *job = ctrl_snapshot_find_job(seen, call->parameter[0]);
 
+	if (job != NULL && !api_may_see(call, &job->job))
+		job = NULL;
+	for (unsigned int i = 0; i < seen->nb_leaving && job == NULL; i++)
+		if (strcmp(seen->leaving[i]->shape.name, call->parameter[0]) == 0 &&
+			api_may_see(call, &seen->leaving[i]->job))
+			job = seen->leaving[i];
 	if (job == NULL)
-		job = find_leaving(call);
-	if (job != NULL)
-		api_answer(call, 200, job_json(call->running, job, true));
+		refuse_unknown(call);
+	else
+		api_answer(call, 200, job_json(call->config, job, true));
 }
 
 /* -- changes */
@@ -440,7 +456,7 @@ api_may_make(struct api_call *call, struct ctrl_job_spec *spec, const char *pref
 static bool
 read_tree(struct api_call *call, struct ctrl_job_spec *spec)
 {
-	const struct ctrl_config *config = call->running->config;
+	const struct ctrl_config *config = call->config;
 	struct ctrl_error error = {0};
 	const struct ctrl_tree_reading tree = {config, "", &error};
 	bool in_tree = json_object_get(call->body, "tree") != NULL;
@@ -475,10 +491,26 @@ read_tree(struct api_call *call, struct ctrl_job_spec *spec)
 	return true;
 }
 
+/* A job as it is now, on the control thread. NULL: no memory. */
+static json_t *
+present_json(const struct api_call *call, const struct ctrl_job *job)
+{
+	struct ctrl_job_snapshot *now = calloc(1, sizeof(*now));
+	json_t *object;
+
+	if (now == NULL)
+		return NULL;
+	ctrl_job_snapshot_take(now, call->running, job, true);
+	object = job_json(call->config, now, true);
+	ctrl_job_snapshot_clear(now);
+	free(now);
+	return object;
+}
+
 static void
 answer_made(struct api_call *call, const struct ctrl_job *job)
 {
-	json_t *object = job_json(call->running, job, true);
+	json_t *object = present_json(call, job);
 
 	if (job->job->children && job->job->authenticated && !put_keys(object, job->job)) {
 		json_decref(object);
@@ -525,7 +557,7 @@ api_patch_job(struct api_call *call)
 	if (ctrl_job_change(call->running, job, &next, call->caller->name, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else
-		api_answer(call, 200, job_json(call->running, job, true));
+		api_answer(call, 200, present_json(call, job));
 }
 
 static void

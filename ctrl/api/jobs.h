@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs and their members, for the resources that name them. Control thread. */
+/* Jobs and their members, for the resources that name them. */
 #ifndef CTRL_API_JOBS_H
 #define CTRL_API_JOBS_H
 
@@ -19,21 +19,18 @@ bool api_may_see(const struct api_call *call, const struct ctrl_job *job);
 bool api_has_rank(const struct ctrl_job *job, unsigned int rank);
 
 /* Put a member's rank, address, last_heard, state, gone, asks and contested; of a switch, ranks,
- * name and api too. */
-void api_put_presence(json_t *object, const struct ctrl_job *job,
-	const struct ctrl_membership *membership, unsigned int rank,
-	const struct ppe_source_stats *source);
+ * name and api too. The job's snapshot has its detail. */
+void api_put_presence(json_t *object, const struct ctrl_job_snapshot *job, unsigned int rank);
 
 /* Seconds since a source was heard, also if it has left or expired since. False: it was never
  * heard. */
-bool api_silence(const struct ctrl_job *job, unsigned int rank,
-	const struct ppe_source_stats *source, double *silent);
+bool api_silence(const struct ctrl_job_snapshot *job, unsigned int rank, double *silent);
 
 /* Has the member left or expired? */
 bool api_is_gone(const struct ctrl_job *job, unsigned int rank);
 
-/* The job of parameter[0]; NULL: the caller may see no such job, and 404 is answered. A tenant does
- * not see other tenants' jobs. */
+/* The job of parameter[0], on the control thread; NULL: the caller may see no such job, and 404 is
+ * answered. A tenant does not see other tenants' jobs. */
 struct ctrl_job *api_find_job(struct api_call *call);
 
 /* Read a new job from an object that passed its check. name, size: used if the object has none. */
@@ -58,25 +55,10 @@ bool api_check_private(struct api_call *call, const struct ppe_job *shape);
 void api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix);
 
 /* Make a list's entry for a job. A new object. */
-typedef json_t *(*api_list_maker)(const struct ctrl_running *running, const struct ctrl_job *job);
+typedef json_t *(*api_job_maker)(
+	const struct ctrl_config *config, const struct ctrl_job_snapshot *job);
 
-/*
- * The context of an answer {..., "jobs": [...]} of the jobs that the caller may see, by id. The
- * query's `limit` and `after` (an id) choose a page; the answer's "next" is the `after` of the next
- * page.
- */
-struct api_list {
-	api_list_maker make;
-	bool leaving; /* list leaving jobs, too */
-	unsigned int id; /* of the job to look at next */
-	unsigned int last; /* id of the one listed last */
-	uint64_t room; /* jobs that still fit */
-	const char *comma;
-};
-
-/* For api_in_steps: `begin` calls api_list_begin, and puts the text up to the array of jobs. */
-bool api_list_begin(
-	struct api_call *call, struct api_list *list, api_list_maker make, bool leaving);
-bool api_list_step(struct api_call *call, void *list);
+/* A new list of the jobs that the caller may see, by id. */
+json_t *api_jobs(const struct api_call *call, api_job_maker make);
 
 #endif

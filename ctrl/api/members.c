@@ -172,7 +172,7 @@ read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec
 	const json_t *create = json_object_get(call->body, "create");
 	const char *name = call->parameter[0];
 
-	if (api_may(&call->running->config->api, call->caller, API_OPEN) != API_ALLOWED) {
+	if (api_may(&call->config->api, call->caller, API_OPEN) != API_ALLOWED) {
 		api_error(call, 403, "forbidden", "create",
 			"there is no job \"%.64s\", and this caller may not create one: an "
 			"administrator has to, a tenant by its token, or api.open_jobs has to "

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stages of a request: target, route, caller, body, queue, handler, perhaps a wait, answer. */
-#include <math.h>
+/* The stages of a request: target, route, caller, body; then the answer from a snapshot, or the way
+ * to the control thread and back. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <strings.h>
 
-#include <rte_common.h>
+#include <bsd/string.h>
 
 #include "ctrl/api/auth.h"
 #include "ctrl/api/call.h"
@@ -20,6 +20,15 @@ api_connection_of(struct MHD_Connection *connection)
 	return info == NULL ? NULL : info->socket_context;
 }
 
+/* The connection is closed after so many seconds, unless something happens. */
+static void
+set_deadline(struct api_connection *c, double seconds)
+{
+	pthread_mutex_lock(&c->listener->server->lock);
+	c->deadline = ctrl_monotonic() + seconds;
+	pthread_mutex_unlock(&c->listener->server->lock);
+}
+
 /* Parses the target here, because libmicrohttpd passes the raw target to no other callback. */
 void *
 api_request_begin(void *cls, const char *uri, struct MHD_Connection *connection)
@@ -32,9 +41,9 @@ api_request_begin(void *cls, const char *uri, struct MHD_Connection *connection)
 		return NULL;
 	/* The deadline of the first request's head was set when the connection began. */
 	if (peer != NULL && peer->has_answered)
-		peer->deadline = ctrl_monotonic() + API_HEAD_S;
+		set_deadline(peer, API_HEAD_S);
+	request->server = listener->server;
 	request->connection = connection;
-	request->call.running = listener->server->running;
 	request->call.caller = &request->caller;
 	request->call.target = &request->target;
 	request->is_target_valid = api_target_parse(&request->target, uri);
@@ -45,23 +54,22 @@ void
 api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	enum MHD_RequestTerminationCode why)
 {
-	struct api_listener *listener = cls;
 	struct api_request *request = *context;
 
+	(void)cls;
 	(void)connection;
 	(void)why;
 	if (request == NULL)
 		return;
 	*context = NULL;
-	if (request->is_waiting)
-		TAILQ_REMOVE(&listener->server->waiting, request, next);
-	api_turns_end(&listener->server->turns, &request->turn);
+	pthread_mutex_lock(&request->server->lock);
+	request->server->answer_bytes -= request->answer_bytes;
 	if (request->peer != NULL) {
-		request->peer->suspended = NULL;
 		request->peer->is_serving = false;
 		request->peer->has_answered = true;
 		request->peer->deadline = ctrl_monotonic() + API_IDLE_S + API_HEAD_S;
 	}
+	pthread_mutex_unlock(&request->server->lock);
 	if (request->call.context_free != NULL)
 		request->call.context_free(request->call.context);
 	api_answer_clear(&request->call.answer);
@@ -97,7 +105,7 @@ refuse_caller(struct api_call *call, enum api_verdict verdict)
 static bool
 check_site(struct api_request *request)
 {
-	const struct ctrl_api *api = &request->call.running->config->api;
+	const struct ctrl_api *api = &request->call.config->api;
 	const char *host = header(request, "Host"), *origin = header(request, "Origin");
 
 	if (request->caller.is_local)
@@ -117,30 +125,46 @@ check_site(struct api_request *request)
 	return false;
 }
 
-/* Identify the caller and check its rights. False: the error is answered. */
+/* Identify the caller and check its rights, by the call's snapshot or the running switch. False:
+ * the error is answered. */
 static bool
 authorize(struct api_request *request, const struct api_route *route)
 {
 	struct api_call *call = &request->call;
-	const struct ctrl_api *api = &call->running->config->api;
+	const struct ctrl_api *api = &call->config->api;
 	const char *authorization = header(request, "Authorization");
 	enum api_verdict verdict;
 
-	request->reloads = call->running->reloads;
+	request->caller = request->peer->caller;
 	if (!api_authenticate(api, authorization, &request->caller) &&
-		!api_authenticate_rank(call->running, authorization, &request->caller)) {
+		!api_authenticate_rank(call, authorization, &request->caller)) {
 		api_error(call, 401, "unauthorized", NULL,
 			"no tenant of api.tenants has this token, and no rank of a job: is it the "
 			"right one, without a line end? A rank's token ends with its job");
 		api_header(call, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
 		return false;
 	}
-	if (request->caller.tenant != NULL)
-		request->peer->tenant = request->caller.tenant;
 	verdict = api_may(api, &request->caller, route->access);
 	if (verdict != API_ALLOWED)
 		refuse_caller(call, verdict);
 	return verdict == API_ALLOWED;
+}
+
+/* Note what the caller has proved, for the day when connections are too many. */
+static void
+note_caller(struct api_request *request)
+{
+	const struct api_caller *caller = &request->caller;
+	struct api_connection *peer = request->peer;
+
+	pthread_mutex_lock(&request->server->lock);
+	if (caller->tenant != NULL) {
+		peer->has_token = true;
+		memcpy(peer->token_sha256, caller->tenant->token_sha256, CTRL_HASH_BYTES);
+	}
+	peer->has_rank_token |= caller->instance != 0;
+	peer->is_anonymous |= caller->tenant == NULL && caller->instance == 0 && !caller->admin;
+	pthread_mutex_unlock(&request->server->lock);
 }
 
 static void
@@ -154,24 +178,43 @@ refuse_often(struct api_call *call, unsigned int per_s, double wait)
 	api_header(call, "Retry-After", "%u", (unsigned int)wait + 1);
 }
 
+/* Take a change from the caller's limits. Returns 0, or seconds to wait. */
+static double
+charge(struct api_request *request)
+{
+	const struct ctrl_tenant *tenant = request->caller.payer;
+	struct api_server *server = request->server;
+	double wait;
+
+	pthread_mutex_lock(&server->lock);
+	if (server->limits_of != request->call.seen->reloads + 1) {
+		api_limits_set(&server->limits, &request->call.config->api);
+		server->limits_of = request->call.seen->reloads + 1;
+	}
+	wait = tenant != NULL ? api_limits_take(&server->limits, tenant, ctrl_monotonic())
+			      : api_limits_take_address(
+					&server->limits, request->peer->network, ctrl_monotonic());
+	pthread_mutex_unlock(&server->lock);
+	return wait;
+}
+
 /* Limit the changes of each tenant, and of each address without one, so that none can occupy the
  * control thread. False: the error is answered. */
 static bool
 check_rate(struct api_request *request, const struct api_route *route)
 {
-	struct api_limits *limits = &request->peer->listener->server->limits;
 	const struct ctrl_tenant *tenant = request->caller.payer;
 	double wait;
 
-	if (route->method == API_GET || (tenant == NULL && request->caller.admin))
+	if (route->method == API_GET || request->is_charged ||
+		(tenant == NULL && request->caller.admin))
 		return true;
-	wait = tenant != NULL
-		? api_limits_take(limits, tenant, ctrl_monotonic())
-		: api_limits_take_address(limits, request->peer->network, ctrl_monotonic());
+	request->is_charged = true;
+	wait = charge(request);
 	if (wait <= 0)
 		return true;
 	if (tenant == NULL) {
-		refuse_often(&request->call, limits->address_per_s, wait);
+		refuse_often(&request->call, request->server->limits.address_per_s, wait);
 		return false;
 	}
 	ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE, "a tenant changes too often",
@@ -185,13 +228,15 @@ check_rate(struct api_request *request, const struct api_route *route)
 	return false;
 }
 
-/* All checks before the body. Sets request->route, or the error is answered. */
+/* All checks but those of the body, by the call's snapshot. Sets request->route, or the error is
+ * answered. */
 static void
 admit(struct api_request *request, const char *method)
 {
 	struct api_call *call = &request->call;
 	const struct api_route *route;
 
+	request->route = NULL;
 	if (!check_site(request))
 		return;
 	if (!request->is_target_valid) {
@@ -200,27 +245,28 @@ admit(struct api_request *request, const char *method)
 		return;
 	}
 	route = api_route_find(call, method);
-	if (route == NULL)
+	if (route == NULL || !authorize(request, route))
 		return;
-	if (authorize(request, route) && api_route_query(call, route) && check_rate(request, route))
+	note_caller(request);
+	if (api_route_query(call, route) && check_rate(request, route))
 		request->route = route;
-}
-
-/* Check the rights again after a reload, which frees tenants and may change rights. */
-static void
-readmit(struct api_request *request)
-{
-	if (request->reloads == request->call.running->reloads)
-		return;
-	request->caller = request->peer->caller;
-	if (!authorize(request, request->route))
-		request->route = NULL;
+	if (request->caller.payer != NULL)
+		strlcpy(request->owner, request->caller.payer->name, sizeof(request->owner));
 }
 
 static void
 refuse_size(struct api_call *call)
 {
 	api_error(call, 413, "too_large", NULL, "a body has at most %d bytes", API_BODY_BYTES);
+}
+
+static bool
+has_body(const struct api_request *request)
+{
+	const char *length = header(request, "Content-Length");
+
+	return (length != NULL && strcmp(length, "0") != 0) ||
+		header(request, "Transfer-Encoding") != NULL;
 }
 
 /* A refused client gets API_REFUSED_S to send its body, because it may read the refusal only
@@ -305,203 +351,152 @@ read_body(struct api_request *request)
 	return call->body != NULL;
 }
 
+/* Count the answer among those that clients have not read. False: these are too many bytes. */
+static bool
+count_answer(struct api_request *request)
+{
+	struct api_server *server = request->server;
+	size_t bytes = request->call.answer.bytes;
+	bool fits;
+
+	pthread_mutex_lock(&server->lock);
+	fits = request->caller.is_local || server->answer_bytes + bytes <= API_ANSWERS;
+	if (fits) {
+		request->answer_bytes = bytes;
+		server->answer_bytes += bytes;
+	}
+	pthread_mutex_unlock(&server->lock);
+	return fits;
+}
+
 static enum MHD_Result
 respond(struct api_request *request)
 {
 	struct MHD_Response *response = api_answer_response(&request->call);
 	enum MHD_Result queued;
 
+	if (response != NULL && !count_answer(request)) {
+		MHD_destroy_response(response);
+		api_request_refuse(request);
+		response = api_answer_response(&request->call);
+	}
 	if (response == NULL)
 		return MHD_NO; /* the connection is closed */
-	if (request->peer->has_former_certificate)
-		MHD_add_response_header(response, "Connection", "close");
 	queued = MHD_queue_response(request->connection, request->call.answer.status, response);
 	MHD_destroy_response(response);
 	return queued;
 }
 
-/* -- the queue */
-
-static struct api_server *
-server_of(const struct api_request *request)
-{
-	return request->peer->listener->server;
-}
-
-static void
-refuse_busy(struct api_request *request)
-{
-	api_error(&request->call, 503, "busy", NULL, "the switch stops, or has too many clients");
-}
-
-/* The request is complete: queue it, and respond when it has been served. */
-static enum MHD_Result
-finish(struct api_request *request)
-{
-	const struct api_caller *caller = &request->caller;
-	struct api_owner owner;
-
-	if (request->route == NULL || request->is_answered)
-		return respond(request);
-	if (server_of(request)->is_stopping) {
-		refuse_busy(request);
-		return respond(request);
-	}
-	memset(&owner, 0, sizeof(owner));
-	if (caller->payer != NULL) {
-		memcpy(owner.tenant, caller->payer->name, sizeof(owner.tenant));
-	} else if (caller->instance != 0) {
-		owner.job = caller->instance;
-	} else {
-		owner.is_local = caller->is_local;
-		owner.network = request->peer->network;
-		owner.uid = caller->uid;
-	}
-	if (api_turns_begin(&server_of(request)->turns, &request->turn,
-		    caller->admin ? NULL : &owner, ctrl_monotonic()) < 0) {
-		api_error_memory(&request->call);
-		return respond(request);
-	}
-	request->peer->suspended = request;
-	request->peer->deadline = INFINITY;
-	MHD_suspend_connection(request->connection);
-	return MHD_YES;
-}
-
-/* libmicrohttpd asks for the answer in its next run. */
-static void
-resume(struct api_request *request)
-{
-	request->is_answered = true;
-	request->peer->suspended = NULL;
-	request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
-	MHD_resume_connection(request->connection);
-}
-
-static void
-stop_waiting(struct api_request *request)
-{
-	if (request->is_waiting)
-		TAILQ_REMOVE(&server_of(request)->waiting, request, next);
-	request->is_waiting = false;
-}
-
 void
-api_request_abandon(struct api_request *request)
+api_request_refuse(struct api_request *request)
 {
-	stop_waiting(request);
-	api_turns_end(&server_of(request)->turns, &request->turn);
-	refuse_busy(request);
-	resume(request);
+	api_error(&request->call, 503, "busy", NULL, "the switch stops, or has too much to do");
+	request->is_made = true;
 }
 
 static void
-put_back(struct api_request *request)
+call_handler(struct api_request *request)
 {
-	struct api_server *server = server_of(request);
 	struct api_call *call = &request->call;
 
-	if (call->is_unfinished) {
-		api_turns_again(&server->turns, &request->turn, ctrl_monotonic());
-		return;
-	}
-	request->wait_ends = ctrl_monotonic() + call->wait_ms / 1e3;
-	request->is_waiting = true;
-	TAILQ_INSERT_TAIL(&server->waiting, request, next);
+	request->route->handler(call);
+	if (call->answer.status == 0 && call->wait_ms == 0)
+		api_error(call, 500, "busy", NULL, "the switch had no answer");
 }
 
-/* Call the handler. Returns whether it has answered the request. */
-static bool
-serve(struct api_request *request)
+/* The control thread. The rights may have changed since the request was admitted. */
+void
+api_request_make(struct api_request *request, struct ctrl_running *running)
 {
 	struct api_call *call = &request->call;
 
+	call->running = running;
+	call->config = running->config;
 	call->wait_ms = 0;
-	call->is_unfinished = false;
-	call->turn_end = ctrl_monotonic() + API_TURN_S;
-	readmit(request);
-	if (request->route != NULL && read_body(request)) {
-		request->route->handler(call);
-		if (call->is_unfinished || call->wait_ms > 0) {
-			put_back(request);
-			return false;
-		}
-		if (call->answer.status == 0)
-			api_error(call, 500, "busy", NULL, "the switch had no answer");
-	}
-	resume(request);
-	return true;
+	if (authorize(request, request->route))
+		call_handler(request);
+	request->is_made = call->wait_ms == 0;
 }
 
-/* CPU time of this thread, s. */
-static double
-used_s(void)
+/* Let the call see a snapshot; snapshot NULL: it cannot be made now, and that is answered. */
+static bool
+look(struct api_request *request, const struct ctrl_snapshot *snapshot)
 {
-	struct timespec t;
+	struct api_call *call = &request->call;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	call->seen = snapshot;
+	call->config = snapshot == NULL ? NULL : snapshot->config;
+	if (snapshot == NULL)
+		api_error(call, 503, "busy", NULL, "the control thread has not answered for %.0f s",
+			CTRL_SNAPSHOT_S);
+	return snapshot != NULL;
 }
 
 static void
-take_due(struct api_server *server, double now)
+look_away(struct api_request *request)
 {
-	struct api_request *request, *next;
-
-	for (request = TAILQ_FIRST(&server->waiting); request != NULL; request = next) {
-		next = TAILQ_NEXT(request, next);
-		if (request->wait_ends > now)
-			continue;
-		stop_waiting(request);
-		api_turns_again(&server->turns, &request->turn, now);
-	}
+	if (request->call.seen != NULL)
+		ctrl_snapshot_put(request->call.seen);
+	request->call.seen = NULL;
+	request->call.config = NULL;
+	request->caller.tenant = request->caller.payer = NULL; /* in that configuration */
 }
 
-bool
-api_requests_serve(struct api_server *server)
+/* The parts of a snapshot that the request needs, which is not admitted yet. */
+static unsigned int
+parts_of(struct api_request *request, const char *method)
 {
-	double now = ctrl_monotonic(), end = now + API_SLICE_S;
-	double before = used_s();
-	struct api_turn *turn;
-	bool answered = false;
+	const struct api_route *route =
+		request->is_target_valid ? api_route_find(&request->call, method) : NULL;
 
-	take_due(server, now);
-	while (now < end && (turn = api_turns_next(&server->turns, now)) != NULL) {
-		double after;
-
-		answered |= serve(container_of(turn, struct api_request, turn));
-		now = ctrl_monotonic();
-		after = used_s();
-		api_turns_charge(turn, after - before, now);
-		before = after;
-	}
-	return answered;
+	return route == NULL || route->needs == API_CONTROL ? 0 : route->needs;
 }
 
-void
-api_requests_refuse_late(struct api_server *server)
+/* The request is complete: answer it, or ask the control thread to. */
+static enum MHD_Result
+finish(struct api_request *request, const char *method)
 {
-	double now = ctrl_monotonic(), wait;
-	struct api_turn *turn;
+	bool asked = false;
 
-	while ((turn = api_turns_late(&server->turns, API_PATIENCE_S, now)) != NULL) {
-		struct api_request *request = container_of(turn, struct api_request, turn);
-
-		wait = api_turns_debt(turn, now);
-		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE,
-			"a caller asks for more than its share", "%s", request->caller.name);
-		if (wait > 0)
-			api_error(&request->call, 429, "too_often", NULL,
-				"the requests of this caller have taken their %.0f %% of the "
-				"switch's time: ask again in %.1f s, or ask for less",
-				100 * API_SHARE_OF_TIME, wait);
-		else
-			api_error(&request->call, 429, "too_often", NULL,
-				"this caller has not read the answers to %d other requests",
-				API_OPEN);
-		api_header(&request->call, "Retry-After", "%u", (unsigned int)wait + 1);
-		resume(request);
+	if (request->is_made || request->call.answer.status != 0)
+		return respond(request);
+	if (look(request,
+		    ctrl_snapshot_get(request->server->snapshots, parts_of(request, method)))) {
+		api_answer_clear(&request->call.answer);
+		admit(request, method);
+		if (request->route != NULL && read_body(request)) {
+			if (request->route->needs != API_CONTROL)
+				call_handler(request);
+			else
+				asked = true;
+		}
 	}
+	look_away(request);
+	if (asked && api_change_ask(request))
+		return MHD_YES;
+	if (asked) {
+		api_error(&request->call, 429, "too_often", NULL,
+			"%d changes of this caller wait already", API_CHANGES);
+		api_header(&request->call, "Retry-After", "1");
+	}
+	return respond(request);
+}
+
+/* The head of a request with a body is there: refuse it before the body, if it must be refused. */
+static enum MHD_Result
+take_head(struct api_request *request, const char *method)
+{
+	if (look(request, ctrl_snapshot_get(request->server->snapshots, 0)))
+		admit(request, method);
+	look_away(request);
+	if (request->route == NULL)
+		set_deadline(request->peer, API_REFUSED_S);
+	if (request->route == NULL && asks_first(request))
+		return respond(request);
+	if (!far_too_large(request))
+		return MHD_YES;
+	refuse_size(&request->call);
+	return respond(request);
 }
 
 enum MHD_Result
@@ -519,21 +514,12 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 		request->peer = api_connection_of(connection);
 		if (request->peer == NULL)
 			return MHD_NO;
+		request->caller = request->peer->caller;
+		pthread_mutex_lock(&request->server->lock);
 		request->peer->is_serving = true;
 		request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
-		request->caller = request->peer->caller;
-		admit(request, method);
-		request->peer->has_rank_token |= request->caller.instance != 0;
-		request->peer->is_anonymous |= request->caller.tenant == NULL &&
-			request->caller.instance == 0 && !request->caller.admin;
-		if (request->route == NULL)
-			request->peer->deadline = ctrl_monotonic() + API_REFUSED_S;
-		if (request->route == NULL && asks_first(request))
-			return respond(request);
-		if (!far_too_large(request))
-			return MHD_YES;
-		refuse_size(&request->call);
-		return respond(request);
+		pthread_mutex_unlock(&request->server->lock);
+		return has_body(request) ? take_head(request, method) : MHD_YES;
 	}
 	if (*size > 0) {
 		bool more = take_body(request, data, *size);
@@ -541,5 +527,5 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 		*size = 0;
 		return more ? MHD_YES : MHD_NO;
 	}
-	return finish(request);
+	return finish(request, method);
 }

@@ -3,7 +3,8 @@
 #include "ctrl/api/call.h"
 
 const struct api_route api_routes[] = {
-#define X(method, path, access, query, handler) {method, path, access, query, handler},
+#define X(method, path, access, needs, query, handler)                                             \
+	{method, path, access, needs, query, handler},
 	API_ROUTES(X)
 #undef X
 };

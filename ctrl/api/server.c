@@ -3,13 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
 #include <rte_common.h>
 
 #include "ctrl/api/server_priv.h"
@@ -26,6 +30,8 @@ keep_reason(void *cls, const char *format, va_list args)
 {
 	struct api_server *server = cls;
 
+	if (!server->is_starting)
+		return;
 	vsnprintf(server->reason, sizeof(server->reason), format, args);
 	server->reason[strcspn(server->reason, "\n")] = '\0';
 }
@@ -68,46 +74,142 @@ read_pems(const struct ctrl_api *api, struct api_pem *pem, char *error, size_t s
 	return rc;
 }
 
-/* Start a daemon on the listening socket fd, which it owns then. NULL: the reason is in `error`. */
-static struct MHD_Daemon *
-start_daemon(
-	struct api_listener *listener, int fd, const struct api_pem *pem, char *error, size_t size)
+/* -- TLS: each handshake looks the certificate up, so that a new one needs no new listener */
+
+static struct {
+	pthread_mutex_t lock;
+	struct api_pem now;
+} identity = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Parse a certificate and its key. Free what *chain and *key have, also after an error. */
+static int
+parse_pems(const struct api_pem *pem, gnutls_pcert_st chain[API_CHAIN_MAX], unsigned int *length,
+	gnutls_privkey_t *key)
+{
+	const gnutls_datum_t certificate = {
+		(unsigned char *)pem->certificate, (unsigned int)strlen(pem->certificate)};
+	const gnutls_datum_t secret = {(unsigned char *)pem->key, (unsigned int)strlen(pem->key)};
+	int rc = gnutls_privkey_init(key);
+
+	*length = API_CHAIN_MAX;
+	if (rc == 0)
+		rc = gnutls_privkey_import_x509_raw(*key, &secret, GNUTLS_X509_FMT_PEM, NULL, 0);
+	if (rc == 0)
+		rc = gnutls_pcert_list_import_x509_raw(
+			chain, length, &certificate, GNUTLS_X509_FMT_PEM, 0);
+	if (rc < 0)
+		*length = 0;
+	return rc;
+}
+
+/* As gnutls_certificate_retrieve_function3: gnutls frees what it gets. */
+static int
+retrieve(gnutls_session_t session, const struct gnutls_cert_retr_st *info, gnutls_pcert_st **chain,
+	unsigned int *length, gnutls_ocsp_data_st **ocsp, unsigned int *nb_ocsp,
+	gnutls_privkey_t *key, unsigned int *flags)
+{
+	int rc;
+
+	(void)session;
+	(void)info;
+	*ocsp = NULL;
+	*nb_ocsp = 0;
+	*chain = gnutls_calloc(API_CHAIN_MAX, sizeof(**chain));
+	if (*chain == NULL)
+		return -1;
+	pthread_mutex_lock(&identity.lock);
+	rc = parse_pems(&identity.now, *chain, length, key);
+	pthread_mutex_unlock(&identity.lock);
+	*flags = GNUTLS_CERT_RETR_DEINIT_ALL;
+	return rc < 0 ? -1 : 0;
+}
+
+/* Do certificate and key fit? 0, or -EINVAL with a line. */
+static int
+check_pems(const struct api_pem *pem, char *error, size_t size)
+{
+	const gnutls_datum_t certificate = {
+		(unsigned char *)pem->certificate, (unsigned int)strlen(pem->certificate)};
+	const gnutls_datum_t secret = {(unsigned char *)pem->key, (unsigned int)strlen(pem->key)};
+	gnutls_certificate_credentials_t both;
+	int rc = gnutls_certificate_allocate_credentials(&both);
+
+	if (rc == 0) {
+		rc = gnutls_certificate_set_x509_key_mem(
+			both, &certificate, &secret, GNUTLS_X509_FMT_PEM);
+		gnutls_certificate_free_credentials(both);
+	}
+	if (rc >= 0)
+		return 0;
+	return api_fail(error, size, -EINVAL, "api.tls.certificate and api.tls.key: %s",
+		gnutls_strerror(rc));
+}
+
+/* -- threads */
+
+/* Let the control thread go first. Called by a thread of libmicrohttpd when a connection begins. */
+void
+api_thread_begin(const struct api_listener *listener)
+{
+	static __thread bool begun;
+
+	if (!begun && listener->config.address.any.sa_family != AF_UNIX)
+		setpriority(PRIO_PROCESS, (id_t)gettid(), API_NICE);
+	begun = true;
+}
+
+/* Resumes connections whose changes are made, and closes late ones. */
+static void *
+keep(void *arg)
+{
+	struct api_server *server = arg;
+	struct pollfd event = {server->made_event, POLLIN, 0};
+	double tick = ctrl_monotonic();
+
+	while (!__atomic_load_n(&server->ends, __ATOMIC_ACQUIRE)) {
+		double now;
+
+		poll(&event, 1, 1000);
+		now = ctrl_monotonic();
+		api_changes_resume(server, now);
+		if (now < tick)
+			continue;
+		tick = now + 1;
+		api_close_late(server, now);
+	}
+	api_changes_resume(server, ctrl_monotonic());
+	return NULL;
+}
+
+static int
+start_daemon(struct api_listener *listener, char *error, size_t size)
 {
 	struct api_server *server = listener->server;
-	struct epoll_event event = {.events = EPOLLIN};
-	const union MHD_DaemonInfo *info;
-	struct MHD_Daemon *daemon;
+	bool is_local = listener->config.address.any.sa_family == AF_UNIX;
 	struct MHD_OptionItem tls[] = {
-		{MHD_OPTION_HTTPS_MEM_CERT, 0, pem->certificate},
-		{MHD_OPTION_HTTPS_MEM_KEY, 0, pem->key},
+		{MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)retrieve},
 		{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
 		{MHD_OPTION_END, 0, NULL},
 	};
-	unsigned int flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
-		(listener->tls ? MHD_USE_TLS : 0);
+	unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+		MHD_USE_ERROR_LOG | (listener->tls ? MHD_USE_TLS : 0);
+	unsigned int threads = is_local ? API_THREADS / 2 : API_THREADS;
 
-	daemon = MHD_start_daemon(flags, 0, api_accept, listener, api_request_serve, listener,
-		MHD_OPTION_EXTERNAL_LOGGER, keep_reason,
+	/* Each thread of the pool takes its share of the limit; api_accept has the real one. */
+	listener->daemon = MHD_start_daemon(flags, 0, api_accept, listener, api_request_serve,
+		listener, MHD_OPTION_EXTERNAL_LOGGER, keep_reason,
 		server, /* first, because the other options may log errors */
-		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-		API_CONNECTIONS + API_CLOSING, MHD_OPTION_CONNECTION_TIMEOUT, API_IDLE_S,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)API_HEAD_BYTES,
-		MHD_OPTION_URI_LOG_CALLBACK, api_request_begin, listener,
+		MHD_OPTION_LISTEN_SOCKET, listener->socket.fd, MHD_OPTION_THREAD_POOL_SIZE, threads,
+		MHD_OPTION_CONNECTION_LIMIT, threads * (API_CONNECTIONS + API_CLOSING),
+		MHD_OPTION_CONNECTION_TIMEOUT, API_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)API_HEAD_BYTES, MHD_OPTION_URI_LOG_CALLBACK, api_request_begin, listener,
 		MHD_OPTION_NOTIFY_COMPLETED, api_request_end, listener,
 		MHD_OPTION_NOTIFY_CONNECTION, api_notify, listener, MHD_OPTION_ARRAY,
-		listener->tls ? tls : &tls[3], MHD_OPTION_END);
-	if (daemon == NULL) {
-		api_fail(error, size, 0, "%s does not start: %s%s", listener->config->text,
-			server->reason,
-			listener->tls ? ": do api.tls.certificate and api.tls.key fit?" : "");
-		return NULL;
-	}
-	info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
-	if (info != NULL && epoll_ctl(server->epoll, EPOLL_CTL_ADD, info->epoll_fd, &event) == 0)
-		return daemon;
-	api_fail(error, size, 0, "%s: epoll: %s", listener->config->text, strerror(errno));
-	MHD_stop_daemon(daemon);
-	return NULL;
+		listener->tls ? tls : &tls[2], MHD_OPTION_END);
+	if (listener->daemon != NULL)
+		return 0;
+	return api_fail(
+		error, size, -EIO, "%s does not start: %s", listener->config.text, server->reason);
 }
 
 static int
@@ -118,16 +220,32 @@ open_listener(
 	int rc;
 
 	listener->server = server;
-	listener->config = config;
-	listener->tls = server->pem.certificate != NULL && config->address.any.sa_family != AF_UNIX;
-	rc = api_listen(
-		config, server->running->config->api.socket_group, &listener->socket, error, size);
+	listener->config = *config;
+	listener->tls =
+		identity.now.certificate != NULL && config->address.any.sa_family != AF_UNIX;
+	rc = api_listen(&listener->config, server->running->config->api.socket_group,
+		&listener->socket, error, size);
 	if (rc < 0)
 		return rc;
 	server->nb_listeners++;
-	listener->daemon[0] =
-		start_daemon(listener, listener->socket.fd, &server->pem, error, size);
-	return listener->daemon[0] == NULL ? -EIO : 0;
+	return start_daemon(listener, error, size);
+}
+
+static int
+open_events(struct api_server *server)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	server->epoll = epoll_create1(EPOLL_CLOEXEC);
+	server->asked_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	server->made_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (server->epoll < 0 || server->asked_event < 0 || server->made_event < 0 ||
+		epoll_ctl(server->epoll, EPOLL_CTL_ADD, server->asked_event, &event) < 0 ||
+		epoll_ctl(server->epoll, EPOLL_CTL_ADD, ctrl_snapshots_fd(server->snapshots),
+			&event) < 0)
+		return -errno;
+	server->has_keeper = pthread_create(&server->keeper, NULL, keep, server) == 0;
+	return server->has_keeper ? 0 : -EAGAIN;
 }
 
 int
@@ -136,107 +254,97 @@ api_server_create(
 {
 	const struct ctrl_api *api = &running->config->api;
 	struct api_server *server = calloc(1, sizeof(*server));
-	int rc = 0;
+	int rc;
 
 	*out = NULL;
 	if (server == NULL)
 		return api_fail(error, error_size, -ENOMEM, "the API: %s", strerror(ENOMEM));
 	server->running = running;
-	api_limits_set(&server->limits, api);
+	server->is_starting = true;
+	server->epoll = server->asked_event = server->made_event = -1;
+	pthread_mutex_init(&server->lock, NULL);
 	TAILQ_INIT(&server->connections);
 	TAILQ_INIT(&server->waiting);
-	api_turns_init(&server->turns);
-	server->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (server->epoll < 0)
-		rc = api_fail(error, error_size, -errno, "epoll: %s", strerror(errno));
+	server->snapshots = ctrl_snapshots_create();
+	rc = server->snapshots == NULL ? -ENOMEM : open_events(server);
+	if (rc < 0)
+		api_fail(error, error_size, rc, "the API: %s", strerror(-rc));
 	if (rc == 0)
-		rc = read_pems(api, &server->pem, error, error_size);
+		rc = read_pems(api, &identity.now, error, error_size);
+	if (rc == 0 && identity.now.certificate != NULL)
+		rc = check_pems(&identity.now, error, error_size);
+	if (rc == 0)
+		ctrl_snapshots_renew(server->snapshots, running);
 	for (unsigned int i = 0; rc == 0 && i < api->nb_listeners; i++)
 		rc = open_listener(server, &api->listener[i], error, error_size);
 	if (rc < 0) {
 		api_server_destroy(server);
 		return rc;
 	}
+	server->is_starting = false;
 	*out = server;
 	return 0;
 }
 
-/* Close a socket, unless libmicrohttpd has done so: it may when a daemon does not start. */
+/* Answer all changes, and let no more come: libmicrohttpd aborts if a connection is suspended when
+ * its daemon stops. */
 static void
-close_socket(int fd)
+end_changes(struct api_server *server)
 {
-	if (fcntl(fd, F_GETFD) >= 0)
-		close(fd);
+	bool are_over = false;
+
+	pthread_mutex_lock(&server->lock);
+	server->is_stopping = true;
+	pthread_mutex_unlock(&server->lock);
+	while (!are_over) {
+		api_changes_refuse(server);
+		pthread_mutex_lock(&server->lock);
+		are_over = TAILQ_EMPTY(&server->waiting);
+		pthread_mutex_unlock(&server->lock);
+		if (!are_over)
+			usleep(1000);
+	}
+	__atomic_store_n(&server->ends, true, __ATOMIC_RELEASE);
+	api_wake(server->made_event);
+	pthread_join(server->keeper, NULL);
+	ctrl_snapshots_end(server->snapshots);
 }
 
 void
 api_server_destroy(struct api_server *server)
 {
-	struct api_connection *c;
-
 	if (server == NULL)
 		return;
-	/* libmicrohttpd aborts if a connection is suspended when its daemon stops. */
-	server->is_stopping = true;
-	TAILQ_FOREACH (c, &server->connections, next)
-		if (c->suspended != NULL)
-			api_request_abandon(c->suspended);
+	if (server->has_keeper)
+		end_changes(server);
 	for (unsigned int i = 0; i < server->nb_listeners; i++) {
 		struct api_listener *listener = &server->listener[i];
 
-		api_unlisten(listener->config, &listener->socket);
-		if (listener->daemon[0] == NULL)
-			close_socket(listener->socket.fd);
-		for (unsigned int d = 0; d < RTE_DIM(listener->daemon); d++) {
-			if (listener->daemon[d] == NULL)
-				continue;
-			MHD_run(listener->daemon[d]); /* sends the answers of resumed requests */
-			MHD_stop_daemon(listener->daemon[d]); /* closes the socket, too */
-		}
+		api_unlisten(&listener->config, &listener->socket);
+		if (listener->daemon != NULL)
+			MHD_stop_daemon(listener->daemon); /* closes the socket, too */
+		else if (fcntl(listener->socket.fd, F_GETFD) >= 0)
+			close(listener->socket.fd); /* libmicrohttpd may have done so */
 	}
-	if (server->epoll >= 0)
-		close(server->epoll);
-	free_pems(&server->pem);
-	api_turns_free(&server->turns);
+	ctrl_snapshots_destroy(server->snapshots);
+	for (unsigned int i = 0; i < 3; i++) {
+		int fd = (const int[]){server->epoll, server->asked_event, server->made_event}[i];
+
+		if (fd >= 0)
+			close(fd);
+	}
+	free_pems(&identity.now);
+	free_pems(&server->staged);
+	pthread_mutex_destroy(&server->lock);
 	free(server);
 }
 
-/* -- change of the certificate */
+/* -- reload */
 
 static bool
 same_text(const char *a, const char *b)
 {
 	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
-/* A place for the replaced daemon; NULL: too many former ones still have connections. */
-static struct MHD_Daemon **
-place_to_retire(struct api_listener *listener)
-{
-	for (unsigned int d = 1; d < RTE_DIM(listener->daemon); d++)
-		if (listener->daemon[d] == NULL)
-			return &listener->daemon[d];
-	return NULL;
-}
-
-/* Start a second daemon on the same socket, with the new certificate. */
-static int
-stage_listener(struct api_listener *listener, char *error, size_t size)
-{
-	if (place_to_retire(listener) == NULL)
-		return api_fail(error, size, -EBUSY,
-			"%s: connections with former certificates are not over: again in a minute",
-			listener->config->text);
-	listener->staged_fd = fcntl(listener->socket.fd, F_DUPFD_CLOEXEC, 0);
-	if (listener->staged_fd < 0)
-		return api_fail(
-			error, size, -errno, "%s: %s", listener->config->text, strerror(errno));
-	listener->staged =
-		start_daemon(listener, listener->staged_fd, &listener->server->staged, error, size);
-	if (listener->staged != NULL)
-		return 0;
-	close_socket(listener->staged_fd);
-	return -EIO;
 }
 
 int
@@ -245,94 +353,42 @@ api_server_stage(
 {
 	int rc = read_pems(&next->api, &server->staged, error, error_size);
 
-	if (rc == 0 && same_text(server->staged.certificate, server->pem.certificate) &&
-		same_text(server->staged.key, server->pem.key)) {
+	if (rc == 0 && server->staged.certificate != NULL)
+		rc = check_pems(&server->staged, error, error_size);
+	if (rc < 0 ||
+		(same_text(server->staged.certificate, identity.now.certificate) &&
+			same_text(server->staged.key, identity.now.key)))
 		free_pems(&server->staged);
-		return 0;
-	}
-	for (unsigned int i = 0; rc == 0 && i < server->nb_listeners; i++)
-		if (server->listener[i].tls)
-			rc = stage_listener(&server->listener[i], error, error_size);
-	if (rc < 0)
-		api_server_unstage(server);
 	return rc;
 }
 
 void
 api_server_unstage(struct api_server *server)
 {
-	for (unsigned int i = 0; i < server->nb_listeners; i++) {
-		struct api_listener *listener = &server->listener[i];
-
-		if (listener->staged != NULL)
-			MHD_stop_daemon(listener->staged); /* and its socket */
-		listener->staged = NULL;
-	}
 	free_pems(&server->staged);
 }
 
-/* Close idle connections now and the others after their next answer: otherwise a client could keep
- * the former certificate, and its daemon, forever. */
-static void
-retire_connections(struct api_listener *listener)
-{
-	struct api_connection *c;
-
-	TAILQ_FOREACH (c, &listener->server->connections, next) {
-		if (c->listener != listener || c->has_former_certificate)
-			continue;
-		c->has_former_certificate = true;
-		if (c->has_answered && !c->is_serving)
-			api_close(c);
-	}
-}
-
-/* Serve new connections with the new certificate. */
-static void
-take_staged(struct api_listener *listener)
-{
-	int fd = MHD_quiesce_daemon(listener->daemon[0]);
-
-	retire_connections(listener);
-	*place_to_retire(listener) = listener->daemon[0];
-	if (fd >= 0)
-		close(fd);
-	listener->daemon[0] = listener->staged;
-	listener->socket.fd = listener->staged_fd;
-	listener->staged = NULL;
-}
-
 bool
-api_server_commit(struct api_server *server, const struct ctrl_config *next)
+api_server_commit(struct api_server *server)
 {
 	bool changed = server->staged.certificate != NULL;
 
-	api_limits_set(&server->limits, &next->api);
-	api_update_tenants(server, &next->api);
-	for (unsigned int i = 0; i < server->nb_listeners; i++) {
-		server->listener[i].config = &next->api.listener[i];
-		if (server->listener[i].staged != NULL)
-			take_staged(&server->listener[i]);
-	}
 	if (changed) {
-		free_pems(&server->pem);
-		server->pem = server->staged;
+		/* A handshake holds the lock while it parses the former one. */
+		pthread_mutex_lock(&identity.lock);
+		free_pems(&identity.now);
+		identity.now = server->staged;
+		pthread_mutex_unlock(&identity.lock);
 		server->staged = (struct api_pem){0};
 	}
+	ctrl_snapshots_renew(server->snapshots, server->running);
 	return changed;
 }
 
-/* Stop a daemon with a former certificate, if it has no connections any more. */
-static void
-end_retired(struct MHD_Daemon **daemon)
+bool
+api_server_uses(const struct api_server *server, const struct ctrl_config *config)
 {
-	const union MHD_DaemonInfo *info =
-		MHD_get_daemon_info(*daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-
-	if (info == NULL || info->num_connections > 0)
-		return;
-	MHD_stop_daemon(*daemon);
-	*daemon = NULL;
+	return ctrl_snapshots_have(server->snapshots, config);
 }
 
 /* -- for the event loop */
@@ -343,64 +399,19 @@ api_server_fd(const struct api_server *server)
 	return server->epoll;
 }
 
-/* Milliseconds until the time; negative: never. */
-static double
-sooner(double wait, struct MHD_Daemon *daemon)
-{
-	MHD_UNSIGNED_LONG_LONG ms;
-
-	if (daemon == NULL || MHD_get_timeout(daemon, &ms) != MHD_YES)
-		return wait;
-	return wait < 0 || (double)ms < wait ? (double)ms : wait;
-}
-
 int
 api_server_timeout(const struct api_server *server)
 {
-	const struct api_request *request;
-	double now = ctrl_monotonic(), wait = api_turns_wait(&server->turns, now) * 1e3;
-	double daemons = -1;
+	int snapshots = ctrl_snapshots_timeout(server->snapshots);
 
-	TAILQ_FOREACH (request, &server->waiting, next)
-		wait = fmin(wait, fmax(0, request->wait_ends - now) * 1e3);
-	/* Round up: a request must be due when the timeout ends. */
-	wait = wait > 0 ? fmin(wait, 60000) + 1 : 0;
-	for (unsigned int i = 0; i < server->nb_listeners; i++)
-		for (unsigned int d = 0; d < RTE_DIM(server->listener[i].daemon); d++)
-			daemons = sooner(daemons, server->listener[i].daemon[d]);
-	return (int)(daemons < 0 ? wait : fmin(wait, daemons));
-}
-
-static void
-run_daemons(struct api_server *server)
-{
-	for (unsigned int i = 0; i < server->nb_listeners; i++)
-		for (unsigned int d = 0; d < RTE_DIM(server->listener[i].daemon); d++)
-			if (server->listener[i].daemon[d] != NULL)
-				MHD_run(server->listener[i].daemon[d]);
+	if (snapshots < 0 || server->wait_ms < 0)
+		return RTE_MAX(snapshots, server->wait_ms);
+	return RTE_MIN(snapshots, server->wait_ms);
 }
 
 void
 api_server_run(struct api_server *server)
 {
-	run_daemons(server);
-	if (api_requests_serve(server))
-		run_daemons(server); /* sends the answers */
-}
-
-void
-api_server_tick(struct api_server *server)
-{
-	double now = ctrl_monotonic();
-	struct api_connection *c;
-
-	TAILQ_FOREACH (c, &server->connections, next)
-		if (now > c->deadline)
-			api_close(c);
-	api_requests_refuse_late(server);
-	api_server_run(server);
-	for (unsigned int i = 0; i < server->nb_listeners; i++)
-		for (unsigned int d = 1; d < RTE_DIM(server->listener[i].daemon); d++)
-			if (server->listener[i].daemon[d] != NULL)
-				end_retired(&server->listener[i].daemon[d]);
+	server->wait_ms = api_changes_make(server);
+	ctrl_snapshots_serve(server->snapshots, server->running);
 }

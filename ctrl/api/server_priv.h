@@ -3,6 +3,7 @@
 #ifndef CTRL_API_SERVER_PRIV_H
 #define CTRL_API_SERVER_PRIV_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
@@ -11,24 +12,26 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/server.h"
-#include "ctrl/api/turns.h"
 
+#define API_CHAIN_MAX   16 /* certificates */
+#define API_THREADS     4 /* of all TCP listeners, each; of a Unix socket: half of them */
+#define API_NICE        10 /* of their threads: the control thread goes first */
 #define API_BODY_BYTES  65536
 #define API_CONNECTIONS 256
 #define API_CLOSING     16 /* further ones, closed by the switch and not yet by libmicrohttpd */
 #define API_PER_ADDRESS 128 /* above API_BACKLOG: a burst does not close its own */
 #define API_BACKLOG     64
 #define API_SHARE       64 /* of a tenant; those beyond are closed first */
+#define API_CHANGES     16 /* that wait of a caller, if it is no administrator */
 #define API_TOKEN_S     0.5 /* time for a new connection to send a token */
-#define API_SLICE_S     0.010 /* for requests, before the loop serves signals and timers */
-#define API_TURN_S      0.002 /* for a caller's request, before the next caller's turn */
-#define API_PATIENCE_S  5 /* that a request may wait for its caller's budget */
+#define API_SLICE_S     0.010 /* for changes, before the loop serves signals and timers */
+#define API_PATIENCE_S  5 /* that a change waits for the control thread */
 #define API_HEAD_BYTES  16384 /* of a connection, for heads of requests and answers */
+#define API_ANSWERS     (256u << 20) /* bytes of answers that TCP clients have not read yet */
 #define API_IDLE_S      15
 #define API_REQUEST_S   30
 #define API_HEAD_S      5
 #define API_REFUSED_S   1 /* for the body of a request that is already refused */
-#define API_FORMER_MAX  4 /* former certificates that connections may still have */
 /* Bytes that are read of a body that is too large, so that the client reads the answer. */
 #define API_DISCARD_BYTES (1u << 20)
 
@@ -57,74 +60,88 @@ int api_listen(const struct ctrl_listener *listener, const char *group, struct a
  * open. */
 void api_unlisten(const struct ctrl_listener *listener, struct api_socket *s);
 
-/* Certificate and key, PEM; NULL: no TLS. libmicrohttpd reads them when a daemon starts. */
+/* Certificate and key, PEM; NULL: no TLS. */
 struct api_pem {
 	char *certificate, *key;
 };
 
 struct api_listener {
 	struct api_server *server;
-	const struct ctrl_listener *config;
+	struct ctrl_listener config;
 	struct api_socket socket;
-	/* [0] accepts connections; the others serve those with a former certificate. */
-	struct MHD_Daemon *daemon[1 + API_FORMER_MAX];
-	struct MHD_Daemon *staged; /* with a new certificate, not in use yet */
-	int staged_fd; /* a duplicate of the socket */
+	struct MHD_Daemon *daemon;
 	bool tls;
 };
 
-/* One connection; in libmicrohttpd's socket context. */
+/* One connection; in libmicrohttpd's socket context. Guarded by the server's lock, but for what its
+ * own thread alone uses. */
 struct api_connection {
 	TAILQ_ENTRY(api_connection) next;
 	struct api_listener *listener;
 	int fd;
 	uint64_t network; /* the peer's IPv4 address, or the /64 of its IPv6 address */
 	double began;
-	const struct ctrl_tenant *tenant; /* of the last token, in running->config; or NULL */
+	bool has_token; /* of a tenant, ... */
+	uint8_t token_sha256[CTRL_HASH_BYTES]; /* ... the last one */
 	bool has_rank_token;
-	bool is_anonymous; /* the head of a request came without a token */
-	bool has_former_certificate; /* it is closed after the next answer */
+	bool is_anonymous; /* a request came without a token */
 	bool is_serving; /* between the head of a request and the end of its answer */
 	bool has_answered; /* at least one request has been answered */
-	struct api_request *suspended; /* the request that is queued or waits; or NULL */
 	bool is_closing; /* it is shut down, and libmicrohttpd has not noticed */
-	double deadline; /* CLOCK_MONOTONIC, s: when it is closed; INFINITY: its request waits */
+	double deadline; /* CLOCK_MONOTONIC, s: when it is closed; INFINITY: its change is made */
 	struct api_caller caller; /* without its token */
 };
 
-/* One request; libmicrohttpd's connection context. While it is queued or waits, its connection is
- * suspended. */
+/* One request; libmicrohttpd's connection context. */
 struct api_request {
-	TAILQ_ENTRY(api_request) next; /* while it waits */
-	struct api_turn turn;
+	struct api_request *next; /* in a list of the control thread, or of answered changes */
+	TAILQ_ENTRY(api_request) waiting; /* in the server's list, while suspended */
 	struct MHD_Connection *connection;
 	struct api_connection *peer; /* NULL until api_request_serve has been called for it */
+	struct api_server *server;
 	const struct api_route *route; /* NULL: not admitted yet, or refused */
-	uint32_t reloads; /* of the configuration that admitted it */
 	bool is_target_valid;
-	bool is_waiting; /* its handler called api_wait */
-	bool is_answered; /* by its handler */
-	double wait_ends; /* CLOCK_MONOTONIC, s */
+	bool is_charged; /* its change was taken from the limits */
+	bool is_made; /* the control thread has answered it */
+	double queued_at; /* CLOCK_MONOTONIC, s */
+	double again_at; /* when the handler of one that waits is called again */
+	size_t answer_bytes; /* counted in the server's sum */
 	char *text; /* the body so far, API_BODY_BYTES */
 	size_t length; /* of the body so far; above API_BODY_BYTES: `text` is freed */
+	char owner[CTRL_NAME_BYTES]; /* the tenant that pays for it, or "" */
 	struct api_caller caller;
 	struct api_target target;
 	struct api_call call;
 };
 
 struct api_server {
-	struct ctrl_running *running;
-	int epoll;
+	struct ctrl_running *running; /* the control thread's */
+	struct ctrl_snapshots *snapshots;
 	unsigned int nb_listeners;
 	struct api_listener listener[CTRL_LISTENERS_MAX];
-	struct api_pem pem;
-	struct api_pem staged; /* of listeners' staged daemons */
+	bool is_starting;
+	char reason[256]; /* libmicrohttpd's last message, while it starts */
+	struct api_pem staged;
+	int epoll; /* readable when the control thread has something to do */
+	int wait_ms; /* until it has, as api_changes_make says */
+
+	/* Changes: lists that grow by compare and swap, so that nobody waits for a lock. */
+	struct api_request *asked; /* for the control thread, newest first */
+	int asked_event;
+	struct api_request *made; /* for the keeper, newest first */
+	int made_event; /* also: stop */
+	struct api_request *queue; /* the control thread's own, in order */
+
+	pthread_t keeper; /* resumes answered changes, and closes late connections */
+	bool has_keeper, ends; /* atomic: the keeper's thread is to end */
+
+	pthread_mutex_t lock; /* guards the fields below; the control thread never takes it */
 	struct api_limits limits;
-	char reason[256]; /* libmicrohttpd's last message */
-	bool is_stopping; /* requests are no longer queued */
+	uint32_t limits_of; /* ctrl_snapshot.reloads + 1 that they were set for; 0: none */
 	TAILQ_HEAD(, api_connection) connections;
 	TAILQ_HEAD(, api_request) waiting;
-	struct api_turns turns;
+	size_t answer_bytes;
+	bool is_stopping; /* changes are no longer taken */
 };
 
 /* Callbacks of libmicrohttpd; cls: the listener. ctrl/api/request.c */
@@ -134,30 +151,47 @@ enum MHD_Result api_request_serve(void *cls, struct MHD_Connection *connection, 
 void api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	enum MHD_RequestTerminationCode why);
 
-/* Serve requests in turn, for API_SLICE_S plus at most one step of a handler. Returns whether any
- * was answered. */
-bool api_requests_serve(struct api_server *server);
+/* Check the caller's rights on the control thread, by the present configuration, and call the
+ * handler of a change. */
+void api_request_make(struct api_request *request, struct ctrl_running *running);
 
-/* Refuse requests that have waited too long for their callers' budgets. */
-void api_requests_refuse_late(struct api_server *server);
+/* Answer that the switch is busy. */
+void api_request_refuse(struct api_request *request);
 
-/* Answer a suspended request with 503, unless it has an answer. It is not served again. */
-void api_request_abandon(struct api_request *request);
+/* A thread of libmicrohttpd begins a connection. */
+void api_thread_begin(const struct api_listener *listener);
+
+/* -- changes: ctrl/api/changes.c */
+
+/* Make an eventfd readable. */
+void api_wake(int event);
+
+/* A thread of libmicrohttpd: suspend a request and give it to the control thread. False: its caller
+ * has too many that wait, or the server stops. */
+bool api_change_ask(struct api_request *request);
+
+/* The keeper's thread: resume what is answered. */
+void api_changes_resume(struct api_server *server, double now);
+
+/* The control thread: call the handlers, for API_SLICE_S plus one handler. Returns milliseconds
+ * until there is something to do; -1: not before asked_event is readable. */
+int api_changes_make(struct api_server *server);
+
+/* The control thread: answer all with 503. */
+void api_changes_refuse(struct api_server *server);
+
+/* -- connections. ctrl/api/admission.c */
 
 /* A client connects. When its network or the listener has too many connections, the one with the
- * lowest standing is closed. MHD_NO: all others are administrators'. ctrl/api/admission.c */
+ * lowest standing is closed. MHD_NO: all others are administrators'. */
 enum MHD_Result api_accept(void *cls, const struct sockaddr *address, socklen_t length);
 
 /* A connection begins, or has ended. */
 void api_notify(void *cls, struct MHD_Connection *connection, void **context,
 	enum MHD_ConnectionNotificationCode code);
 
-/* At a reload, assign each connection to the tenant that has its token now. The former tenants
- * still exist. */
-void api_update_tenants(struct api_server *server, const struct ctrl_api *api);
-
-/* Close a connection, whatever its state. libmicrohttpd finds it closed later. */
-void api_close(struct api_connection *c);
+/* Close the connections that take too long. */
+void api_close_late(struct api_server *server, double now);
 
 /* The server's part of a connection, or NULL. */
 struct api_connection *api_connection_of(struct MHD_Connection *connection);

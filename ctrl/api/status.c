@@ -4,47 +4,45 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <rte_ethdev.h>
-
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/config/schema.h"
 #include "ctrl/stats/stats.h"
-#include "ppe/faults/faults.h"
 
 void
 api_get_health(struct api_call *call)
 {
-	int stuck;
+	const struct ctrl_snapshot *seen = call->seen;
 
-	ctrl_running_read(call->running);
-	stuck = ctrl_running_stuck_worker(call->running);
-	if (stuck >= 0) {
+	if (ctrl_snapshot_age(seen) > CTRL_SNAPSHOT_S)
+		api_error(call, 503, "busy", NULL,
+			"the control thread has been stuck for %.0f s: is its CPU taken by "
+			"something else?",
+			ctrl_snapshot_age(seen));
+	else if (seen->stuck_worker >= 0)
 		api_error(call, 503, "busy", NULL,
 			"worker %d has been stuck for more than a second: is its CPU taken by "
 			"something else?",
-			stuck);
-		return;
-	}
-	api_answer(call, 200,
-		json_pack(
-			"{s:s,s:f}", "status", "ok", "uptime", ctrl_running_uptime(call->running)));
+			seen->stuck_worker);
+	else
+		api_answer(
+			call, 200, json_pack("{s:s,s:f}", "status", "ok", "uptime", seen->uptime));
 }
 
 void
 api_get_ready(struct api_call *call)
 {
-	if (call->running->is_ready)
+	if (call->seen->is_ready)
 		api_answer(call, 200, json_pack("{s:b}", "ready", 1));
 	else
 		api_error(call, 503, "busy", NULL, "packets do not flow yet, or no more");
 }
 
 static json_t *
-workers(const struct ctrl_running *running, const struct ppe_gauges *gauges)
+workers(const struct ctrl_snapshot *seen)
 {
-	const struct ctrl_config *config = running->config;
-	json_t *list = ctrl_workers_json(&running->stats);
+	const struct ctrl_config *config = seen->config;
+	json_t *list = ctrl_workers_json(&seen->stats);
 
 	for (unsigned int w = 0; w < config->ppe.workers; w++) {
 		json_t *object = json_array_get(list, w);
@@ -52,41 +50,30 @@ workers(const struct ctrl_running *running, const struct ppe_gauges *gauges)
 		api_put(object, "id", w);
 		api_put(object, "lcore", w + 1); /* as ctrl/config/eal.c assigns them */
 		api_put(object, "cpu", config->cpu[w % config->nb_cpus]);
-		json_object_set_new(object, "busy", json_real(running->pulse[w].busy));
-		api_put(object, "threads_live", gauges->threads_live[w]);
+		json_object_set_new(object, "busy", json_real(seen->pulse[w].busy));
+		api_put(object, "threads_live", seen->gauges.threads_live[w]);
 	}
 	return list;
 }
 
-/* Bytes of a job's aggregation buffers. */
-static uint64_t
-data_memory(const struct ctrl_config *config, const struct ppe_job *job)
-{
-	struct ppe_memory memory;
-
-	ppe_job_memory(&config->ppe, job, &memory);
-	return memory.data_memory;
-}
-
 static json_t *
-memory(const struct ctrl_running *running)
+memory(const struct ctrl_snapshot *seen)
 {
-	const struct ctrl_config *config = running->config;
 	json_t *object = json_object();
 	uint64_t data = 0;
 
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL)
-			data += data_memory(config, running->by_id[i]->job);
-	api_put(object, "total", (uint64_t)config->memory_mb << 20);
-	api_put(object, "free", ctrl_memory_free());
+		if (seen->by_id[i] != NULL)
+			data += seen->by_id[i]->data_memory;
+	api_put(object, "total", (uint64_t)seen->config->memory_mb << 20);
+	api_put(object, "free", seen->memory_free);
 	api_put(object, "data", data);
-	for (unsigned int i = 0; running->stats.statistic[i].what != NULL; i++) {
-		const struct ppe_statistic *what = running->stats.statistic[i].what;
+	for (unsigned int i = 0; seen->stats.statistic[i].what != NULL; i++) {
+		const struct ppe_statistic *what = seen->stats.statistic[i].what;
 
 		/* The largest number of a worker is not a total of the switch. */
 		if (what->kind == PPE_STATISTIC_GAUGE && !what->is_largest)
-			api_put(object, what->key, running->stats.statistic[i].value);
+			api_put(object, what->key, seen->stats.statistic[i].value);
 	}
 	return object;
 }
@@ -113,20 +100,18 @@ packets(const struct ppe_stats *stats)
 
 /* A summary; /v1/faults has the details. */
 static json_t *
-faults(const struct ctrl_running *running)
+faults(const struct ctrl_snapshot *seen)
 {
-	const struct ppe_faults *set = ppe_faults_of(running->ppe);
+	const struct ppe_fault_stats *stats = &seen->fault_stats;
 	json_t *object = json_object();
-	struct ppe_fault_stats stats;
 	uint64_t hit = 0;
 
-	ppe_faults_read(running->ppe, &stats);
 	for (unsigned int i = 0; i < PPE_FAULT_RULES_MAX; i++)
-		hit += stats.hit[i];
-	api_put(object, "rules", set == NULL ? 0 : set->nb_rules);
-	api_put(object, "elapsed_ms", stats.elapsed_us / 1000);
+		hit += stats->hit[i];
+	api_put(object, "rules", seen->faults.nb_rules);
+	api_put(object, "elapsed_ms", stats->elapsed_us / 1000);
 	api_put(object, "hit", hit);
-	api_put(object, "held_now", stats.held);
+	api_put(object, "held_now", stats->held);
 	return object;
 }
 
@@ -154,69 +139,52 @@ put_identity(json_t *object, const struct ctrl_config *config)
 void
 api_get_status(struct api_call *call)
 {
-	struct ctrl_running *running = call->running;
+	const struct ctrl_snapshot *seen = call->seen;
 	json_t *object = json_object();
 	unsigned int jobs = 0;
-	struct ppe_gauges gauges;
 
-	ctrl_running_read(running);
-	ppe_gauges_read(running->ppe, &gauges);
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		jobs += running->by_id[i] != NULL;
-	api_put_text(object, "name", running->config->name);
+		jobs += seen->by_id[i] != NULL;
+	api_put_text(object, "name", seen->config->name);
 	api_put_text(object, "version", WEIR_VERSION);
 	api_put(object, "pid", (uint64_t)getpid());
-	json_object_set_new(object, "uptime", json_real(ctrl_running_uptime(running)));
-	put_identity(object, running->config);
-	json_object_set_new(object, "workers", workers(running, &gauges));
-	api_put(object, "ports", running->config->nb_ports);
+	json_object_set_new(object, "uptime", json_real(seen->uptime));
+	put_identity(object, seen->config);
+	json_object_set_new(object, "workers", workers(seen));
+	api_put(object, "ports", seen->config->nb_ports);
 	api_put(object, "jobs", jobs);
-	json_object_set_new(object, "memory", memory(running));
+	json_object_set_new(object, "memory", memory(seen));
 	json_object_set_new(object, "pools",
-		json_pack("{s:o,s:o,s:o}", "packets", pool(&gauges.packets), "headers",
-			pool(&gauges.headers), "attaches", pool(&gauges.attaches)));
-	json_object_set_new(object, "packets", packets(&running->stats));
-	json_object_set_new(object, "faults", faults(running));
+		json_pack("{s:o,s:o,s:o}", "packets", pool(&seen->gauges.packets), "headers",
+			pool(&seen->gauges.headers), "attaches", pool(&seen->gauges.attaches)));
+	json_object_set_new(object, "packets", packets(&seen->stats));
+	json_object_set_new(object, "faults", faults(seen));
 	api_answer(call, 200, object);
 }
 
-static void
-put_device(json_t *object, const char *device)
-{
-	struct rte_ether_addr mac = {0};
-	uint16_t id, mtu = 0;
-
-	if (rte_eth_dev_get_port_by_name(device, &id) == 0) {
-		rte_eth_macaddr_get(id, &mac);
-		rte_eth_dev_get_mtu(id, &mtu);
-	}
-	put_mac(object, mac.addr_bytes);
-	api_put(object, "mtu", mtu);
-}
-
 static json_t *
-port_json(const struct ctrl_running *running, unsigned int index)
+port_json(const struct ctrl_snapshot *seen, unsigned int index)
 {
-	const struct pktbuf_port_config *config = &running->config->port[index];
-	const char *neighbor = running->config->port_more[index].neighbor;
+	const struct pktbuf_port_config *config = &seen->config->port[index];
+	const char *neighbor = seen->config->port_more[index].neighbor;
+	const struct ctrl_port_snapshot *port = &seen->port[index];
 	json_t *object = json_object(), *queues = json_object();
-	struct ppe_port_queue queue;
 
 	api_put(object, "id", index);
 	api_put_text(object, "name", config->name);
 	api_put_text(object, "device", config->device);
-	json_object_set_new(object, "up", json_boolean(ctrl_port_is_up(running, index)));
-	put_device(object, config->device);
+	json_object_set_new(object, "up", json_boolean(port->is_up));
+	put_mac(object, port->mac);
+	api_put(object, "mtu", port->mtu);
 	api_put_text(object, "neighbor", neighbor[0] == '\0' ? NULL : neighbor);
-	ctrl_put_port_counters(object, &running->stats.port[index]);
+	ctrl_put_port_counters(object, &seen->stats.port[index]);
 	api_put(queues, "rx", config->rx_queues);
 	api_put(queues, "tx", config->tx_queues);
-	json_object_set_new(queues, "steered", json_boolean(ppe_port_steers(running->ppe, index)));
-	ppe_port_queue_read(running->ppe, index, &queue);
-	api_put(queues, "waiting", queue.packets);
-	api_put(queues, "oldest_ms", queue.oldest_ms);
-	json_object_set_new(queues, "stalled", json_boolean(queue.is_stalled));
-	json_object_set_new(queues, "copied", json_boolean(queue.is_copied));
+	json_object_set_new(queues, "steered", json_boolean(port->is_steered));
+	api_put(queues, "waiting", port->queue.packets);
+	api_put(queues, "oldest_ms", port->queue.oldest_ms);
+	json_object_set_new(queues, "stalled", json_boolean(port->queue.is_stalled));
+	json_object_set_new(queues, "copied", json_boolean(port->queue.is_copied));
 	json_object_set_new(object, "queues", queues);
 	return object;
 }
@@ -226,21 +194,17 @@ api_get_ports(struct api_call *call)
 {
 	json_t *list = json_array();
 
-	ctrl_running_read(call->running);
-	for (unsigned int p = 0; p < call->running->config->nb_ports; p++)
-		json_array_append_new(list, port_json(call->running, p));
+	for (unsigned int p = 0; p < call->config->nb_ports; p++)
+		json_array_append_new(list, port_json(call->seen, p));
 	api_answer(call, 200, json_pack("{s:o}", "ports", list));
 }
 
 void
 api_get_port(struct api_call *call)
 {
-	const struct ctrl_config *config = call->running->config;
-
-	for (unsigned int p = 0; p < config->nb_ports; p++)
-		if (strcmp(config->port[p].name, call->parameter[0]) == 0) {
-			ctrl_running_read(call->running);
-			api_answer(call, 200, port_json(call->running, p));
+	for (unsigned int p = 0; p < call->config->nb_ports; p++)
+		if (strcmp(call->config->port[p].name, call->parameter[0]) == 0) {
+			api_answer(call, 200, port_json(call->seen, p));
 			return;
 		}
 	api_error(
@@ -248,43 +212,31 @@ api_get_port(struct api_call *call)
 }
 
 static json_t *
-job_counters(const struct ctrl_running *running, const struct ctrl_job *job)
+job_counters(const struct ctrl_config *config, const struct ctrl_job_snapshot *job)
 {
 	json_t *object = json_object();
-	struct ppe_job_stats stats;
 
-	ctrl_running_job_stats(running, job, &stats);
-	api_put(object, "id", job->job->id);
-	api_put_text(object, "name", job->job->name);
-	ctrl_put_job_counters(object, &stats);
+	(void)config;
+	api_put(object, "id", job->shape.id);
+	api_put_text(object, "name", job->shape.name);
+	ctrl_put_job_counters(object, &job->stats);
 	return object;
-}
-
-static bool
-begin_counters(struct api_call *call, void *list)
-{
-	struct ctrl_running *running = call->running;
-	json_t *packets = json_object(), *workers, *worker;
-	size_t id;
-
-	ctrl_running_read(running);
-	workers = ctrl_workers_json(&running->stats);
-	json_array_foreach (workers, id, worker)
-		api_put(worker, "id", id);
-	ctrl_put_packet_counters(packets, &running->stats);
-	json_object_del(packets, "in_flight"); /* a gauge */
-	api_text_put(&call->text, "{");
-	api_text_put_object(&call->text,
-		json_pack("{s:f,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "packets", packets,
-			"drops", ctrl_drops_json(&running->stats), "workers", workers, "ports",
-			ctrl_ports_json(running->config, &running->stats)),
-		JSON_EMBED);
-	api_text_put(&call->text, ",\"jobs\":[");
-	return api_list_begin(call, list, job_counters, false);
 }
 
 void
 api_get_counters(struct api_call *call)
 {
-	api_in_steps(call, sizeof(struct api_list), begin_counters, api_list_step);
+	const struct ctrl_snapshot *seen = call->seen;
+	json_t *packets = json_object(), *workers = ctrl_workers_json(&seen->stats), *worker;
+	size_t id;
+
+	json_array_foreach (workers, id, worker)
+		api_put(worker, "id", id);
+	ctrl_put_packet_counters(packets, &seen->stats);
+	json_object_del(packets, "in_flight"); /* a gauge */
+	api_answer(call, 200,
+		json_pack("{s:f,s:o,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "packets", packets,
+			"drops", ctrl_drops_json(&seen->stats), "workers", workers, "ports",
+			ctrl_ports_json(seen->config, &seen->stats), "jobs",
+			api_jobs(call, job_counters)));
 }

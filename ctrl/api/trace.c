@@ -70,7 +70,7 @@ answer(struct api_call *call, struct request *request)
 	struct ctrl_trace_json *json;
 
 	request->taken = true;
-	json = ctrl_trace_json_create(trace, call->running->config->name);
+	json = ctrl_trace_json_create(trace, call->config->name);
 	if (json == NULL) {
 		api_error_memory(call);
 		return;

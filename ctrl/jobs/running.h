@@ -63,8 +63,8 @@ struct ctrl_job {
 	bool temporary; /* it is deleted with its last member */
 	bool open; /* made by a client that api.open_jobs admits */
 	double created_monotonic; /* CLOCK_MONOTONIC, s */
-	bool has_series; /* a scrape has set `series` */
-	uint16_t series; /* sources below this rank have series of their own (ctrl/api/metrics.c) */
+	bool has_series; /* `series` is set */
+	uint16_t series; /* its first ranks that have series of their own in /metrics */
 	/* By rank, up to ctrl_job_rank_end; NULL: the configuration has the sources, or they are
 	 * switches. */
 	struct ctrl_member *member;

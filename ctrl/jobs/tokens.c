@@ -31,29 +31,33 @@ ctrl_rank_token(const struct ctrl_job *job, unsigned int rank, struct ctrl_rank_
 	return made;
 }
 
-const struct ctrl_job *
-ctrl_rank_token_find(struct ctrl_running *running, const char *text, unsigned int *rank)
+bool
+ctrl_rank_token_job(const char *text, char name[PPE_JOB_NAME_MAX])
 {
 	const char *end = strchr(text, SEPARATOR);
-	char name[PPE_JOB_NAME_MAX];
-	struct ctrl_rank_token right;
-	const struct ctrl_job *job;
-	unsigned long number;
-	bool same;
 
 	if (end == NULL || end - text >= PPE_JOB_NAME_MAX)
-		return NULL;
-	snprintf(name, sizeof(name), "%.*s", (int)(end - text), text);
-	job = ctrl_running_find_job(running, name);
-	number = strtoul(end + 1, NULL, 10);
+		return false;
+	snprintf(name, PPE_JOB_NAME_MAX, "%.*s", (int)(end - text), text);
+	return true;
+}
+
+bool
+ctrl_rank_token_is(const struct ctrl_job *job, const char *text, unsigned int *rank)
+{
+	const char *end = strchr(text, SEPARATOR);
+	unsigned long number = end == NULL ? WEIR_SOURCES_MAX : strtoul(end + 1, NULL, 10);
+	struct ctrl_rank_token right;
+	bool same;
+
 	if (job == NULL || number >= WEIR_SOURCES_MAX ||
 		!ctrl_job_has_member(job, (unsigned int)number) ||
 		!ctrl_rank_token(job, (unsigned int)number, &right))
-		return NULL;
+		return false;
 	/* The whole text is compared, so that a rank has one spelling. */
 	same = strlen(text) == strlen(right.text) &&
 		CRYPTO_memcmp(text, right.text, strlen(right.text)) == 0;
 	OPENSSL_cleanse(&right, sizeof(right));
 	*rank = (unsigned int)number;
-	return same ? job : NULL;
+	return same;
 }

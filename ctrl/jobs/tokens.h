@@ -9,7 +9,7 @@
  * made later under the same name has another key. Jobs of the configuration have no rank tokens:
  * their hosts have addresses or a key file.
  *
- * Thread safety: for the one control thread.
+ * Any thread that may read the job.
  */
 #ifndef CTRL_JOBS_TOKENS_H
 #define CTRL_JOBS_TOKENS_H
@@ -24,9 +24,11 @@ struct ctrl_rank_token {
  * use. */
 bool ctrl_rank_token(const struct ctrl_job *job, unsigned int rank, struct ctrl_rank_token *token);
 
-/* The job of a token, and its rank; NULL: no job has this token. The MAC is compared in constant
- * time. Cost: an HMAC, if there is a job of the name. */
-const struct ctrl_job *ctrl_rank_token_find(
-	struct ctrl_running *running, const char *text, unsigned int *rank);
+/* The name of the job in a token. False: it is none. */
+bool ctrl_rank_token_job(const char *text, char name[PPE_JOB_NAME_MAX]);
+
+/* Is this a token of the job (NULL: no)? Sets its rank. The MAC is compared in constant time. Cost:
+ * an HMAC. */
+bool ctrl_rank_token_is(const struct ctrl_job *job, const char *text, unsigned int *rank);
 
 #endif

@@ -2,6 +2,7 @@
 #include "ctrl/stats/history.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,17 @@ void
 ctrl_history_destroy(struct ctrl_history *history)
 {
 	free(history);
+}
+
+void
+ctrl_history_copy(struct ctrl_history *to, const struct ctrl_history *from)
+{
+	memcpy(to, from, offsetof(struct ctrl_history, job));
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		to->job[i].name[0] = '\0';
+		if (ctrl_history_has(from, &from->job[i]))
+			to->job[i] = from->job[i];
+	}
 }
 
 bool

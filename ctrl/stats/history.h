@@ -66,6 +66,9 @@ struct ctrl_history {
 struct ctrl_history *ctrl_history_create(double now);
 void ctrl_history_destroy(struct ctrl_history *history);
 
+/* Copy what the history has; not the places of jobs that are free. */
+void ctrl_history_copy(struct ctrl_history *to, const struct ctrl_history *from);
+
 /* Take a sample of everything; once a second, after ctrl_running_tick has read the counters. */
 void ctrl_history_tick(struct ctrl_history *history, const struct ctrl_running *running);
 

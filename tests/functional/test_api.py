@@ -256,7 +256,7 @@ def tls_on_tcp_alone():
     with Rack(hosts=2) as rack:
         api = Control(rack)
         (crt, key), other = make_certificate(rack.folder, 'one'), make_certificate(rack.folder, 'other')
-        for wrong, reason in ((other[1], 'does not start'), ('/nowhere', '/nowhere: No such file')):
+        for wrong, reason in ((other[1], 'do not match'), ('/nowhere', '/nowhere: No such file')):
             rack.changes['api']['tls'] = {'certificate': crt, 'key': wrong}
             refused(rack, reason)
         rack.changes['api']['tls'] = {'certificate': crt, 'key': key}

@@ -118,7 +118,7 @@ Test(ctrl_api_route, unknown_paths_and_methods)
 
 Test(ctrl_api_route, keys_of_a_query_are_the_route_s)
 {
-	static const struct api_route route = {API_GET, "/x", API_PUBLIC, "job|limit", NULL};
+	static const struct api_route route = {API_GET, "/x", API_PUBLIC, 0, "job|limit", NULL};
 
 	parse("/x?limit=7&job=a");
 	cr_assert(api_route_query(&call, &route));

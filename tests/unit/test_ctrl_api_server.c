@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The server with a route table of this test: handlers that wait, stream, say nothing, echo. The
- * client is in the same thread, so each step of both sides is where the test puts it.
+ * control thread is the test's, so each of its steps is where the test puts it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,8 +15,7 @@
 #include <criterion/criterion.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/server.h"
-#include "ctrl/api/turns.h"
+#include "ctrl/api/server_priv.h"
 
 static unsigned int calls, ends;
 
@@ -66,55 +65,14 @@ stream(struct api_call *call)
 	api_answer_stream(call, "text/plain", read_numbers, &calls, count_end);
 }
 
-static unsigned int steps;
-
-static bool
-begin_steps(struct api_call *call, void *context)
-{
-	(void)context;
-	api_text_put(&call->text, "[");
-	return true;
-}
-
-/* A hundred steps of a millisecond. */
-static bool
-step(struct api_call *call, void *context)
-{
-	unsigned int *mine = context;
-
-	for (double end = ctrl_monotonic() + 0.001; ctrl_monotonic() < end;)
-		;
-	steps++;
-	if (++*mine < 100)
-		return true;
-	api_text_put(&call->text, "]\n");
-	api_answer_text(call, "application/json");
-	return false;
-}
+/* The order in which changes are made: the digits of their paths. */
+static char made[64];
 
 static void
-in_steps(struct api_call *call)
+note(struct api_call *call)
 {
-	api_in_steps(call, sizeof(unsigned int), begin_steps, step);
-}
-
-static double
-cpu_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* Takes CPU time: the burst and as many ms more. */
-static void
-spend(struct api_call *call)
-{
-	double end = cpu_s() + API_BURST_S + atoi(call->parameter[0]) / 1e3;
-
-	while (cpu_s() < end)
-		;
+	cr_assert_not_null(call->running, "a change is made by the control thread");
+	strncat(made, call->parameter[0], 1);
 	api_answer(call, 200, json_object());
 }
 
@@ -131,13 +89,12 @@ echo(struct api_call *call)
 }
 
 const struct api_route api_routes[] = {
-	{API_GET, "/twice", API_PUBLIC, NULL, wait_twice},
-	{API_GET, "/ever", API_PUBLIC, NULL, wait_for_ever},
-	{API_GET, "/stream", API_PUBLIC, NULL, stream},
-	{API_GET, "/steps", API_PUBLIC, NULL, in_steps},
-	{API_GET, "/spend/{ms}", API_PUBLIC, NULL, spend},
-	{API_GET, "/nothing", API_PUBLIC, NULL, say_nothing},
-	{API_POST, "/echo", API_CHANGE, NULL, echo},
+	{API_GET, "/twice", API_PUBLIC, API_CONTROL, NULL, wait_twice},
+	{API_GET, "/ever", API_PUBLIC, API_CONTROL, NULL, wait_for_ever},
+	{API_GET, "/stream", API_PUBLIC, 0, NULL, stream},
+	{API_GET, "/note/{digit}", API_PUBLIC, API_CONTROL, NULL, note},
+	{API_GET, "/nothing", API_PUBLIC, 0, NULL, say_nothing},
+	{API_POST, "/echo", API_CHANGE, API_CONTROL, NULL, echo},
 };
 const size_t api_routes_count = sizeof(api_routes) / sizeof(api_routes[0]);
 
@@ -340,8 +297,6 @@ Test(ctrl_api_server, bodies_in_pieces)
 
 /* -- callers that are no administrators: with tenants, other users of the socket without a token */
 
-#define STRANGERS 8
-
 static int
 stranger(uid_t uid)
 {
@@ -358,108 +313,82 @@ stranger(uid_t uid)
 	return fd;
 }
 
-static bool
-is_readable(int fd)
+/* Let the server's threads take what was sent; the control thread makes snapshots, and no change. */
+static void
+turn_readers(unsigned int ms)
 {
+	for (double end = ctrl_monotonic() + ms / 1e3; ctrl_monotonic() < end;) {
+		ctrl_snapshots_serve(server->snapshots, running);
+		usleep(1000);
+	}
+}
+
+/* Readers need the control thread for a snapshot, and get the last one if it stands still. */
+Test(ctrl_api_server, readers_are_answered_without_the_control_thread)
+{
+	int fd = client();
+	char got[4096] = "";
 	struct pollfd fds = {fd, POLLIN, 0};
 
-	return poll(&fds, 1, 0) == 1;
+	send_text(fd, GET("/nothing"));
+	cr_assert_eq(poll(&fds, 1, 30000), 1);
+	cr_assert_gt(read(fd, got, sizeof(got) - 1), 0);
+	cr_assert_not_null(strstr(got, " 500 "));
 }
 
-/* What an administrator asks is answered within two slices, and others' answers go on
- * afterwards. */
-Test(ctrl_api_server, an_administrator_waits_for_steps_not_for_answers)
+Test(ctrl_api_server, administrators_changes_are_made_first)
 {
-	int fd[STRANGERS], admin = client();
+	int first = stranger(10001), second = stranger(10002), admin = client();
 
-	for (unsigned int i = 0; i < STRANGERS; i++) {
-		fd[i] = stranger(10001 + i);
-		send_text(fd[i], GET("/steps"));
-	}
-	while (steps == 0)
-		api_server_run(server);
-	for (unsigned int i = 0; i < 10; i++) {
-		unsigned int before = steps;
-
-		must_get(admin, "/nothing", " 500 ");
-		cr_assert_leq(steps - before, 30, "%u steps of others came first", steps - before);
-	}
-	for (unsigned int i = 0; i < STRANGERS; i++)
-		cr_assert_not(is_readable(fd[i]), "answered before the administrator");
-	for (unsigned int i = 0; i < STRANGERS; i++)
-		cr_assert_not_null(strstr(turn(fd[i], "]", 30000), "[]"));
-	cr_assert_eq(steps, 100 * STRANGERS);
+	config.api.open_read = true;
+	send_text(first, GET("/note/1"));
+	turn_readers(500);
+	send_text(second, GET("/note/2"));
+	turn_readers(500);
+	send_text(admin, GET("/note/0"));
+	turn_readers(500);
+	turn(admin, "}", 5000);
+	turn(second, "}", 5000);
+	cr_assert_str_eq(made, "012");
 }
 
-Test(ctrl_api_server, the_loop_returns_between_steps)
+/* Of a caller that is no administrator, so many changes wait; those beyond are refused at once. */
+Test(ctrl_api_server, a_caller_has_few_changes_that_wait)
 {
-	int fd = asks(GET("/steps"));
+	int fd[20];
+	unsigned int refused = 0;
 
-	while (steps < 100) {
-		unsigned int before = steps;
-
-		api_server_run(server);
-		cr_assert_leq(steps - before, 11);
+	for (unsigned int i = 0; i < RTE_DIM(fd); i++) {
+		fd[i] = stranger(10001);
+		send_text(fd[i], GET("/note/1"));
 	}
-	cr_assert_not_null(strstr(turn(fd, "]", 2000), "[]"));
+	turn_readers(1000);
+	for (unsigned int i = 0; i < RTE_DIM(fd); i++)
+		refused += strstr(turn(fd[i], "}", 5000), " 429 ") != NULL;
+	cr_assert_eq(refused, 4);
+	cr_assert_eq(strlen(made), 16);
 }
 
-Test(ctrl_api_server, caller_in_debt_is_answered_late)
+/* A change that the control thread comes to too late is refused, not made. */
+Test(ctrl_api_server, a_change_has_a_limit_of_time)
 {
-	int rich = stranger(10001), poor = stranger(10002);
+	int fd = client();
 
-	must_get(poor, "/spend/100", " 200 ");
-	send_text(poor, GET("/nothing"));
-	for (unsigned int i = 0; i < 10; i++) {
-		must_get(rich, "/nothing", " 500 ");
-	}
-	cr_assert_not(is_readable(poor), "answered, though in debt");
-	cr_assert_not_null(strstr(turn(poor, "}", 30000), " 500 "));
+	send_text(fd, GET("/note/1"));
+	turn_readers(6000);
+	cr_assert_not_null(strstr(turn(fd, "}", 5000), " 503 "));
+	cr_assert_str_empty(made);
 }
 
-Test(ctrl_api_server, caller_in_deep_debt_gets_429)
+/* Stopping while changes are queued. */
+Test(ctrl_api_server, the_end_answers_the_queue)
 {
-	int poor = stranger(10001);
-	const char *got = "";
+	int first = stranger(10001), second = client();
 
-	must_get(poor, "/spend/2000", " 200 ");
-	send_text(poor, GET("/nothing"));
-	for (unsigned int s = 0; s < 60 && strstr(got, "}") == NULL; s++) {
-		api_server_tick(server);
-		got = turn(poor, "}", 1000);
-	}
-	cr_assert_not_null(strstr(got, " 429 "), "%s", got);
-	cr_assert_not_null(strstr(got, "Retry-After: "), "%s", got);
-}
-
-/* Stopping while requests are queued, begun and not. */
-Test(ctrl_api_server, the_end_does_not_wait_for_the_queue)
-{
-	int first = stranger(10001), second = stranger(10001);
-
-	send_text(first, GET("/steps"));
-	send_text(second, GET("/steps"));
-	while (steps == 0)
-		api_server_run(server);
+	send_text(first, GET("/note/1"));
+	send_text(second, GET("/note/2"));
+	turn_readers(500);
 	api_server_destroy(server);
 	server = NULL;
-	cr_assert_lt(steps, 100);
-}
-
-/* One user fills the socket with requests that wait for their turn, and others get in: as many
- * as they are. */
-Test(ctrl_api_server, queued_requests_are_closed_for_other_clients)
-{
-	enum { PLACES = 256, OTHERS = 40 };
-	int fd[PLACES], admin[OTHERS];
-
-	for (unsigned int i = 0; i < PLACES; i++) {
-		fd[i] = stranger(10001);
-		send_text(fd[i], i == 0 ? GET("/spend/2000") : GET("/nothing"));
-		api_server_run(server);
-	}
-	for (unsigned int i = 0; i < OTHERS; i++) {
-		admin[i] = client();
-		must_get(admin[i], "/nothing", " 500 ");
-	}
+	cr_assert_str_empty(made);
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/played.h"
 
 #include "ctrl/api/auth.h"
+#include "ctrl/api/call.h"
 #include "ctrl/jobs/tokens.h"
 
 TestSuite(ctrl_tokens, .init = setup, .fini = teardown, .timeout = 90);
@@ -16,12 +17,25 @@ token_of(const struct ctrl_job *job, unsigned int rank)
 	return token;
 }
 
+/* The job of a token, and its rank; NULL: no job has it. */
+static const struct ctrl_job *
+find(const char *text, unsigned int *rank)
+{
+	char name[PPE_JOB_NAME_MAX];
+	const struct ctrl_job *job;
+
+	if (!ctrl_rank_token_job(text, name))
+		return NULL;
+	job = ctrl_running_find_job(running, name);
+	return ctrl_rank_token_is(job, text, rank) ? job : NULL;
+}
+
 static void
 wrong(const char *text)
 {
 	unsigned int rank;
 
-	cr_expect_null(ctrl_rank_token_find(running, text, &rank), "%s", text);
+	cr_expect_null(find(text, &rank), "%s", text);
 }
 
 Test(ctrl_tokens, each_is_of_one_rank_of_one_job)
@@ -33,8 +47,7 @@ Test(ctrl_tokens, each_is_of_one_rank_of_one_job)
 	for (unsigned int j = 0; j < 2; j++)
 		for (unsigned int r = 0; r < 4; r++) {
 			token[j][r] = token_of(jobs[j], r);
-			cr_assert_eq(
-				ctrl_rank_token_find(running, token[j][r].text, &rank), jobs[j]);
+			cr_assert_eq(find(token[j][r].text, &rank), jobs[j]);
 			cr_assert_eq(rank, r);
 			for (unsigned int i = 0; i < r; i++)
 				cr_assert_str_neq(strrchr(token[j][i].text, '~'),
@@ -100,7 +113,7 @@ Test(ctrl_tokens, a_token_ends_with_its_job)
 	unsigned int rank;
 
 	change(ring, "timeout_ms", 5);
-	cr_assert_eq(ctrl_rank_token_find(running, token.text, &rank), ring);
+	cr_assert_eq(find(token.text, &rank), ring);
 	played.leaving[ring->job->id] = true;
 	delete (ring);
 	wrong(token.text);
@@ -111,16 +124,17 @@ Test(ctrl_tokens, a_token_ends_with_its_job)
 Test(ctrl_tokens, a_token_names_the_caller_and_its_job)
 {
 	struct api_caller caller = {.name = "x"};
+	const struct api_call call = {.running = running};
 	struct ctrl_job *ring = create("ring");
 	char text[256];
 
 	snprintf(text, sizeof(text), "bearer %s", token_of(ring, 3).text);
-	cr_assert(api_authenticate_rank(running, text, &caller));
+	cr_assert(api_authenticate_rank(&call, text, &caller));
 	cr_assert_eq(caller.instance, ring->job->instance);
 	cr_assert_neq(caller.instance, 0);
 	cr_assert_eq(caller.rank, 3);
 	cr_assert_str_eq(caller.name, "x token=ring~3");
 	caller = (struct api_caller){.name = "x"};
-	cr_assert(!api_authenticate_rank(running, text + 7, &caller), "without the scheme");
+	cr_assert(!api_authenticate_rank(&call, text + 7, &caller), "without the scheme");
 	cr_assert_eq(caller.instance, 0);
 }
