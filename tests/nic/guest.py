@@ -243,6 +243,8 @@ class Relay:
 class Guest(Rack):
     """kinds: of each host's card. mtu: of the hosts' interfaces. iommu: whether the guest has one."""
 
+    nap_us = 200  # which takes several times as long in the guest
+
     def __init__(self, kinds, build=None, mtu=1500, iommu=True, **more):
         super().__init__(build, hosts=len(kinds), mtu=mtu, **more)
         self.kinds, self.iommu, self.relays = kinds, iommu, []
