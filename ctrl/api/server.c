@@ -181,6 +181,8 @@ keep(void *arg)
 	return NULL;
 }
 
+_Static_assert(API_THREADS *CTRL_LISTENERS_MAX <= CTRL_READERS_MAX, "a place for each reader");
+
 static int
 start_daemon(struct api_listener *listener, char *error, size_t size)
 {

@@ -26,14 +26,31 @@ ctrl_history_destroy(struct ctrl_history *history)
 	free(history);
 }
 
+/* Series that have not begun, and free places, take no memory: nothing is written to them. */
+static void
+copy_series(struct ctrl_series *to, const struct ctrl_series *from, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (from[i].begun != 0)
+			to[i] = from[i];
+		else if (to[i].begun != 0)
+			to[i].begun = 0;
+	}
+}
+
 void
 ctrl_history_copy(struct ctrl_history *to, const struct ctrl_history *from)
 {
-	memcpy(to, from, offsetof(struct ctrl_history, job));
+	memcpy(to, from, offsetof(struct ctrl_history, rx));
+	copy_series(to->rx, from->rx, PPE_PORTS_MAX);
+	copy_series(to->tx, from->tx, PPE_PORTS_MAX);
+	copy_series(to->spoofed, from->spoofed, PPE_PORTS_MAX);
+	copy_series(to->drop, from->drop, PPE_DROP_COUNT);
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		to->job[i].name[0] = '\0';
 		if (ctrl_history_has(from, &from->job[i]))
 			to->job[i] = from->job[i];
+		else if (to->job[i].name[0] != '\0')
+			to->job[i].name[0] = '\0';
 	}
 }
 

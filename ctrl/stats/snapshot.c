@@ -18,6 +18,7 @@
 
 #define PLACES      (CTRL_READERS_MAX + 2) /* one is current, and one is free */
 #define SHARE       10 /* the control thread makes snapshots in at most 1/SHARE of its time */
+#define GAP_MAX     1.0 /* s between two that are waited for */
 #define LOOK_NS     50000000 /* between two looks of a waiting reader */
 #define WANTED_BASE 0x80000000u
 
@@ -87,10 +88,13 @@ take_waits(struct ctrl_job_snapshot *to)
 	for (unsigned int i = 0; i < to->nb_blocks && !to->membership.is_abandoned; i++) {
 		const struct ppe_block_info *block = &to->block[i];
 
-		for (unsigned int s = 0; block->open && s < WEIR_SOURCES_MAX; s++)
-			if ((block->heard[s / 64] >> (s % 64) & 1) == 0 &&
-				block->idle_us > to->waiting_us[s])
-				to->waiting_us[s] = block->idle_us;
+		for (unsigned int w = 0; block->open && w < WEIR_SOURCES_MAX / 64; w++)
+			for (uint64_t left = ~block->heard[w] & to->sources[w]; left != 0;
+				left &= left - 1) {
+				unsigned int s = w * 64 + (unsigned int)__builtin_ctzll(left);
+
+				to->waiting_us[s] = RTE_MAX(to->waiting_us[s], block->idle_us);
+			}
 	}
 }
 
@@ -98,14 +102,17 @@ static void
 take_detail(struct ctrl_job_snapshot *to, const struct ctrl_running *running, bool is_leaving)
 {
 	memset(to->source, 0, sizeof(to->source));
+	memset(to->sources, 0, sizeof(to->sources));
 	to->nb_blocks = 0;
 	to->has_all_blocks = true;
 	if (is_leaving)
 		return;
-	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
-		if (ppe_job_has(&to->shape, (uint8_t)s) || ctrl_job_has_member(&to->job, s))
-			ppe_source_stats_read(
-				running->ppe, to->shape.id, (uint8_t)s, &to->source[s]);
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
+		if (!ppe_job_has(&to->shape, (uint8_t)s) && !ctrl_job_has_member(&to->job, s))
+			continue;
+		to->sources[s / 64] |= UINT64_C(1) << (s % 64);
+		ppe_source_stats_read(running->ppe, to->shape.id, (uint8_t)s, &to->source[s]);
+	}
 	take_blocks(to, running);
 	take_waits(to);
 }
@@ -140,6 +147,15 @@ ctrl_job_snapshot_take(struct ctrl_job_snapshot *to, const struct ctrl_running *
 		take_detail(to, running, is_leaving);
 }
 
+static void
+free_job(struct ctrl_job_snapshot **job)
+{
+	if (*job != NULL)
+		ctrl_job_snapshot_clear(*job);
+	free(*job);
+	*job = NULL;
+}
+
 /* -- all */
 
 void
@@ -150,16 +166,10 @@ ctrl_snapshots_destroy(struct ctrl_snapshots *all)
 	for (unsigned int p = 0; p < PLACES; p++) {
 		struct ctrl_snapshot *s = &all->place[p];
 
-		for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-			if (s->place[i] == NULL)
-				continue;
-			ctrl_job_snapshot_clear(s->place[i]);
-			free(s->place[i]);
-		}
-		for (unsigned int i = 0; i < s->leaving_room; i++) {
-			ctrl_job_snapshot_clear(s->leaving[i]);
-			free(s->leaving[i]);
-		}
+		for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+			free_job(&s->place[i]);
+		for (unsigned int i = 0; i < s->leaving_room; i++)
+			free_job(&s->leaving[i]);
 		free(s->leaving);
 		ctrl_history_destroy(s->history);
 	}
@@ -222,8 +232,10 @@ take_jobs(struct ctrl_snapshot *s, struct ctrl_running *running, bool detail)
 	give_series(running);
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		s->by_id[i] = NULL;
-		if (running->by_id[i] == NULL)
+		if (running->by_id[i] == NULL) {
+			free_job(&s->place[i]);
 			continue;
+		}
 		if (s->place[i] == NULL)
 			s->place[i] = calloc(1, sizeof(*s->place[i]));
 		if (s->place[i] == NULL)
@@ -247,6 +259,8 @@ take_jobs(struct ctrl_snapshot *s, struct ctrl_running *running, bool detail)
 		}
 		ctrl_job_snapshot_take(s->leaving[s->nb_leaving++], running, job, detail);
 	}
+	while (s->leaving_room > s->nb_leaving)
+		free_job(&s->leaving[--s->leaving_room]);
 }
 
 static void
@@ -317,11 +331,21 @@ ctrl_snapshots_timeout(const struct ctrl_snapshots *all)
 	return is_due(all, now) ? 0 : (int)((all->due - now) * 1e3) + 1;
 }
 
+/* CPU time of this thread, s. */
+static double
+used_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 void
 ctrl_snapshots_renew(struct ctrl_snapshots *all, struct ctrl_running *running)
 {
 	unsigned int place = free_place(all), wanted;
-	double now = ctrl_monotonic();
+	double before = used_s();
 
 	if (place == PLACES)
 		return; /* more readers than there may be */
@@ -330,8 +354,7 @@ ctrl_snapshots_renew(struct ctrl_snapshots *all, struct ctrl_running *running)
 	__atomic_store_n(&all->current, place, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&all->made, 1, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &all->made, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-	all->due = ctrl_monotonic();
-	all->due += (all->due - now) * (SHARE - 1);
+	all->due = ctrl_monotonic() + RTE_MIN((used_s() - before) * (SHARE - 1), GAP_MAX);
 }
 
 void

@@ -24,8 +24,8 @@
 #include "ctrl/stats/history.h"
 #include "ppe/faults/faults.h"
 
-#define CTRL_SNAPSHOT_S  2.0 /* that a reader waits for one */
-#define CTRL_READERS_MAX 16 /* threads that read at a time */
+#define CTRL_SNAPSHOT_S  5.0 /* that a reader waits for one */
+#define CTRL_READERS_MAX (4 * CTRL_LISTENERS_MAX) /* threads that read at a time */
 
 /* Sources with series of their own in /metrics: per job, and of all jobs together. */
 #define CTRL_SERIES_OF_JOB 64u
@@ -47,8 +47,8 @@ struct ctrl_job_snapshot {
 	struct ppe_parent_stats parent[PPE_PARENTS_MAX];
 	/* CTRL_SNAPSHOT_DETAIL */
 	struct ppe_source_stats source[WEIR_SOURCES_MAX];
-	uint64_t
-		waiting_us[WEIR_SOURCES_MAX]; /* that open blocks have waited for it, the longest */
+	uint64_t sources[WEIR_SOURCES_MAX / 64]; /* bit s: source s is one of the job's */
+	uint64_t waiting_us[WEIR_SOURCES_MAX]; /* the longest wait of an open block for it */
 	struct ppe_block_info *block; /* those that are in the switch, in no order */
 	unsigned int nb_blocks, room;
 	bool has_all_blocks; /* false: no memory for all of them */

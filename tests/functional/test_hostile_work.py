@@ -101,7 +101,8 @@ def reads_keep_no_administrator_waiting():
                 began, between, took, at = crowd.answers, [], control_thread_s(rack), time.monotonic()
                 for _ in range(20):
                     before = crowd.answers
-                    check(api.unix('GET', '/v1/health').status == 200, 'health')
+                    health = api.unix('GET', '/v1/health')
+                    check(health.status == 200, '%s', health.text)
                     between.append(crowd.answers - before)
                 # All of them, if it had to wait in turn. Where this process lost its CPU meanwhile, more have come.
                 check(sorted(between)[5] <= STRANGERS // 4, 'strangers got so many answers before an administrator: %s', between)

@@ -123,7 +123,7 @@ def standard_output_and_signals():
                                       ([], 2, '-o FILE is missing'),
                                       (['-o', 'x'], 2, '-c FILE is missing'),
                                       (['-o', 'x', '--order', 'y'], 2, 'must be one of blocks'),
-                                      (['-o', 'x', '-c', '/none'], 1, '/none'),
+                                      (['-o', 'x', '-c', '/none'], 2, '/none'),
                                       (['-c', config, '-o', '/none/x'], 1, '/none/x: No such file'),
                                       (['-c', config, '-o', '/dev/null', '-x', '/none/x'], 1, '/none/x: No such file'),
                                       (['-c', config, '-o', '/dev/null', '-x', '/dev/full'], 1, '/dev/full: No space left'),

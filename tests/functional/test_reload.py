@@ -350,10 +350,12 @@ def clients_that_stay_do_not_stop_new_certificates():
             api.wait_read()
             renewed(rack)
             connection.sendall(ask[-2:])
-            said = connection.recv(4096)
-            check(said.startswith(b'HTTP/1.1 200') and b'Connection: close' in said, '%s', said)
-            while connection.recv(4096):  # until it closes
-                pass
+            for more in (ask, b''):  # and goes on
+                said = b''
+                while not said.endswith(b'}\n'):
+                    said += connection.recv(4096) or b'closed}\n'
+                check(said.startswith(b'HTTP/1.1 200') and b'Connection: close' not in said, '%s', said)
+                connection.sendall(more)
         for connection in held:
             connection.close()
         rack.stop_switch()
