@@ -389,6 +389,8 @@ turn(struct run *run)
 		take_signal(run, &info);
 	if (read(run->timer, &missed, sizeof(missed)) == sizeof(missed)) {
 		tick(run);
+		if (run->server != NULL)
+			api_server_tick(run->server);
 		free_former(run);
 	}
 	if (run->server != NULL)

@@ -193,8 +193,8 @@ is_unauthenticated(const struct api_connection *c, const struct ctrl_api *api, d
 /*
  * The connection with the lowest standing is closed first. The standing depends on the owner's
  * rights, then on the number of the owner's connections, then on whether the connection is in use.
- * A new connection ranks above those of a tenant beyond its share, because many may arrive in one
- * turn before any of them can send a token. Use does not protect a connection without a token:
+ * A new connection ranks above those of a tenant beyond its share, because many may arrive
+ * at once before any of them can send a token. Use does not protect a connection without a token:
  * otherwise an endless request would keep it.
  */
 static unsigned int

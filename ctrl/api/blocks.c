@@ -488,16 +488,17 @@ diagnose_rest(struct found *found, const struct ctrl_job_snapshot *of)
 		diagnose_unacknowledged(found, of);
 }
 
-/* Add the sentences: why the job does not progress. Its stuck blocks are sorted by cause. */
+/* Add the sentences: why the job does not progress. Its stuck blocks are sorted by cause. all: the
+ * job has no others. */
 static void
 diagnose(struct found *found, const struct ctrl_job_snapshot *of,
-	const struct ppe_block_info *block, unsigned int count)
+	const struct ppe_block_info *block, unsigned int count, bool all)
 {
 	for (unsigned int at = 0, next; at < count && !is_full(found); at = next) {
 		for (next = at + 1; next < count && compare_causes(&block[at], &block[next]) == 0;
 			next++)
 			;
-		diagnose_blocks(found, of, &block[at], next - at, of->has_all_blocks);
+		diagnose_blocks(found, of, &block[at], next - at, all);
 	}
 	if (!is_full(found))
 		diagnose_rest(found, of);
@@ -522,6 +523,7 @@ static void
 find_blocks(struct found *found, const struct ctrl_job_snapshot *of)
 {
 	unsigned int first = found->count, most = RTE_MIN(of->nb_blocks, FOUND_MAX - first);
+	uint64_t before = found->total;
 	struct ppe_block_info *more =
 		realloc(found->block, (first + most + 1) * sizeof(*found->block));
 
@@ -540,7 +542,8 @@ find_blocks(struct found *found, const struct ctrl_job_snapshot *of)
 		return;
 	qsort(&found->block[first], found->count - first, sizeof(*found->block),
 		by_cause_and_number);
-	diagnose(found, of, &found->block[first], found->count - first);
+	diagnose(found, of, &found->block[first], found->count - first,
+		of->has_all_blocks && found->total - before == found->count - first);
 }
 
 static int

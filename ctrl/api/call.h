@@ -67,6 +67,7 @@ struct api_call {
 };
 
 #define API_CONTROL 0x80000000u /* the handler runs on the control thread */
+#define API_LAST    0x40000000u /* the last snapshot will do, however old it is */
 
 typedef void (*api_handler)(struct api_call *call);
 
@@ -83,7 +84,7 @@ struct api_route {
 /* clang-format off */
 /* Method, path, access, needs, query, handler. "/{file}" comes after all others of one segment. */
 #define API_ROUTES(X) \
-	X(API_GET, "/v1/health", API_PUBLIC, 0, NULL, api_get_health) \
+	X(API_GET, "/v1/health", API_PUBLIC, API_LAST, NULL, api_get_health) \
 	X(API_GET, "/v1/ready", API_PUBLIC, 0, NULL, api_get_ready) \
 	X(API_GET, "/v1/status", API_PUBLIC, 0, NULL, api_get_status) \
 	X(API_GET, "/v1/ports", API_READ, 0, NULL, api_get_ports) \

@@ -4,9 +4,10 @@
  *
  * A thread of libmicrohttpd suspends the connection and pushes its request to `asked`. The control
  * thread takes all at once, makes them in order, administrators' first, and pushes them to `made`.
- * The keeper, a thread of the server, resumes the connections: libmicrohttpd takes a lock for it,
- * and the control thread waits for none.
+ * The keeper, a thread of the server, resumes the connections: libmicrohttpd takes a lock for it
+ * that its own threads hold, too.
  */
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,33 +58,36 @@ same_owner(const struct api_request *a, const struct api_request *b)
 {
 	return strcmp(a->owner, b->owner) == 0 &&
 		(a->owner[0] != '\0' ||
-			(a->peer->network == b->peer->network && a->caller.uid == b->caller.uid));
+			(a->peer->network == b->peer->network &&
+				a->peer->caller.uid == b->peer->caller.uid));
 }
 
-bool
+int
 api_change_ask(struct api_request *request)
 {
 	struct api_server *server = request->server;
 	const struct api_request *other;
 	unsigned int others = 0;
-	bool fits;
+	int rc;
 
 	pthread_mutex_lock(&server->lock);
 	TAILQ_FOREACH (other, &server->waiting, waiting)
 		others += same_owner(request, other);
-	fits = !server->is_stopping && (request->caller.admin || others < API_CHANGES);
-	if (fits) {
+	rc = server->is_stopping                                ? -ESHUTDOWN
+		: request->caller.admin || others < API_CHANGES ? 0
+								: -EBUSY;
+	if (rc == 0) {
 		TAILQ_INSERT_TAIL(&server->waiting, request, waiting);
 		request->peer->deadline = INFINITY;
 		request->queued_at = ctrl_monotonic();
 		MHD_suspend_connection(request->connection);
 	}
 	pthread_mutex_unlock(&server->lock);
-	if (!fits)
-		return false;
+	if (rc < 0)
+		return rc;
 	push(&server->asked, request);
 	api_wake(server->asked_event);
-	return true;
+	return 0;
 }
 
 void

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The stages of a request: target, route, caller, body; then the answer from a snapshot, or the way
  * to the control thread and back. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -178,19 +179,22 @@ refuse_often(struct api_call *call, unsigned int per_s, double wait)
 	api_header(call, "Retry-After", "%u", (unsigned int)wait + 1);
 }
 
-/* Take a change from the caller's limits. Returns 0, or seconds to wait. */
+/* Take a change from the caller's limits. Returns 0, or seconds to wait. per_s: the limit of an
+ * address. */
 static double
-charge(struct api_request *request)
+charge(struct api_request *request, unsigned int *per_s)
 {
+	uint32_t reloads = request->call.seen->reloads + 1;
 	const struct ctrl_tenant *tenant = request->caller.payer;
 	struct api_server *server = request->server;
 	double wait;
 
 	pthread_mutex_lock(&server->lock);
-	if (server->limits_of != request->call.seen->reloads + 1) {
+	if ((int32_t)(reloads - server->limits_of) > 0) {
 		api_limits_set(&server->limits, &request->call.config->api);
-		server->limits_of = request->call.seen->reloads + 1;
+		server->limits_of = reloads;
 	}
+	*per_s = server->limits.address_per_s;
 	wait = tenant != NULL ? api_limits_take(&server->limits, tenant, ctrl_monotonic())
 			      : api_limits_take_address(
 					&server->limits, request->peer->network, ctrl_monotonic());
@@ -204,17 +208,18 @@ static bool
 check_rate(struct api_request *request, const struct api_route *route)
 {
 	const struct ctrl_tenant *tenant = request->caller.payer;
+	unsigned int per_s;
 	double wait;
 
 	if (route->method == API_GET || request->is_charged ||
 		(tenant == NULL && request->caller.admin))
 		return true;
-	request->is_charged = true;
-	wait = charge(request);
-	if (wait <= 0)
+	wait = charge(request, &per_s);
+	request->is_charged = wait <= 0;
+	if (request->is_charged)
 		return true;
 	if (tenant == NULL) {
-		refuse_often(&request->call, request->server->limits.address_per_s, wait);
+		refuse_often(&request->call, per_s, wait);
 		return false;
 	}
 	ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE, "a tenant changes too often",
@@ -442,39 +447,64 @@ look_away(struct api_request *request)
 	request->caller.tenant = request->caller.payer = NULL; /* in that configuration */
 }
 
-/* The parts of a snapshot that the request needs, which is not admitted yet. */
-static unsigned int
-parts_of(struct api_request *request, const char *method)
+/*
+ * Decide about the request by the last snapshot, which may not know a new token yet: a refusal is
+ * decided again by a fresh one. So a caller without rights costs no more than the least snapshot.
+ */
+static void
+decide(struct api_request *request, const char *method)
 {
-	const struct api_route *route =
-		request->is_target_valid ? api_route_find(&request->call, method) : NULL;
+	struct ctrl_snapshots *snapshots = request->server->snapshots;
 
-	return route == NULL || route->needs == API_CONTROL ? 0 : route->needs;
+	if (look(request, ctrl_snapshot_last(snapshots)))
+		admit(request, method);
+	if (request->route != NULL)
+		return;
+	look_away(request);
+	api_answer_clear(&request->call.answer);
+	if (look(request, ctrl_snapshot_get(snapshots, 0)))
+		admit(request, method);
+}
+
+/* Answer a reader from a snapshot that has what it needs. */
+static void
+answer_reader(struct api_request *request, const char *method)
+{
+	unsigned int needs = request->route->needs;
+
+	/* The last one may have a token that is no longer valid. */
+	if (needs != API_LAST || header(request, "Authorization") != NULL) {
+		look_away(request);
+		request->route = NULL;
+		if (look(request, ctrl_snapshot_get(request->server->snapshots, needs & ~API_LAST)))
+			admit(request, method);
+	}
+	if (request->route != NULL)
+		call_handler(request);
 }
 
 /* The request is complete: answer it, or ask the control thread to. */
 static enum MHD_Result
 finish(struct api_request *request, const char *method)
 {
-	bool asked = false;
+	bool asks = false;
+	int rc;
 
 	if (request->is_made || request->call.answer.status != 0)
 		return respond(request);
-	if (look(request,
-		    ctrl_snapshot_get(request->server->snapshots, parts_of(request, method)))) {
-		api_answer_clear(&request->call.answer);
-		admit(request, method);
-		if (request->route != NULL && read_body(request)) {
-			if (request->route->needs != API_CONTROL)
-				call_handler(request);
-			else
-				asked = true;
-		}
+	decide(request, method);
+	if (request->route != NULL && read_body(request)) {
+		asks = request->route->needs == API_CONTROL;
+		if (!asks)
+			answer_reader(request, method);
 	}
 	look_away(request);
-	if (asked && api_change_ask(request))
+	rc = asks ? api_change_ask(request) : 0;
+	if (asks && rc == 0)
 		return MHD_YES;
-	if (asked) {
+	if (rc == -ESHUTDOWN)
+		api_request_refuse(request);
+	if (rc == -EBUSY) {
 		api_error(&request->call, 429, "too_often", NULL,
 			"%d changes of this caller wait already", API_CHANGES);
 		api_header(&request->call, "Retry-After", "1");
@@ -486,8 +516,7 @@ finish(struct api_request *request, const char *method)
 static enum MHD_Result
 take_head(struct api_request *request, const char *method)
 {
-	if (look(request, ctrl_snapshot_get(request->server->snapshots, 0)))
-		admit(request, method);
+	decide(request, method);
 	look_away(request);
 	if (request->route == NULL)
 		set_deadline(request->peer, API_REFUSED_S);

@@ -417,3 +417,9 @@ api_server_run(struct api_server *server)
 	server->wait_ms = api_changes_make(server);
 	ctrl_snapshots_serve(server->snapshots, server->running);
 }
+
+void
+api_server_tick(struct api_server *server)
+{
+	ctrl_snapshots_tick(server->snapshots, server->running);
+}

@@ -7,7 +7,8 @@
  * threads answer readers from snapshots of the switch (ctrl/stats/snapshot.h). A change is a
  * message to the control thread, which makes it, and answers; its connection is suspended
  * meanwhile. So a client costs the control thread its changes, which are limited (ctrl/api/auth.h),
- * and a part of a snapshot, whatever it does; and the control thread waits for no lock.
+ * and a part of a snapshot, whatever it does. The control thread takes no lock of these threads but
+ * those of the log and of malloc, which are held for a line, or a moment.
  *
  * Each listener has 256 connections. A network (an IPv4 address, or the /64 of an IPv6 one) has at
  * most 128 of them. When all are in use, a new connection replaces another one of its network, or
@@ -61,6 +62,9 @@ bool api_server_uses(const struct api_server *server, const struct ctrl_config *
 
 /* Close all connections and remove the Unix sockets. server: NULL is fine. */
 void api_server_destroy(struct api_server *server);
+
+/* Each second: the last snapshot is a young one. */
+void api_server_tick(struct api_server *server);
 
 /* A descriptor that is readable when api_server_run has something to do. It never changes. */
 int api_server_fd(const struct api_server *server);

@@ -22,7 +22,7 @@
 #define API_PER_ADDRESS 128 /* above API_BACKLOG: a burst does not close its own */
 #define API_BACKLOG     64
 #define API_SHARE       64 /* of a tenant; those beyond are closed first */
-#define API_CHANGES     16 /* that wait of a caller, if it is no administrator */
+#define API_CHANGES     64 /* that wait of a caller, if it is no administrator */
 #define API_TOKEN_S     0.5 /* time for a new connection to send a token */
 #define API_SLICE_S     0.010 /* for changes, before the loop serves signals and timers */
 #define API_PATIENCE_S  5 /* that a change waits for the control thread */
@@ -125,7 +125,7 @@ struct api_server {
 	int epoll; /* readable when the control thread has something to do */
 	int wait_ms; /* until it has, as api_changes_make says */
 
-	/* Changes: lists that grow by compare and swap, so that nobody waits for a lock. */
+	/* Changes: lists that grow by compare and swap: the control thread takes no lock. */
 	struct api_request *asked; /* for the control thread, newest first */
 	int asked_event;
 	struct api_request *made; /* for the keeper, newest first */
@@ -166,9 +166,9 @@ void api_thread_begin(const struct api_listener *listener);
 /* Make an eventfd readable. */
 void api_wake(int event);
 
-/* A thread of libmicrohttpd: suspend a request and give it to the control thread. False: its caller
- * has too many that wait, or the server stops. */
-bool api_change_ask(struct api_request *request);
+/* A thread of libmicrohttpd: suspend a request and give it to the control thread. 0; -EBUSY: its
+ * caller has too many that wait; -ESHUTDOWN: the server stops. */
+int api_change_ask(struct api_request *request);
 
 /* The keeper's thread: resume what is answered. */
 void api_changes_resume(struct api_server *server, double now);

@@ -17,8 +17,8 @@
 #include "ctrl/stats/stats.h"
 
 #define PLACES      (CTRL_READERS_MAX + 2) /* one is current, and one is free */
-#define SHARE       10 /* the control thread makes snapshots in at most 1/SHARE of its time */
-#define GAP_MAX     1.0 /* s between two that are waited for */
+#define SHARE       10 /* the control thread makes snapshots in at most 1/SHARE of its CPU time */
+#define GAP_MAX     4.0 /* s between two; below CTRL_SNAPSHOT_S */
 #define LOOK_NS     50000000 /* between two looks of a waiting reader */
 #define WANTED_BASE 0x80000000u
 
@@ -374,6 +374,13 @@ ctrl_snapshots_end(struct ctrl_snapshots *all)
 	__atomic_store_n(&all->is_over, true, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&all->made, 1, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &all->made, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void
+ctrl_snapshots_tick(struct ctrl_snapshots *all, struct ctrl_running *running)
+{
+	if (ctrl_snapshot_age(&all->place[all->current]) > 0.5)
+		ctrl_snapshots_renew(all, running);
 }
 
 bool

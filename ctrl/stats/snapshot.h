@@ -4,10 +4,11 @@
  * thread. Readers never enter that thread, and take no lock that it takes.
  *
  * The control thread makes a snapshot when readers ask for one, for all that wait, with at most a
- * tenth of its time. So a reader sees what was there when it asked, or later. Some parts cost more,
- * and are made only when a reader asks for them. There are more places for snapshots than readers,
- * so that one is always free: a reader pins a place by its counter, and checks then that the place
- * is still the current one; the control thread fills places without readers alone.
+ * tenth of its CPU time, and one each second in any case. So a reader sees what was there when it
+ * asked, or later. Some parts cost more, and are made only when a reader asks for them. There are
+ * more places for snapshots than readers, so that one is free: a reader pins a place by its
+ * counter, and checks then that the place is still the current one; the control thread fills places
+ * without readers alone.
  *
  * All pointers in a snapshot are to its own copies, or to what the control thread frees only when
  * no snapshot has it (the configuration: ctrl_snapshots_have).
@@ -108,6 +109,10 @@ void ctrl_snapshots_serve(struct ctrl_snapshots *all, struct ctrl_running *runni
 
 /* Make one now: the configuration has changed. */
 void ctrl_snapshots_renew(struct ctrl_snapshots *all, struct ctrl_running *running);
+
+/* Each second: make one without parts, unless one was made just now. So the last one tells whether
+ * the control thread turns. */
+void ctrl_snapshots_tick(struct ctrl_snapshots *all, struct ctrl_running *running);
 
 /* No more are made: readers get the last one at once. */
 void ctrl_snapshots_end(struct ctrl_snapshots *all);

@@ -210,7 +210,8 @@ def switch(random):
             quarter = len(fuzz.memory) // 4
             grown = min(fuzz.memory[-quarter:]) - min(fuzz.memory[quarter:2 * quarter])
             print('# %d KiB more' % grown)
-            check(grown < 1024, '%d KiB more', grown)
+            # Threads that are late at the same time fill more places for snapshots, each with a history of the jobs.
+            check(grown < 16384, '%d KiB more', grown)
         fuzz.kept.close()
         rack.stop_switch()  # everything returned, and under a sanitizer nothing leaked
 
