@@ -42,8 +42,7 @@
 struct run {
 	const struct options *options;
 	struct ctrl_config **config; /* a reload replaces it */
-	struct ctrl_config
-		*former[FORMER_MAX]; /* that readers of the control API may still have; or NULL */
+	struct ctrl_config *former[FORMER_MAX]; /* NULL, or one that readers may still have */
 	const struct ctrl_state *state; /* of the last run */
 	struct ppe *ppe;
 	struct ctrl_running *running;

@@ -62,7 +62,7 @@ struct api_call {
 	/* kept between calls of the handler for this request */
 	struct api_text text; /* of a long answer */
 	void *context; /* the handler's; NULL at first */
-	void (*context_free)(void *context); /* called once at the end, whatever happens */
+	void (*context_free)(void *context); /* called once, on the control thread, at the end */
 	unsigned int wait_ms; /* set by api_wait; 0: do not wait */
 };
 

@@ -127,6 +127,11 @@ take_asked(struct api_server *server)
 static void
 answer(struct api_server *server, struct api_request *request)
 {
+	struct api_call *call = &request->call;
+
+	/* What the handler keeps between its calls belongs to this thread. */
+	if (call->context_free != NULL)
+		call->context_free(call->context);
 	push(&server->made, request);
 	api_wake(server->made_event);
 }

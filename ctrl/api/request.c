@@ -71,8 +71,6 @@ api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 		request->peer->deadline = ctrl_monotonic() + API_IDLE_S + API_HEAD_S;
 	}
 	pthread_mutex_unlock(&request->server->lock);
-	if (request->call.context_free != NULL)
-		request->call.context_free(request->call.context);
 	api_answer_clear(&request->call.answer);
 	free(request->call.text.at);
 	json_decref(request->call.body);

@@ -81,7 +81,7 @@ static struct {
 	struct api_pem now;
 } identity = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Parse a certificate and its key. Free what *chain and *key have, also after an error. */
+/* Parse a certificate and its key; after an error, nothing is left to free. */
 static int
 parse_pems(const struct api_pem *pem, gnutls_pcert_st chain[API_CHAIN_MAX], unsigned int *length,
 	gnutls_privkey_t *key)
@@ -91,14 +91,15 @@ parse_pems(const struct api_pem *pem, gnutls_pcert_st chain[API_CHAIN_MAX], unsi
 	const gnutls_datum_t secret = {(unsigned char *)pem->key, (unsigned int)strlen(pem->key)};
 	int rc = gnutls_privkey_init(key);
 
+	if (rc < 0)
+		return rc;
 	*length = API_CHAIN_MAX;
-	if (rc == 0)
-		rc = gnutls_privkey_import_x509_raw(*key, &secret, GNUTLS_X509_FMT_PEM, NULL, 0);
+	rc = gnutls_privkey_import_x509_raw(*key, &secret, GNUTLS_X509_FMT_PEM, NULL, 0);
 	if (rc == 0)
 		rc = gnutls_pcert_list_import_x509_raw(
 			chain, length, &certificate, GNUTLS_X509_FMT_PEM, 0);
 	if (rc < 0)
-		*length = 0;
+		gnutls_privkey_deinit(*key);
 	return rc;
 }
 
@@ -121,10 +122,13 @@ retrieve(gnutls_session_t session, const struct gnutls_cert_retr_st *info, gnutl
 	rc = parse_pems(&identity.now, *chain, length, key);
 	pthread_mutex_unlock(&identity.lock);
 	*flags = GNUTLS_CERT_RETR_DEINIT_ALL;
-	return rc < 0 ? -1 : 0;
+	if (rc == 0)
+		return 0;
+	gnutls_free(*chain);
+	return -1;
 }
 
-/* Do certificate and key fit? 0, or -EINVAL with a line. */
+/* Do certificate and key fit, and can each handshake parse them? 0, or -EINVAL with a line. */
 static int
 check_pems(const struct api_pem *pem, char *error, size_t size)
 {
@@ -132,6 +136,9 @@ check_pems(const struct api_pem *pem, char *error, size_t size)
 		(unsigned char *)pem->certificate, (unsigned int)strlen(pem->certificate)};
 	const gnutls_datum_t secret = {(unsigned char *)pem->key, (unsigned int)strlen(pem->key)};
 	gnutls_certificate_credentials_t both;
+	gnutls_pcert_st chain[API_CHAIN_MAX];
+	gnutls_privkey_t own;
+	unsigned int length;
 	int rc = gnutls_certificate_allocate_credentials(&both);
 
 	if (rc == 0) {
@@ -140,7 +147,13 @@ check_pems(const struct api_pem *pem, char *error, size_t size)
 		gnutls_certificate_free_credentials(both);
 	}
 	if (rc >= 0)
+		rc = parse_pems(pem, chain, &length, &own);
+	if (rc == 0) {
+		gnutls_privkey_deinit(own);
+		while (length > 0)
+			gnutls_pcert_deinit(&chain[--length]);
 		return 0;
+	}
 	return api_fail(error, size, -EINVAL, "api.tls.certificate and api.tls.key: %s",
 		gnutls_strerror(rc));
 }
@@ -421,5 +434,6 @@ api_server_run(struct api_server *server)
 void
 api_server_tick(struct api_server *server)
 {
-	ctrl_snapshots_tick(server->snapshots, server->running);
+	if (server->nb_listeners > 0)
+		ctrl_snapshots_tick(server->snapshots, server->running);
 }

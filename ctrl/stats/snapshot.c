@@ -60,7 +60,6 @@ ctrl_job_snapshot_clear(struct ctrl_job_snapshot *job)
 	job->room = 0;
 }
 
-/* Returns the number of blocks that were taken. */
 static void
 take_blocks(struct ctrl_job_snapshot *to, const struct ctrl_running *running)
 {
@@ -226,7 +225,8 @@ give_series(struct ctrl_running *running)
 	}
 }
 
-static void
+/* False: no memory for a job. */
+static bool
 take_jobs(struct ctrl_snapshot *s, struct ctrl_running *running, bool detail)
 {
 	give_series(running);
@@ -239,7 +239,7 @@ take_jobs(struct ctrl_snapshot *s, struct ctrl_running *running, bool detail)
 		if (s->place[i] == NULL)
 			s->place[i] = calloc(1, sizeof(*s->place[i]));
 		if (s->place[i] == NULL)
-			continue;
+			return false;
 		ctrl_job_snapshot_take(s->place[i], running, running->by_id[i], detail);
 		s->by_id[i] = s->place[i];
 	}
@@ -250,17 +250,18 @@ take_jobs(struct ctrl_snapshot *s, struct ctrl_running *running, bool detail)
 				realloc(s->leaving, (s->leaving_room + 1) * sizeof(*more));
 
 			if (more == NULL)
-				return;
+				return false;
 			s->leaving = more;
 			more[s->leaving_room] = calloc(1, sizeof(**more));
 			if (more[s->leaving_room] == NULL)
-				return;
+				return false;
 			s->leaving_room++;
 		}
 		ctrl_job_snapshot_take(s->leaving[s->nb_leaving++], running, job, detail);
 	}
 	while (s->leaving_room > s->nb_leaving)
 		free_job(&s->leaving[--s->leaving_room]);
+	return true;
 }
 
 static void
@@ -272,7 +273,8 @@ take_history(struct ctrl_snapshot *s, const struct ctrl_history *history)
 		ctrl_history_copy(s->history, history);
 }
 
-static void
+/* False: no memory. */
+static bool
 take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
 {
 	const struct ctrl_config *config = running->config;
@@ -285,7 +287,7 @@ take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
 	s->uptime = ctrl_running_uptime(running);
 	s->is_ready = running->is_ready;
 	if (running->ppe == NULL)
-		return; /* in tests of the server alone */
+		return true; /* in tests of the server alone */
 	ctrl_running_read(running);
 	s->stuck_worker = ctrl_running_stuck_worker(running);
 	s->stats = running->stats;
@@ -299,9 +301,9 @@ take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
 	faults = ppe_faults_of(running->ppe);
 	s->faults = faults == NULL ? (struct ppe_faults){0} : *faults;
 	ppe_faults_read(running->ppe, &s->fault_stats);
-	take_jobs(s, running, (parts & CTRL_SNAPSHOT_DETAIL) != 0);
 	if ((parts & CTRL_SNAPSHOT_HISTORY) != 0)
 		take_history(s, running->history);
+	return take_jobs(s, running, (parts & CTRL_SNAPSHOT_DETAIL) != 0);
 }
 
 /* A place that no reader has, and that none can take. */
@@ -341,20 +343,27 @@ used_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* Make a snapshot the current one, unless there is no memory for it, or no place: then there are
+ * more readers than there may be. */
+static void
+make(struct ctrl_snapshots *all, struct ctrl_running *running, unsigned int parts)
+{
+	unsigned int place = free_place(all);
+	double before = used_s(), due;
+
+	if (place != PLACES && take(&all->place[place], running, parts)) {
+		__atomic_store_n(&all->current, place, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&all->made, 1, __ATOMIC_SEQ_CST);
+		syscall(SYS_futex, &all->made, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	}
+	due = ctrl_monotonic() + RTE_MIN((used_s() - before) * (SHARE - 1), GAP_MAX);
+	all->due = RTE_MAX(all->due, due);
+}
+
 void
 ctrl_snapshots_renew(struct ctrl_snapshots *all, struct ctrl_running *running)
 {
-	unsigned int place = free_place(all), wanted;
-	double before = used_s();
-
-	if (place == PLACES)
-		return; /* more readers than there may be */
-	wanted = __atomic_exchange_n(&all->wanted, 0, __ATOMIC_SEQ_CST);
-	take(&all->place[place], running, wanted & ~WANTED_BASE);
-	__atomic_store_n(&all->current, place, __ATOMIC_SEQ_CST);
-	__atomic_fetch_add(&all->made, 1, __ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &all->made, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-	all->due = ctrl_monotonic() + RTE_MIN((used_s() - before) * (SHARE - 1), GAP_MAX);
+	make(all, running, 0);
 }
 
 void
@@ -365,7 +374,8 @@ ctrl_snapshots_serve(struct ctrl_snapshots *all, struct ctrl_running *running)
 	if (read(all->event, &asked, sizeof(asked)) < 0)
 		asked = 0;
 	if (is_due(all, ctrl_monotonic()))
-		ctrl_snapshots_renew(all, running);
+		make(all, running,
+			__atomic_exchange_n(&all->wanted, 0, __ATOMIC_SEQ_CST) & ~WANTED_BASE);
 }
 
 void
@@ -379,8 +389,8 @@ ctrl_snapshots_end(struct ctrl_snapshots *all)
 void
 ctrl_snapshots_tick(struct ctrl_snapshots *all, struct ctrl_running *running)
 {
-	if (ctrl_snapshot_age(&all->place[all->current]) > 0.5)
-		ctrl_snapshots_renew(all, running);
+	if (all->current == PLACES || ctrl_snapshot_age(&all->place[all->current]) > 0.5)
+		make(all, running, 0);
 }
 
 bool

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the control API's readers see of the switch: an immutable snapshot, made by the control
- * thread. Readers never enter that thread, and take no lock that it takes.
+ * thread. Readers never enter that thread, and hold nothing that it waits for.
  *
  * The control thread makes a snapshot when readers ask for one, for all that wait, with at most a
  * tenth of its CPU time, and one each second in any case. So a reader sees what was there when it
@@ -34,7 +34,7 @@
 
 /* Parts that are made on demand. */
 enum ctrl_snapshot_part {
-	CTRL_SNAPSHOT_DETAIL = 1, /* sources, parents and blocks of each job */
+	CTRL_SNAPSHOT_DETAIL = 1, /* sources and blocks of each job */
 	CTRL_SNAPSHOT_HISTORY = 2,
 };
 
@@ -107,7 +107,7 @@ int ctrl_snapshots_timeout(const struct ctrl_snapshots *all);
  * counter, and copies each job; with parts as they say. */
 void ctrl_snapshots_serve(struct ctrl_snapshots *all, struct ctrl_running *running);
 
-/* Make one now: the configuration has changed. */
+/* Make one without parts now: the configuration has changed. */
 void ctrl_snapshots_renew(struct ctrl_snapshots *all, struct ctrl_running *running);
 
 /* Each second: make one without parts, unless one was made just now. So the last one tells whether
