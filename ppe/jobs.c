@@ -304,17 +304,33 @@ ppe_generation_after(struct ppe *ppe, uint8_t id)
 	return last == UINT16_MAX ? 1 : (uint16_t)(last + 1);
 }
 
+/* The table to publish next. */
+static int
+make_next(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **table)
+{
+	settle(ppe);
+	return ppe->table->former != NULL ? -EBUSY : make_table(ppe, jobs, table);
+}
+
+int
+ppe_check_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
+{
+	struct ppe_program_leaks none = {0};
+	struct ppe_job_table *table;
+	int rc = make_next(ppe, jobs, &table);
+
+	if (rc == 0)
+		destroy_table(ppe, table, ppe->table, &none);
+	return rc;
+}
+
 int
 ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 {
 	struct ppe_job_table *table;
 	unsigned int stuck;
-	int rc;
+	int rc = make_next(ppe, jobs, &table);
 
-	settle(ppe);
-	if (ppe->table->former != NULL)
-		return -EBUSY;
-	rc = make_table(ppe, jobs, &table);
 	if (rc < 0)
 		return rc;
 	table->former = ppe->table;

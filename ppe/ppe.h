@@ -162,6 +162,10 @@ bool ppe_port_steers(const struct ppe *ppe, unsigned int port);
  */
 int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 
+/* Return what ppe_publish_jobs would, and change nothing: the memory and the records of new jobs
+ * are taken and given back. Waits for no worker. */
+int ppe_check_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
+
 /*
  * Free the memory of deleted jobs whose last results have been sent. Call it periodically. Returns
  * how many such jobs are left. Waits for a loop turn of the slowest worker, at most half a second,

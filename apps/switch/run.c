@@ -222,12 +222,12 @@ say_refused(const char *who, const char *reason)
 	ctrl_log_change(who, "reload refused", "reason=\"%s\"", text);
 }
 
-/* Any step may refuse except the last, which cannot be undone. */
+/* Any step may refuse except the last, which cannot be undone, and is none of a dry run's. */
 static int
 take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_server *server,
-	const char *who, char *error)
+	struct ctrl_reloading *reloading, const char *who, char *error)
 {
-	struct ctrl_reloaded *done = &running->reloading.did;
+	struct ctrl_reloaded *done = &reloading->did;
 	struct ctrl_refusal why;
 	int rc = ctrl_reload_check(running->config, next, error, CTRL_ERROR_BYTES);
 
@@ -236,11 +236,13 @@ take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_s
 	if (rc < 0)
 		return rc;
 	rc = ctrl_reload_apply(running, next, who, done, &why);
-	if (rc < 0) {
-		api_server_unstage(server);
+	done->tenants = next->api.nb_tenants;
+	if (rc < 0 || running->is_dry_run)
+		done->has_new_certificate = api_server_unstage(server);
+	if (rc < 0)
 		strlcpy(error, why.message, CTRL_ERROR_BYTES);
+	if (rc < 0 || running->is_dry_run)
 		return rc;
-	}
 	done->has_new_certificate = api_server_commit(server);
 	ctrl_log_set_levels(&next->log);
 	ctrl_log_change(who, "configuration reloaded",
@@ -270,27 +272,30 @@ free_former(struct run *run)
 
 /*
  * Read the configuration again and replace *run->config; or refuse the file and change nothing. The
- * log and running->reloading say which, and who asked.
+ * log and running->reloading say which, and who asked. A dry run ends before anything changes, and
+ * logs nothing.
  */
 static void
-reload(struct run *run, const char *who)
+reload(struct run *run, const char *who, int kind)
 {
-	struct ctrl_reloading *reloading = &run->running->reloading;
+	struct ctrl_reloading *reloading = &run->running->reloading[kind];
 	struct ctrl_config *next, *former = *run->config, **place = free_former(run);
 	char error[CTRL_ERROR_BYTES];
 	int rc;
 
-	notify_reloading();
+	run->running->is_dry_run = kind == CTRL_DRY;
+	if (kind == CTRL_REAL)
+		notify_reloading();
 	rc = ctrl_config_load(run->options->config, &next, error, sizeof(error));
 	if (rc == 0 && place == NULL) {
 		strlcpy(error, "the last reloads are not over: again in a second", sizeof(error));
 		rc = -EBUSY;
 	}
 	if (rc == 0)
-		rc = take_reload(next, run->running, run->server, who, error);
+		rc = take_reload(next, run->running, run->server, reloading, who, error);
 	reloading->done = reloading->asked;
 	strlcpy(reloading->refused, rc < 0 ? error : "", sizeof(reloading->refused));
-	if (rc == 0) {
+	if (rc == 0 && kind == CTRL_REAL) {
 		char **argv = former->argv;
 
 		/* EAL may keep pointers into its argv: keep the former one, which is equal. */
@@ -299,10 +304,13 @@ reload(struct run *run, const char *who)
 		*run->config = next;
 		*place = former;
 	} else {
-		say_refused(who, error);
+		if (kind == CTRL_REAL)
+			say_refused(who, error);
 		ctrl_config_destroy(next);
 	}
-	notify_ready();
+	run->running->is_dry_run = false;
+	if (kind == CTRL_REAL)
+		notify_ready();
 }
 
 /* -- the control thread's loop: signals, the control API, a tick each second. No client can block it. */
@@ -363,7 +371,7 @@ take_signal(struct run *run, const struct signalfd_siginfo *info)
 		report(stats, run->options->stats_file, 0);
 		json_decref(stats);
 	} else if (info->ssi_signo == SIGHUP) {
-		reload(run, who);
+		reload(run, who, CTRL_REAL);
 	} else if (!run->stopping) {
 		run->stopping = true;
 		ctrl_log(CTRL_LOG_SWITCH, RTE_LOG_NOTICE, "stop", "%s signal=%s", who, name);
@@ -375,7 +383,6 @@ take_signal(struct run *run, const struct signalfd_siginfo *info)
 static int
 turn(struct run *run)
 {
-	const struct ctrl_reloading *reloading = &run->running->reloading;
 	int wait = run->server == NULL ? -1 : api_server_timeout(run->server);
 	struct signalfd_siginfo info;
 	struct epoll_event event[3];
@@ -395,8 +402,9 @@ turn(struct run *run)
 	if (run->server != NULL)
 		api_server_run(run->server);
 	/* A reload frees what a request may use, so it happens here, between requests. */
-	if (reloading->asked != reloading->done)
-		reload(run, reloading->who);
+	for (int kind = 0; kind < CTRL_KINDS; kind++)
+		if (run->running->reloading[kind].asked != run->running->reloading[kind].done)
+			reload(run, run->running->reloading[kind].who, kind);
 	ctrl_state_settle(run->running);
 	return 0;
 }

@@ -192,6 +192,8 @@ api_route_find(struct api_call *call, const char *method)
 bool
 api_route_query(struct api_call *call, const struct api_route *route)
 {
+	uint64_t dry_run = 0;
+
 	for (unsigned int i = 0; i < call->target->nb_query; i++) {
 		const char *key = call->target->query[i].key;
 
@@ -201,11 +203,15 @@ api_route_query(struct api_call *call, const struct api_route *route)
 			route->query == NULL ? "none" : route->query);
 		return false;
 	}
-	if (call->target->repeated_key == NULL)
-		return true;
-	api_error(
-		call, 400, "duplicate", call->target->repeated_key, "the query has this key twice");
-	return false;
+	if (call->target->repeated_key != NULL) {
+		api_error(call, 400, "duplicate", call->target->repeated_key,
+			"the query has this key twice");
+		return false;
+	}
+	if (!api_query_number(call, "dry_run", 0, 1, 0, &dry_run))
+		return false;
+	call->is_dry_run = dry_run != 0;
+	return true;
 }
 
 /* -- body */

@@ -56,6 +56,7 @@ struct api_call {
 	const char *parameter[API_PARAMETERS_MAX]; /* values of the path's {names}, in order */
 	const struct api_target *target; /* for api_query */
 	json_t *body; /* an object; NULL: none was sent */
+	bool is_dry_run; /* of a change: check it, and change nothing; the answer gets "dry_run" */
 
 	struct api_answer answer;
 
@@ -98,19 +99,19 @@ struct api_route {
 	X(API_GET, "/v1/history", API_READ, CTRL_SNAPSHOT_DETAIL | CTRL_SNAPSHOT_HISTORY, NULL, \
 		api_get_history) \
 	X(API_GET, "/v1/trace", API_ADMIN, API_CONTROL, "ms", api_get_trace) \
-	X(API_POST, "/v1/jobs", API_OPEN, API_CONTROL, NULL, api_post_jobs) \
-	X(API_DELETE, "/v1/jobs", API_OPEN, API_CONTROL, "prefix", api_delete_jobs) \
-	X(API_PATCH, "/v1/jobs/{name}", API_CHANGE, API_CONTROL, NULL, api_patch_job) \
-	X(API_DELETE, "/v1/jobs/{name}", API_OPEN, API_CONTROL, NULL, api_delete_job) \
-	X(API_POST, "/v1/jobs/{name}/tokens", API_CHANGE, API_CONTROL, NULL, api_post_tokens) \
-	X(API_POST, "/v1/jobs/{name}/members", API_JOIN, API_CONTROL, NULL, api_post_member) \
-	X(API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, API_CONTROL, "membership", \
-		api_delete_member) \
+	X(API_POST, "/v1/jobs", API_OPEN, API_CONTROL, "dry_run", api_post_jobs) \
+	X(API_DELETE, "/v1/jobs", API_OPEN, API_CONTROL, "prefix|dry_run", api_delete_jobs) \
+	X(API_PATCH, "/v1/jobs/{name}", API_CHANGE, API_CONTROL, "dry_run", api_patch_job) \
+	X(API_DELETE, "/v1/jobs/{name}", API_OPEN, API_CONTROL, "dry_run", api_delete_job) \
+	X(API_POST, "/v1/jobs/{name}/tokens", API_CHANGE, API_CONTROL, "dry_run", api_post_tokens) \
+	X(API_POST, "/v1/jobs/{name}/members", API_JOIN, API_CONTROL, "dry_run", api_post_member) \
+	X(API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, API_CONTROL, \
+		"membership|dry_run", api_delete_member) \
 	X(API_GET, "/v1/tenants", API_READ_ALL, 0, NULL, api_get_tenants) \
-	X(API_POST, "/v1/reload", API_ADMIN, API_CONTROL, NULL, api_post_reload) \
+	X(API_POST, "/v1/reload", API_ADMIN, API_CONTROL, "dry_run", api_post_reload) \
 	X(API_GET, "/v1/faults", API_ADMIN, 0, NULL, api_get_faults) \
-	X(API_PUT, "/v1/faults", API_ADMIN, API_CONTROL, NULL, api_put_faults) \
-	X(API_DELETE, "/v1/faults", API_ADMIN, API_CONTROL, NULL, api_delete_faults) \
+	X(API_PUT, "/v1/faults", API_ADMIN, API_CONTROL, "dry_run", api_put_faults) \
+	X(API_DELETE, "/v1/faults", API_ADMIN, API_CONTROL, "dry_run", api_delete_faults) \
 	X(API_GET, "/metrics", API_PUBLIC, CTRL_SNAPSHOT_DETAIL, NULL, api_get_metrics) \
 	X(API_GET, "/", API_PUBLIC, 0, NULL, api_get_page) \
 	X(API_GET, "/{file}", API_PUBLIC, 0, NULL, api_get_page)
@@ -147,8 +148,8 @@ bool api_query_number(struct api_call *call, const char *key, uint64_t min, uint
  */
 const struct api_route *api_route_find(struct api_call *call, const char *method);
 
-/* Check that every key of the query is one of the route's, and occurs once. False: the call is
- * answered. */
+/* Check that every key of the query is one of the route's, and occurs once, and read the dry_run of
+ * a change. False: the call is answered. */
 bool api_route_query(struct api_call *call, const struct api_route *route);
 
 /* Parse a body of `length` bytes. NULL: it is not a JSON object, and the call is answered. */

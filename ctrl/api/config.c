@@ -50,9 +50,8 @@ api_get_tenants(struct api_call *call)
 /* Only note the request: a reload frees data that requests use, so the loop does it between
  * requests. */
 static void
-ask_reload(struct api_call *call)
+ask_reload(struct api_call *call, struct ctrl_reloading *reloading)
 {
-	struct ctrl_reloading *reloading = &call->running->reloading;
 	uint32_t *number = malloc(sizeof(*number));
 
 	if (number == NULL) {
@@ -71,9 +70,8 @@ ask_reload(struct api_call *call)
 }
 
 static void
-answer_reload(struct api_call *call)
+answer_reload(struct api_call *call, const struct ctrl_reloading *reloading)
 {
-	const struct ctrl_reloading *reloading = &call->running->reloading;
 	json_t *object;
 
 	if (reloading->refused[0] != '\0') {
@@ -85,7 +83,7 @@ answer_reload(struct api_call *call)
 	api_put(object, "jobs_changed", reloading->did.changed);
 	api_put(object, "jobs_replaced", reloading->did.replaced);
 	api_put(object, "jobs_deleted", reloading->did.deleted);
-	api_put(object, "tenants", call->config->api.nb_tenants);
+	api_put(object, "tenants", reloading->did.tenants);
 	api_put_text(object, "certificate", reloading->did.has_new_certificate ? "new" : "same");
 	api_answer(call, 200, object);
 }
@@ -93,14 +91,16 @@ answer_reload(struct api_call *call)
 void
 api_post_reload(struct api_call *call)
 {
+	struct ctrl_reloading *reloading =
+		&call->running->reloading[call->is_dry_run ? CTRL_DRY : CTRL_REAL];
 	const uint32_t *number = call->context;
 
 	if (call->body != NULL)
 		api_error(call, 400, "unknown_key", NULL, "this request takes no body");
 	else if (number == NULL)
-		ask_reload(call);
-	else if ((int32_t)(call->running->reloading.done - *number) < 0)
+		ask_reload(call, reloading);
+	else if ((int32_t)(reloading->done - *number) < 0)
 		api_wait(call, LOOK_MS);
 	else
-		answer_reload(call);
+		answer_reload(call, reloading);
 }

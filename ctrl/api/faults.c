@@ -42,7 +42,7 @@ static const struct ppe_faults no_faults;
 static void
 set(struct api_call *call, const struct ppe_faults *faults)
 {
-	struct ppe_fault_stats stats;
+	struct ppe_fault_stats stats = {0};
 	struct ctrl_refusal why;
 	int rc = ctrl_faults_set(call->running, faults, call->caller->name, &why);
 
@@ -52,9 +52,11 @@ set(struct api_call *call, const struct ppe_faults *faults)
 		api_error(call, 507, "no_memory", NULL, "%s", why.message);
 	if (rc < 0)
 		return;
-	faults = ppe_faults_of(call->running->ppe);
-	ppe_faults_read(call->running->ppe, &stats);
-	answer(call, faults == NULL ? &no_faults : faults, &stats);
+	if (!call->is_dry_run) {
+		faults = ppe_faults_of(call->running->ppe);
+		ppe_faults_read(call->running->ppe, &stats);
+	}
+	answer(call, faults == NULL || faults->nb_rules == 0 ? &no_faults : faults, &stats);
 }
 
 void

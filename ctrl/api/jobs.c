@@ -512,13 +512,15 @@ answer_made(struct api_call *call, const struct ctrl_job *job)
 {
 	json_t *object = present_json(call, job);
 
-	if (job->job->children && job->job->authenticated && !put_keys(object, job->job)) {
+	if (job->job->children && job->job->authenticated && !call->is_dry_run &&
+		!put_keys(object, job->job)) {
 		json_decref(object);
 		api_error_memory(call);
 		return;
 	}
 	api_answer(call, 201, object);
-	api_header(call, "Location", "/v1/jobs/%s", job->job->name);
+	if (!call->is_dry_run)
+		api_header(call, "Location", "/v1/jobs/%s", job->job->name);
 }
 
 /* A new job belongs to the caller's tenant; without a token, it has no owner. */
@@ -527,7 +529,7 @@ api_post_jobs(struct api_call *call)
 {
 	struct ctrl_job_spec spec;
 	struct ctrl_refusal why;
-	struct ctrl_job *job;
+	struct ctrl_job *job = NULL;
 
 	if (!api_body_check(call, &new_schema) || !api_may_id(call, call->body, NULL))
 		return;
@@ -539,6 +541,8 @@ api_post_jobs(struct api_call *call)
 		api_answer_refusal(call, &why, NULL);
 	else
 		answer_made(call, job);
+	if (call->is_dry_run)
+		ctrl_job_undo(call->running, job);
 	json_decref(spec.shown);
 	OPENSSL_cleanse(spec.shape.parent, sizeof(spec.shape.parent));
 }
@@ -549,15 +553,19 @@ api_patch_job(struct api_call *call)
 	struct ctrl_job *job = api_find_job(call);
 	struct ctrl_job_spec next;
 	struct ctrl_refusal why;
+	json_t *object;
 
 	if (job == NULL || !api_body_check(call, &change_schema))
 		return;
 	next = ctrl_job_settings(job);
 	ctrl_settings_read(call->body, &next);
-	if (ctrl_job_change(call->running, job, &next, call->caller->name, &why) < 0)
+	if (ctrl_job_change(call->running, job, &next, call->caller->name, &why) < 0) {
 		api_answer_refusal(call, &why, NULL);
-	else
-		api_answer(call, 200, present_json(call, job));
+		return;
+	}
+	object = present_json(call, job);
+	ctrl_settings_put(object, &next, false); /* a dry run leaves the job as it is */
+	api_answer(call, 200, object);
 }
 
 static void

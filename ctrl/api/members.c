@@ -71,9 +71,9 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	api_put(at, "udp_port", identity->port_base);
 	api_put(at, "udp_port_ext", identity->port_ext);
 	json_object_set_new(object, "switch", at);
-	if (job->member != NULL)
+	if (job->member != NULL && !running->is_dry_run)
 		api_put(object, "membership", job->member[rank].membership);
-	if (put_key(object, shape, rank))
+	if (running->is_dry_run || put_key(object, shape, rank))
 		return object;
 	json_decref(object);
 	return NULL;
@@ -248,13 +248,14 @@ api_post_tokens(struct api_call *call)
 			job->job->name);
 		return;
 	}
-	list = rank_tokens(job);
+	list = call->is_dry_run ? json_array() : rank_tokens(job);
 	if (list == NULL) {
 		api_error_memory(call);
 		return;
 	}
-	ctrl_log_change(call->caller->name, "rank tokens given", "job=%s size=%u",
-		ctrl_log_quote(job->job->name).text, job->job->nb_sources);
+	if (!call->is_dry_run)
+		ctrl_log_change(call->caller->name, "rank tokens given", "job=%s size=%u",
+			ctrl_log_quote(job->job->name).text, job->job->nb_sources);
 	api_answer(call, 200, json_pack("{s:o}", "tokens", list));
 }
 
@@ -267,7 +268,7 @@ join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t a
 	const struct ctrl_tenant *tenant = call->caller->tenant;
 	struct ctrl_job_spec spec;
 	struct ctrl_refusal why;
-	struct ctrl_job *job;
+	struct ctrl_job *job = NULL;
 
 	if (!read_create(call, size, &spec) || !api_may_make(call, &spec, "create") ||
 		!api_check_private(call, &spec.shape) || !check_peer(call, tenant, address))
@@ -280,6 +281,8 @@ join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t a
 		api_answer_refusal(call, &why, "create");
 	else
 		api_answer(call, 200, joined_json(call->running, job, rank));
+	if (call->is_dry_run)
+		ctrl_job_undo(call->running, job);
 }
 
 static void

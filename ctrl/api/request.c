@@ -405,6 +405,8 @@ call_handler(struct api_request *request)
 	request->route->handler(call);
 	if (call->answer.status == 0 && call->wait_ms == 0)
 		api_error(call, 500, "busy", NULL, "the switch had no answer");
+	if (call->is_dry_run && call->answer.status < 300)
+		json_object_set_new(call->answer.json, "dry_run", json_true());
 }
 
 /* The control thread. The rights may have changed since the request was admitted. */
@@ -416,8 +418,10 @@ api_request_make(struct api_request *request, struct ctrl_running *running)
 	call->running = running;
 	call->config = running->config;
 	call->wait_ms = 0;
+	running->is_dry_run = call->is_dry_run;
 	if (authorize(request, request->route))
 		call_handler(request);
+	running->is_dry_run = false;
 	request->is_made = call->wait_ms == 0;
 }
 

@@ -377,10 +377,13 @@ api_server_stage(
 	return rc;
 }
 
-void
+bool
 api_server_unstage(struct api_server *server)
 {
+	bool changed = server->staged.certificate != NULL;
+
 	free_pems(&server->staged);
+	return changed;
 }
 
 bool

@@ -54,8 +54,8 @@ int api_server_stage(
  */
 bool api_server_commit(struct api_server *server);
 
-/* Undo api_server_stage. */
-void api_server_unstage(struct api_server *server);
+/* Undo api_server_stage. Returns whether the certificate was new. */
+bool api_server_unstage(struct api_server *server);
 
 /* May a request still use this configuration? Free it when none may. */
 bool api_server_uses(const struct api_server *server, const struct ctrl_config *config);

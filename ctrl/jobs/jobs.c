@@ -41,8 +41,8 @@ ctrl_deny_memory(struct ctrl_refusal *why)
 }
 
 int
-ctrl_jobs_refused(
-	int rc, const char *who, const char *what, const char *job, const struct ctrl_refusal *why)
+ctrl_jobs_refused(const struct ctrl_running *running, int rc, const char *who, const char *what,
+	const char *job, const struct ctrl_refusal *why)
 {
 	static const char *const codes[] = {
 #define X(name, code, status) code,
@@ -51,7 +51,7 @@ ctrl_jobs_refused(
 	};
 
 	/* Rate-limited: clients can cause this at will. */
-	if (rc < 0)
+	if (rc < 0 && !running->is_dry_run)
 		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_NOTICE, "change refused",
 			"%s change=%s job=%s code=%s reason=%s", who, what,
 			ctrl_log_quote(job).text, codes[why->code],
@@ -195,6 +195,7 @@ int
 ctrl_jobs_publish(
 	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why)
 {
+	const struct ctrl_engine *engine = running->engine;
 	struct ppe_jobs jobs = {0};
 	int rc;
 
@@ -204,10 +205,10 @@ ctrl_jobs_publish(
 		if (job != NULL)
 			jobs.by_id[i] = job->next != NULL ? job->next : job->job;
 	}
-	rc = running->engine->publish(running->ppe, &jobs);
+	rc = (running->is_dry_run ? engine->check : engine->publish)(running->ppe, &jobs);
 	if (rc < 0)
 		rc = deny_publish(running, asked, rc, why);
-	ctrl_jobs_settle(running, rc == 0);
+	ctrl_jobs_settle(running, rc == 0 && !running->is_dry_run);
 	return rc;
 }
 
@@ -480,6 +481,14 @@ make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	return job;
 }
 
+void
+ctrl_job_undo(struct ctrl_running *running, struct ctrl_job *job)
+{
+	if (job != NULL)
+		running->by_id[job->job->id] = NULL;
+	ctrl_job_free(job);
+}
+
 /* Publish a new job; on failure it is freed. */
 static int
 begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *why)
@@ -488,11 +497,10 @@ begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *w
 
 	running->by_id[job->job->id] = job;
 	rc = ctrl_jobs_publish(running, job->job, why);
-	if (rc < 0) {
-		running->by_id[job->job->id] = NULL;
-		ctrl_job_free(job);
+	if (rc < 0)
+		ctrl_job_undo(running, job);
+	if (rc < 0 || running->is_dry_run)
 		return rc;
-	}
 	/* A refused job uses up no instance and no generations. */
 	running->instances++;
 	ctrl_generations_begin(running, job->job);
@@ -521,8 +529,8 @@ create(struct ctrl_running *running, struct ctrl_job_spec *spec, const struct ct
 	if (job == NULL)
 		return ctrl_deny_memory(why);
 	if (spec->member_address != 0)
-		ctrl_member_set(
-			job->copy, spec->member_rank, spec->member_address, ctrl_membership_draw());
+		ctrl_member_set(job->copy, spec->member_rank, spec->member_address,
+			ctrl_membership_draw(running));
 	rc = begin(running, job, why);
 	if (rc == 0)
 		*out = job;
@@ -587,8 +595,8 @@ ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	if (running->leaving != NULL)
 		ctrl_jobs_reap(running);
 	rc = create(running, spec, tenant, job, why);
-	if (rc < 0)
-		return ctrl_jobs_refused(rc, who, "create", spec->shape.name, why);
+	if (rc < 0 || running->is_dry_run)
+		return ctrl_jobs_refused(running, rc, who, "create", spec->shape.name, why);
 	log_created(*job, who);
 	if (spec->member_address != 0)
 		ctrl_member_begin(*job, spec->member_rank, who);
@@ -641,7 +649,7 @@ change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl
 			rc = ctrl_jobs_publish(running, job->job, why);
 		}
 	}
-	if (rc == 0)
+	if (rc == 0 && !running->is_dry_run)
 		job->expire_s = next->expire_s;
 	return rc;
 }
@@ -654,8 +662,8 @@ ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 	int rc = ctrl_settings_same(&now, next, false) ? 1 : change_job(running, job, next, why);
 
 	if (rc < 0)
-		return ctrl_jobs_refused(rc, who, "set", job->job->name, why);
-	if (rc > 0)
+		return ctrl_jobs_refused(running, rc, who, "set", job->job->name, why);
+	if (rc > 0 || running->is_dry_run)
 		return 0;
 	ctrl_log_change(who, "job changed", "job=%s id=%u%s", ctrl_log_quote(job->job->name).text,
 		job->job->id, ctrl_settings_text(next).text);
@@ -696,6 +704,7 @@ ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS
 	uint32_t instance[WEIR_JOBS_MAX];
 	int rc = ctrl_jobs_check_workers(running, why);
 
+	*leaving = 0;
 	FOREACH_ID(id, ids)
 	{
 		last = gone[id] = running->by_id[id];
@@ -705,9 +714,9 @@ ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS
 		FOREACH_ID(id, ids) running->by_id[id] = NULL;
 		rc = ctrl_jobs_publish(running, last->job, why);
 	}
-	if (rc < 0) {
+	if (rc < 0 || running->is_dry_run) {
 		FOREACH_ID(id, ids) running->by_id[id] = gone[id];
-		return ctrl_jobs_refused(rc, who, "delete", last->job->name, why);
+		return ctrl_jobs_refused(running, rc, who, "delete", last->job->name, why);
 	}
 	FOREACH_ID(id, ids)
 	{
@@ -716,7 +725,6 @@ ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS
 		ctrl_state_job(running, gone[id]->temporary);
 	}
 	ctrl_jobs_reap(running);
-	*leaving = 0;
 	FOREACH_ID(id, ids)
 	*leaving += running->engine->is_leaving(running->ppe, (uint8_t)id, instance[id]);
 	return 0;

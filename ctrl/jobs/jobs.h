@@ -7,6 +7,10 @@
  * A change is made as a whole, or refused with a reason; then nothing has changed. Both are logged
  * with the caller (ctrl/log.h). Each change waits for a loop turn of the slowest worker.
  *
+ * A dry run (ctrl_running.is_dry_run) is refused as the change would be, or returns 0. It takes the
+ * same way up to ctrl_jobs_publish, which asks the engines whether they would take the table;
+ * nothing changes, and nothing is logged.
+ *
  * A deleted job is out of the table at once, and its packets are dropped as unknown_job. Its memory
  * is freed when the last result in it has been sent; until then the job is *leaving* ("draining").
  * Its name and id are free at once, unless the configuration has them: that job is back at the next
@@ -61,12 +65,16 @@ struct ctrl_job_spec ctrl_job_settings(const struct ctrl_job *job);
  * All functions with `who`: who is the caller, for the log. They return 0; or -EINVAL and *why: the
  * change is refused, and nothing has changed.
  *
- * Create a job for a tenant (NULL: for none); *job is it. 0 elements become as many as fit
- * (ctrl_fit_elements), and CTRL_ALLTOALL_FIT becomes one of the others.
+ * Create a job for a tenant (NULL: for none); *job is it. In a dry run it is there until the caller
+ * has answered, and calls ctrl_job_undo. 0 elements become as many as fit (ctrl_fit_elements), and
+ * CTRL_ALLTOALL_FIT becomes one of the others.
  */
 int ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const char *who, struct ctrl_job **job,
 	struct ctrl_refusal *why);
+
+/* Remove a job that no engine has, and free it. NULL is fine. */
+void ctrl_job_undo(struct ctrl_running *running, struct ctrl_job *job);
 
 /* Restore a job of a former run, with its id, members (WEIR_SOURCES_MAX, by rank) and time of
  * creation (Unix time). Its quota was checked when it was created. The caller logs. */
@@ -124,6 +132,7 @@ void ctrl_job_free(struct ctrl_job *job);
 /* The engines, as the registry uses them. Tests replace them. */
 struct ctrl_engine {
 	int (*publish)(struct ppe *ppe, const struct ppe_jobs *jobs);
+	int (*check)(struct ppe *ppe, const struct ppe_jobs *jobs); /* what publish would return */
 	void (*room)(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *room);
 	unsigned int (*reap)(struct ppe *ppe);
 	bool (*is_leaving)(const struct ppe *ppe, uint8_t id, uint32_t instance);

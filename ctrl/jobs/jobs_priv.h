@@ -26,7 +26,8 @@ int ctrl_jobs_check_workers(struct ctrl_running *running, struct ctrl_refusal *w
 struct ppe_job *ctrl_job_draft(struct ctrl_job *job);
 
 /* Publish the jobs of by_id, with their drafts (`next`) where they have one. 0: the drafts run now;
- * or refused, and the drafts are freed. asked: the job whose memory may be missing. */
+ * or refused, and the drafts are freed. asked: the job whose memory may be missing. In a dry run
+ * the engines only check the jobs, and the drafts are freed. */
 int ctrl_jobs_publish(
 	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why);
 
@@ -36,12 +37,13 @@ void ctrl_jobs_settle(struct ctrl_running *running, bool published);
 /* Forget the jobs that have left. */
 void ctrl_jobs_reap(struct ctrl_running *running);
 
-/* Log the refusal of a change, unless rc is 0. Returns rc. */
-int ctrl_jobs_refused(
-	int rc, const char *who, const char *what, const char *job, const struct ctrl_refusal *why);
+/* Log the refusal of a change, unless rc is 0 or it is a dry run. Returns rc. */
+int ctrl_jobs_refused(const struct ctrl_running *running, int rc, const char *who, const char *what,
+	const char *job, const struct ctrl_refusal *why);
 
-/* A number that no other membership has or had before a restart. ctrl/jobs/members.c */
-uint64_t ctrl_membership_draw(void);
+/* A number that no other membership has or had before a restart; 0 in a dry run.
+ * ctrl/jobs/members.c */
+uint64_t ctrl_membership_draw(const struct ctrl_running *running);
 
 /* Set a member of a table's job: the rank's address (host order) and epoch, which is its
  * membership; both 0: the rank has none. ctrl/jobs/members.c */

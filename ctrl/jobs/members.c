@@ -133,11 +133,13 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 
 /* Microseconds since 1970 also grow over restarts, as long as the clock does not go back. */
 uint64_t
-ctrl_membership_draw(void)
+ctrl_membership_draw(const struct ctrl_running *running)
 {
 	static uint64_t last; /* only the control thread uses it */
 	uint64_t now = (uint64_t)(ctrl_unix_time() * 1e6);
 
+	if (running->is_dry_run)
+		return 0;
 	last = RTE_MAX(last + 1, now);
 	return last;
 }
@@ -167,9 +169,9 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	if (rc == 0 && job->member == NULL)
 		return 0;
 	if (rc == 0)
-		rc = move(running, job, rank, address, ctrl_membership_draw(), why);
-	if (rc < 0)
-		return ctrl_jobs_refused(rc, who, "join", job->job->name, why);
+		rc = move(running, job, rank, address, ctrl_membership_draw(running), why);
+	if (rc < 0 || running->is_dry_run)
+		return ctrl_jobs_refused(running, rc, who, "join", job->job->name, why);
 	member = &job->member[rank];
 	if (member->state == CTRL_MEMBER_JOINED) {
 		/* It may be a new process on that host; the rank belongs to it from now on. */
@@ -232,10 +234,11 @@ leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, con
 	int rc = 0;
 
 	if (job->member[rank].state == CTRL_MEMBER_JOINED) {
-		note_heard(running, job, rank);
+		if (!running->is_dry_run)
+			note_heard(running, job, rank);
 		rc = move(running, job, rank, 0, 0, why);
 	}
-	if (rc < 0)
+	if (rc < 0 || running->is_dry_run)
 		return rc;
 	note_gone(&job->member[rank], CTRL_MEMBER_LEFT);
 	log_left(job->job->name, rank, ctrl_job_joined(job), job->job->nb_sources, who);
@@ -263,7 +266,7 @@ leave_last(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank
 
 	strlcpy(name, job->job->name, sizeof(name));
 	rc = ctrl_job_delete(running, job, who, &leaving, why);
-	if (rc == 0)
+	if (rc == 0 && !running->is_dry_run)
 		log_left(name, rank, 0, size, who);
 	return rc;
 }
@@ -283,7 +286,7 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 		return leave_last(running, job, rank, who, why);
 	else
 		rc = leave(running, job, rank, who, why);
-	return ctrl_jobs_refused(rc, who, "leave", job->job->name, why);
+	return ctrl_jobs_refused(running, rc, who, "leave", job->job->name, why);
 }
 
 /* Seconds since the member's join over HTTP or its last packet, without those in which the switch

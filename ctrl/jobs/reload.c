@@ -126,7 +126,8 @@ static int
 publish_faults(
 	struct ctrl_running *running, const struct ppe_faults *faults, struct ctrl_refusal *why)
 {
-	int rc = ppe_publish_faults(running->ppe, faults);
+	int rc =
+		(running->is_dry_run ? ppe_check_faults : ppe_publish_faults)(running->ppe, faults);
 
 	if (rc == 0)
 		return 0;
@@ -139,8 +140,11 @@ publish_faults(
 
 /* any: there were faults before the change. */
 static void
-log_faults(const struct ppe_faults *faults, bool any, const char *who)
+log_faults(const struct ctrl_running *running, const struct ppe_faults *faults, bool any,
+	const char *who)
 {
+	if (running->is_dry_run)
+		return;
 	if (faults->nb_rules > 0)
 		ctrl_log_change(who, "faults set", "rules=%u seed=%" PRIu64 " held=%u",
 			faults->nb_rules, faults->seed, faults->held);
@@ -156,7 +160,7 @@ ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults, c
 	int rc = publish_faults(running, faults, why);
 
 	if (rc == 0)
-		log_faults(faults, any, who);
+		log_faults(running, faults, any, who);
 	return rc;
 }
 
@@ -182,7 +186,7 @@ reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *n
 		return rc;
 	rc = ctrl_reload_jobs(running, next, who, done, why);
 	if (rc == 0)
-		log_faults(&next->faults, any, who);
+		log_faults(running, &next->faults, any, who);
 	else if (publish_faults(running, &before, &undone) < 0)
 		ctrl_log(CTRL_LOG_CTRL, RTE_LOG_ERR, "faults are the refused file's", "reason=%s",
 			ctrl_log_quote(undone.message).text);
@@ -199,7 +203,7 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const 
 	next->ppe = running->config->ppe;
 	next->memory = running->config->memory;
 	rc = reload_faults_and_jobs(running, next, who, done, why);
-	if (rc < 0)
+	if (rc < 0 || running->is_dry_run)
 		return rc;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL)
@@ -357,47 +361,49 @@ undo(struct plan *plan)
 	ctrl_jobs_settle(plan->running, false);
 }
 
+/* Count and log what happens to a job. */
 static void
-tell(const char *who, const char *what, const struct ppe_job *job)
+tell(const struct plan *plan, const char *who, const char *what, const struct ppe_job *job,
+	unsigned int *count)
 {
+	(*count)++;
+	if (plan->running->is_dry_run)
+		return;
 	ctrl_log_change(who, what,
 		"job=%s id=%u size=%u window=%u elements=%u timeout_ms=%u by=reload",
 		ctrl_log_quote(job->name).text, job->id, job->nb_sources, job->window,
 		job->elements, job->timeout_ms);
 }
 
-/* The reload has succeeded: remove deleted jobs and log all changes. */
+/* The reload has succeeded: count and log all changes, and remove deleted jobs. */
 static void
 finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const char *who,
 	struct ctrl_reloaded *done)
 {
 	struct ctrl_running *running = plan->running;
 
-	running->instances += plan->nb_made;
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		struct ctrl_job *was = plan->before[id], *is = running->by_id[id];
 
-		if (was == is && drafted[id]) {
-			done->changed++;
-			tell(who, "job changed", is->job);
-		}
+		if (was == is && !drafted[id])
+			continue;
 		if (was == is)
+			tell(plan, who, "job changed", is->job, &done->changed);
+		else if (was == NULL)
+			tell(plan, who, "job created", is->job, &done->created);
+		else if (is == NULL)
+			tell(plan, who, "job deleted", was->job, &done->deleted);
+		else
+			tell(plan, who, "job replaced", is->job, &done->replaced);
+		if (was == is || running->is_dry_run)
 			continue;
 		if (is != NULL)
 			ctrl_generations_begin(running, is->job);
-		if (was == NULL) {
-			done->created++;
-			tell(who, "job created", is->job);
-			continue;
-		}
-		if (is == NULL)
-			done->deleted++;
-		else
-			done->replaced++;
-		tell(who, is == NULL ? "job deleted" : "job replaced",
-			is == NULL ? was->job : is->job);
-		ctrl_job_leaves(running, was);
+		if (was != NULL)
+			ctrl_job_leaves(running, was);
 	}
+	if (!running->is_dry_run)
+		running->instances += plan->nb_made;
 }
 
 int
@@ -422,10 +428,10 @@ ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, c
 	/* Publish even without changes: the engines' first table points into the configuration. */
 	if (rc == 0)
 		rc = ctrl_jobs_publish(running, plan.made != NULL ? plan.made : &none, why);
-	if (rc < 0)
-		undo(&plan);
-	else
+	if (rc == 0)
 		finish(&plan, drafted, who, done);
+	if (rc < 0 || running->is_dry_run)
+		undo(&plan);
 	ctrl_jobs_reap(running);
 	return rc;
 }

@@ -210,6 +210,7 @@ stuck(struct ctrl_running *running)
 
 const struct ctrl_engine ctrl_engine_ppe = {
 	.publish = ppe_publish_jobs,
+	.check = ppe_check_jobs,
 	.room = ppe_job_room,
 	.reap = ppe_jobs_leaving,
 	.is_leaving = ppe_job_is_leaving,

@@ -81,9 +81,10 @@ struct ctrl_pulse {
 	double busy; /* [0, 1]: share of the turns of the last second that found work */
 };
 
-/* What a reload has done. */
+/* What a reload has done; a dry run: what it would do. */
 struct ctrl_reloaded {
 	unsigned int created, changed, replaced, deleted; /* jobs */
+	unsigned int tenants; /* of the file */
 	bool has_new_certificate;
 };
 
@@ -95,10 +96,16 @@ struct ctrl_reloading {
 	char refused[CTRL_ERROR_BYTES]; /* why the last one was refused; "": it was not */
 };
 
+/* Two kinds of a change that a caller asks for. */
+enum { CTRL_REAL, CTRL_DRY, CTRL_KINDS };
+
 struct ctrl_running {
 	const struct ctrl_config *config; /* not owned; a reload replaces it */
 	uint32_t reloads; /* how often a reload has replaced it */
-	struct ctrl_reloading reloading;
+	struct ctrl_reloading reloading[CTRL_KINDS]; /* CTRL_DRY: files that are only checked */
+	/* The change that is being made is a dry run: the registry checks it as any other, and then
+	 * does nothing. Set by the owner of the loop while it makes one such change. */
+	bool is_dry_run;
 	struct ppe *ppe; /* not owned */
 	double started; /* CLOCK_MONOTONIC, s */
 	double started_at; /* Unix time, s */

@@ -228,13 +228,14 @@ publish(struct ppe *ppe, struct ppe_fault_set *set)
 	}
 }
 
-int
-ppe_publish_faults(struct ppe *ppe, const struct ppe_faults *faults)
+/* Make the set to publish next; NULL: no faults. */
+static int
+make_next(struct ppe *ppe, const struct ppe_faults *faults, struct ppe_fault_set **set)
 {
-	struct ppe_fault_set *set = NULL;
 	bool none = faults == NULL || faults->nb_rules == 0;
 	unsigned int stuck;
 
+	*set = NULL;
 	if (!none &&
 		(faults->nb_rules > PPE_FAULT_RULES_MAX || faults->held < 1 ||
 			faults->held > PPE_FAULT_HELD_MAX ||
@@ -242,17 +243,34 @@ ppe_publish_faults(struct ppe *ppe, const struct ppe_faults *faults)
 		return -EINVAL;
 	if (!settle(ppe, &stuck))
 		return -EBUSY;
-	if (none && ppe->faults == NULL)
+	if (none)
 		return 0;
-	if (!none) {
-		if (make_stores(ppe) < 0)
-			return -ENOMEM;
-		set = make_set(ppe, faults);
-		if (set == NULL)
-			return -ENOMEM;
-	}
-	publish(ppe, set);
-	return 0;
+	if (make_stores(ppe) < 0)
+		return -ENOMEM;
+	*set = make_set(ppe, faults);
+	return *set == NULL ? -ENOMEM : 0;
+}
+
+int
+ppe_check_faults(struct ppe *ppe, const struct ppe_faults *faults)
+{
+	struct ppe_fault_set *set;
+	int rc = make_next(ppe, faults, &set);
+
+	if (rc == 0)
+		free_set(ppe, set);
+	return rc;
+}
+
+int
+ppe_publish_faults(struct ppe *ppe, const struct ppe_faults *faults)
+{
+	struct ppe_fault_set *set;
+	int rc = make_next(ppe, faults, &set);
+
+	if (rc == 0 && (set != NULL || ppe->faults != NULL))
+		publish(ppe, set);
+	return rc;
 }
 
 const struct ppe_faults *

@@ -103,7 +103,7 @@ struct ppe_faults {
 };
 
 /* Returns the first rule with a number out of range, or -1. nb_ports: of the switch. Only
- * ppe_publish_faults checks `held` and nb_rules. */
+ * ppe_publish_faults and ppe_check_faults check `held` and nb_rules. */
 int ppe_faults_check(const struct ppe_faults *faults, unsigned int nb_ports);
 
 /* Bytes that ppe_publish_faults takes at most: about half a MiB per worker, kept until the switch
@@ -117,6 +117,10 @@ uint64_t ppe_faults_bytes(
  * Waits for a loop turn of the slowest worker, at most half a second.
  */
 int ppe_publish_faults(struct ppe *ppe, const struct ppe_faults *faults);
+
+/* Return what ppe_publish_faults would, and change nothing; the memory that each worker keeps for
+ * held packets may be taken. */
+int ppe_check_faults(struct ppe *ppe, const struct ppe_faults *faults);
 
 /* The current faults; NULL: none. Valid until the next ppe_publish_faults. */
 const struct ppe_faults *ppe_faults_of(const struct ppe *ppe);

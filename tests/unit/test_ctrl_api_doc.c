@@ -88,6 +88,9 @@ Test(ctrl_api_doc, operations_are_routes_or_planned)
 		o->served = true;
 		cr_expect(!o->planned, "%s %s is served: take its x-planned away", method, r->path);
 		cr_expect_str_eq(o->access, access[r->access], "%s %s", method, r->path);
+		cr_expect_eq(r->method != API_GET,
+			r->query != NULL && strstr(r->query, "dry_run") != NULL,
+			"%s %s: each change has a dry run", method, r->path);
 	}
 	for (unsigned int o = 0; o < operations; o++)
 		cr_expect(operation[o].served || operation[o].planned, "%s %s is not served",

@@ -103,6 +103,77 @@ Test(ctrl_jobs, failed_changes_change_nothing)
 	expect_in_step();
 }
 
+/* Each change as a dry run: refused as the change is, or 0. */
+static void
+expect_dry(struct ctrl_job *job, struct ctrl_job *last, enum ctrl_refused code)
+{
+	struct ctrl_job_spec spec = spec_of("b");
+	struct ctrl_job *made = NULL;
+	bool leaving = true;
+	int rc[] = {
+		ctrl_job_create(running, &spec, NULL, who, &made, &why),
+		change(job, "timeout_ms", 7),
+		join(job, 3, 4, HOST),
+		join(job, 0, 4, HOST),
+		leave(job, 3),
+		leave(last, 0),
+		ctrl_job_delete(running, job, who, &leaving, &why),
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(rc); i++)
+		cr_expect_eq(rc[i], played.rc < 0 ? -EINVAL : 0, "%u: %d", i, rc[i]);
+	cr_expect(played.rc == 0 || why.code == code, "%s", why.message);
+	cr_expect_eq(made == NULL, played.rc < 0);
+	cr_expect(made == NULL || (made->job->id == 3 && running->by_id[3] == made));
+	cr_expect(!leaving);
+	ctrl_job_undo(running, made);
+	refused(change(job, "expire_s", 0), CTRL_REFUSED_RANGE, "expire_s");
+	refused(join(job, 4, 4, HOST), CTRL_REFUSED_RANGE, "rank");
+}
+
+Test(ctrl_jobs, dry_runs_change_nothing)
+{
+	struct ctrl_job_spec spec = spec_of("a");
+	struct ctrl_job *job, *last;
+	struct ctrl_running before;
+	struct ctrl_member members[4];
+	struct ppe_job shape;
+	unsigned int published;
+	char line[64];
+	int fd[2];
+
+	spec.temporary = true;
+	spec.expire_s = 30;
+	job = make(&spec, NULL);
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "last");
+	last = make(&spec, NULL);
+	cr_assert_eq(join(job, 3, 4, HOST), 0);
+	cr_assert_eq(join(job, 2, 4, HOST + 1), 0);
+	cr_assert_eq(join(last, 0, 4, HOST), 0);
+	before = *running;
+	shape = *job->job;
+	memcpy(members, job->member, sizeof(members));
+	published = played.published;
+	cr_assert_eq(pipe2(fd, O_NONBLOCK), 0);
+	ctrl_log_to(fd[1], true);
+	running->is_dry_run = true;
+	expect_dry(job, last, 0);
+	played.rc = -ENOMEM;
+	expect_dry(job, last, CTRL_REFUSED_MEMORY);
+	played.rc = 0;
+	running->is_dry_run = false;
+	cr_expect_lt(read(fd[0], line, sizeof(line)), 0, "%.60s", line);
+	ctrl_log_to(STDERR_FILENO, false);
+	cr_expect_arr_eq(running, &before, sizeof(before));
+	cr_expect_arr_eq(job->job, &shape, sizeof(shape));
+	cr_expect_arr_eq(job->member, members, sizeof(members));
+	cr_expect_eq(played.published, published);
+	cr_expect_eq(
+		make(&(struct ctrl_job_spec){.id = -1, .shape = spec_of("b").shape}, NULL)->job->id,
+		3);
+	expect_in_step();
+}
+
 /* To what is so already: no table is published, and no line is logged. */
 Test(ctrl_jobs, equal_settings_publish_nothing)
 {
