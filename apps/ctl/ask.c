@@ -405,13 +405,19 @@ print_raw(struct ctl *ctl, const struct ctl_answer *answer)
 bool
 ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, json_t **answer)
 {
-	char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
+	char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT), *target;
+	bool answered, dry_run = ctl->options.dry_run && strcmp(method, "GET") != 0;
 	struct ctl_answer raw;
-	bool answered;
 
 	*answer = NULL;
 	json_decref(body);
-	answered = ctl_request(ctl, method, path, text, 0, CTL_BODY_MAX, &raw);
+	if (asprintf(&target, "%s%s", path,
+		    !dry_run                    ? ""
+			    : strchr(path, '?') ? "&dry_run=1"
+						: "?dry_run=1") < 0)
+		err(CTL_REFUSED, "path");
+	answered = ctl_request(ctl, method, target, text, 0, CTL_BODY_MAX, &raw);
+	free(target);
 	free(text);
 	if (!answered)
 		return false;
@@ -426,6 +432,8 @@ ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, jso
 	} else {
 		*answer = parse(ctl, &raw);
 		ctl->status = *answer == NULL ? CTL_REFUSED : CTL_OK;
+		if (dry_run && *answer != NULL && ctl->name == NULL)
+			puts("dry run, nothing changes:");
 	}
 	free(raw.body);
 	return *answer != NULL;

@@ -40,7 +40,7 @@ struct ctl_options {
 	const char *words[2]; /* the command's arguments */
 	const char *space, *preload; /* of run */
 	const char *switches, *sizes, *plan, *save; /* of trees */
-	bool dry_run;
+	bool dry_run; /* changes are checked, and not made */
 	bool no_token; /* the switch is not to get it */
 	char **command; /* that run runs */
 };
@@ -91,7 +91,8 @@ bool ctl_request(struct ctl *ctl, const char *method, const char *path, const ch
 /**
  * Ask the switch, and say what went wrong.
  *
- * With --json its answer is printed as it came, and there is nothing left to do.
+ * With --json its answer is printed as it came, and there is nothing left to do. With --dry-run a
+ * change is only checked.
  *
  * @param body    a reference that is taken; NULL: no body
  * @param[out] answer  parsed, of status 2xx; NULL with --json

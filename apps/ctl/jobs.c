@@ -478,7 +478,9 @@ command_member_delete(struct ctl *ctl)
 
 	if (ctl_ask(ctl, "DELETE", path, NULL, &answer)) {
 		json_decref(answer);
-		if (is_member(ctl, job, rank))
+		if (ctl->options.dry_run)
+			puts("gone");
+		else if (is_member(ctl, job, rank))
 			ctl_say("rank %s is still in job %s: the configuration has it, or its host "
 				"has joined again",
 				rank, job);

@@ -66,7 +66,16 @@ static const struct option_row of_trace[] = {
 		"file to write; - is standard output"},
 	{0},
 };
+
+#define DRY_RUN                                                                                    \
+	{                                                                                          \
+		"dry-run", 0, OPTION_FLAG, &given.dry_run, 0, 0, NULL,                             \
+			"say what would happen, and change nothing"                                \
+	}
+
+static const struct option_row of_changes[] = {DRY_RUN, {0}};
 static const struct option_row of_job_delete[] = {
+	DRY_RUN,
 	{"wait", 0, OPTION_FLAG, &given.wait, 0, 0, NULL, "wait until the job is gone"},
 	{"prefix", 0, OPTION_TEXT, &given.prefix, 0, 0, "PREFIX",
 		"in place of JOB: delete all temporary jobs whose names begin so"},
@@ -106,8 +115,7 @@ static const struct option_row of_tree_create[] = {
 		"the numbers of hosts: as many switches, the first ones, are leaves; the others "
 		"are the parents of all leaves"},
 	{"save", 0, OPTION_TEXT, &given.save, 0, 0, "FILE", "write the plan as JSON"},
-	{"dry-run", 0, OPTION_FLAG, &given.dry_run, 0, 0, NULL,
-		"print the plan, check it, and create nothing"},
+	DRY_RUN,
 	{0},
 };
 
@@ -178,6 +186,7 @@ static struct field fault_fields[] = {
 	{0},
 };
 static const struct option_row of_faults_add[] = {
+	DRY_RUN,
 	{"job", 0, OPTION_TEXT, &given.job, 0, 0, "JOB", "only packets of this job, by name or id"},
 	{0},
 };
@@ -207,9 +216,9 @@ static const struct ctl_command commands[] = {
 		"status", NULL},
 	{"ports", "", "show ports, their links and their traffic", 0, NULL, {NULL}, "/v1/ports", view_ports, "ports", NULL},
 	{"jobs", "", "list the jobs", 0, NULL, {NULL}, "/v1/jobs", view_jobs, "jobs", NULL},
-	{"job create", "NAME", "create a job; --size is required", 1, NULL, {job_fields, job_set_fields}, NULL, NULL, NULL,
+	{"job create", "NAME", "create a job; --size is required", 1, of_changes, {job_fields, job_set_fields}, NULL, NULL, NULL,
 		command_job_create},
-	{"job set", "JOB", "change settings of a job", 1, NULL, {job_set_fields}, NULL, NULL, NULL, command_job_set},
+	{"job set", "JOB", "change settings of a job", 1, of_changes, {job_set_fields}, NULL, NULL, NULL, command_job_set},
 	{"job delete", "JOB", "delete a job", 1, of_job_delete, {NULL}, NULL, NULL, NULL, command_job_delete},
 	{"job tokens", "JOB", "print the tokens of a job's ranks, for its hosts", 1, of_job_tokens, {NULL}, NULL, NULL, NULL,
 		command_job_tokens},
@@ -220,7 +229,7 @@ static const struct ctl_command commands[] = {
 	{"tree show", "NAME", "show a job on all switches of a tree", 1, of_tree, {NULL}, NULL, NULL, NULL, command_tree_show},
 	{"job", "JOB", "show a job: its settings, members and counters", 1, NULL, {NULL}, "/v1/jobs/", view_job, "name", NULL},
 	{"members", "JOB", "show the members of a job, and which is late", 1, NULL, {NULL}, "/v1/jobs/", view_members, "members", NULL},
-	{"member delete", "JOB RANK", "free the rank of a host that is gone", 2, NULL, {NULL}, NULL, NULL, NULL,
+	{"member delete", "JOB RANK", "free the rank of a host that is gone", 2, of_changes, {NULL}, NULL, NULL, NULL,
 		command_member_delete},
 	{"blocks", "", "list blocks; --stuck: why jobs do not progress", 0, of_blocks, {NULL}, NULL, NULL, NULL,
 		command_blocks},
@@ -228,12 +237,12 @@ static const struct ctl_command commands[] = {
 	{"trace", "", "record what the workers do, for Perfetto; -o FILE", 0, of_trace, {NULL}, NULL, NULL, NULL, command_trace},
 	{"faults", "", "show injected faults: what they match and hit", 0, NULL, {NULL}, "/v1/faults", view_faults, "rules", NULL},
 	{"faults show", "", "the same as faults", 0, NULL, {NULL}, "/v1/faults", view_faults, "rules", NULL},
-	{"faults set", "FILE", "inject the faults of a file; - is standard input", 1, NULL, {NULL}, NULL, NULL, NULL,
+	{"faults set", "FILE", "inject the faults of a file; - is standard input", 1, of_changes, {NULL}, NULL, NULL, NULL,
 		command_faults_set},
 	{"faults add", FAULT_ACTIONS, "inject one more fault", 1, of_faults_add, {fault_fields}, NULL, NULL, NULL, command_faults_add},
-	{"faults clear", "", "remove all faults", 0, NULL, {NULL}, NULL, NULL, NULL, command_faults_clear},
+	{"faults clear", "", "remove all faults", 0, of_changes, {NULL}, NULL, NULL, NULL, command_faults_clear},
 	{"config", "", "print the running configuration as JSON", 0, NULL, {NULL}, "/v1/config", view_json, NULL, NULL},
-	{"reload", "", "make the switch read its configuration again", 0, NULL, {NULL}, NULL, NULL, NULL, command_reload},
+	{"reload", "", "make the switch read its configuration again", 0, of_changes, {NULL}, NULL, NULL, NULL, command_reload},
 	{"run", "COMMAND", "run a command whose MPI programs use the switch", COMMAND_LINE, of_run, {NULL}, NULL, NULL, NULL,
 		command_run},
 	{"tenants", "", "show tenants, their usage and their quotas", 0, NULL, {NULL}, "/v1/tenants", view_tenants, "tenants", NULL},

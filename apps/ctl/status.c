@@ -205,8 +205,11 @@ command_reload(struct ctl *ctl)
 			char key[32];
 
 			snprintf(key, sizeof(key), "jobs_%s", keys[i]);
-			printf("%s %s %s", i == 0 ? "reloaded: jobs" : ",", keys[i],
-				units_exact(get_number(answer, key)).text);
+			printf("%s %s %s",
+				i > 0                          ? ","
+					: ctl->options.dry_run ? "reload: jobs"
+							       : "reloaded: jobs",
+				keys[i], units_exact(get_number(answer, key)).text);
 		}
 		printf("; %s tenants; certificate %s\n",
 			units_exact(get_number(answer, "tenants")).text,

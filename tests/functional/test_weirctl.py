@@ -517,5 +517,32 @@ def tls():
             check(api.asked[-1][1] == '/v1/jobs', '%s', api.asked)
 
 
+@case
+def changes_can_be_tried():
+    """--dry-run goes on as dry_run=1, with the request that the change would send."""
+    with switch() as api, tempfile.NamedTemporaryFile('w', suffix='.json') as file:
+        json.dump({'rules': []}, file)
+        file.flush()
+        api.routes.update({'/v1/jobs': lambda h: dict(job('new', 7), dry_run=True), '/v1/jobs/ring/members/2': {'dry_run': True},
+                           '/v1/jobs/ring': lambda h: {'state': 'gone', 'dry_run': True} if h.command == 'DELETE' else job('ring', 1),
+                           '/v1/faults': NO_FAULTS, '/v1/reload': {'jobs_%s' % what: n for n, what in enumerate(
+                               ('created', 'changed', 'replaced', 'deleted'))}})
+        for words, method, path, what in (
+                ('job create new --size 2', 'POST', '/v1/jobs?dry_run=1', 'job +new, id 7'),
+                ('job set ring --timeout-ms 7', 'PATCH', '/v1/jobs/ring?dry_run=1', 'job +ring'),
+                ('job delete ring', 'DELETE', '/v1/jobs/ring?dry_run=1', 'gone'),
+                ('member delete ring 2', 'DELETE', '/v1/jobs/ring/members/2?dry_run=1', 'gone'),
+                ('faults set ' + file.name, 'PUT', '/v1/faults?dry_run=1', 'no faults'),
+                ('faults add drop', 'PUT', '/v1/faults?dry_run=1', 'no faults'),
+                ('faults clear', 'DELETE', '/v1/faults?dry_run=1', 'no faults'),
+                ('reload', 'POST', '/v1/reload?dry_run=1', 'reload: jobs created 0, changed 1, replaced 2, deleted 3')):
+            says(ctl(api.address, *words.split(), '--dry-run'), 0, '^dry run, nothing changes:\n', what)
+            asked(api, method, path)
+        api.routes['/v1/jobs'] = {'deleted': 3, 'draining': 0}
+        says(ctl(api.address, 'job', 'delete', '--prefix', 'run-', '--dry-run'), 0, '3 deleted')
+        asked(api, 'DELETE', '/v1/jobs?prefix=run-&dry_run=1')
+        says(ctl(api.address, 'job', 'delete', 'ring', '--dry-run', '--json'), 0, r'\A{[^}]*}\s*\Z')
+
+
 if __name__ == '__main__':
     sys.exit(main())
