@@ -4,7 +4,6 @@
 
 #include <err.h>
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +11,11 @@
 
 #include "apps/ctl/get.h"
 #include "ctrl/api/units.h"
+#include "pktbuf/wire/types.h"
 
 #define SILENT_MS 1000 /* of a parent, from which it is told */
 
 /* -- the switches */
-
-json_t *
-place_job(const struct place *place)
-{
-	return get(place->entry, "job");
-}
 
 const char *
 place_name(const struct place *place)
@@ -38,86 +32,58 @@ tree_find(struct tree *tree, const char *name)
 	return NULL;
 }
 
-/* entry: a reference that is taken. Returns the exit status. */
+/* Returns the exit status. */
 static int
 add(struct tree *tree, json_t *entry)
 {
 	struct place *place = &tree->place[tree->count];
 	const char *name = get_text(entry, "name"), *api = get_text(entry, "api");
+	const char *why = tree->count == TREE_SWITCHES_MAX ? "a tree has 64 switches at most"
+		: name[0] == '-'                           ? "its name is missing"
+		: api[0] == '-'                            ? "its address, \"api\", is missing"
+		: tree_find(tree, name) != NULL            ? "it is there twice"
+							   : NULL;
 
-	if (tree->count == TREE_SWITCHES_MAX || name[0] == '-' || api[0] == '-' ||
-		tree_find(tree, name) != NULL) {
-		ctl_say("switch %s: %s", name,
-			tree->count == TREE_SWITCHES_MAX ? "a tree has 64 switches at most"
-				: name[0] == '-'         ? "its name is missing"
-				: api[0] == '-'          ? "its address, \"api\", is missing"
-							 : "it is there twice");
-		json_decref(entry);
+	if (why != NULL) {
+		ctl_say("switch %s: %s", name, why);
 		return CTL_USAGE;
 	}
-	place->entry = entry;
+	place->entry = json_incref(entry);
 	tree->count++;
 	return ctl_connect_to(&place->ctl, tree->ctl, name, api);
 }
 
-/* The entry behind the next one of a list; NULL: there is none. */
-static const char *
-behind(const char *list)
+/* Of "leaf0" and "spine0=http://10.0.0.9:8080", what a plan has. */
+static json_t *
+entry_of(char *name)
 {
-	list += strcspn(list, ",");
-	return *list == ',' ? list + 1 : NULL;
+	char *given = strchr(name, '='), *api;
+	struct stat kind;
+	json_t *entry;
+
+	if (given != NULL)
+		*given++ = '\0';
+	if (asprintf(&api, "unix:" CTL_FOLDER "/%s.sock", name) < 0)
+		err(CTL_REFUSED, "switch");
+	if (given != NULL || (stat(&api[5], &kind) == 0 && S_ISSOCK(kind.st_mode)))
+		entry = json_pack("{s:s, s:s}", "name", name, "api", given != NULL ? given : api);
+	else
+		entry = json_pack(
+			"{s:s, s:s++}", "name", name, "api", "http://", name, ":" CTL_PORT);
+	free(api);
+	return entry != NULL ? entry : json_object();
 }
 
-/* "leaf0,spine0=http://10.0.0.9:8080", `count` switches of it. */
-static int
-add_listed(struct tree *tree, const char *list, unsigned int count)
+static json_t *
+listed(const char *switches)
 {
-	int status = CTL_OK;
+	char *copy = strdup(switches), *rest = copy, *name;
+	json_t *list = json_array();
 
-	for (; status == CTL_OK && list != NULL && count > 0; list = behind(list), count--) {
-		size_t length = strcspn(list, ","), name = strcspn(list, "=,");
-		struct stat kind;
-		json_t *entry;
-		char *api;
-
-		if (asprintf(&api, CTL_FOLDER "/%.*s.sock", (int)name, list) < 0)
-			err(CTL_REFUSED, "switch");
-		if (name == length && stat(api, &kind) == 0 && S_ISSOCK(kind.st_mode))
-			entry = json_pack("{s:s%, s:s+}", "name", list, name, "api", "unix:", api);
-		else if (name == length)
-			entry = json_pack("{s:s%, s:s+%+}", "name", list, name, "api", "http://",
-				list, name, ":" CTL_PORT);
-		else
-			entry = json_pack("{s:s%, s:s%}", "name", list, name, "api",
-				&list[name + 1], length - name - 1);
-		free(api);
-		status = add(tree, entry);
-	}
-	return status;
-}
-
-static int
-add_planned(struct tree *tree)
-{
-	json_t *list;
-
-	tree->plan = ctl_load(tree->ctl->options.plan);
-	if (tree->plan == NULL)
-		return CTL_USAGE;
-	list = get(tree->plan, "switches");
-	if (strcmp(get_text(tree->plan, "name"), tree->name) != 0 || json_array_size(list) == 0) {
-		ctl_say("%s: is no plan of job %s: its \"name\" is %s, and it has %zu \"switches\"",
-			tree->ctl->options.plan, tree->name, get_text(tree->plan, "name"),
-			json_array_size(list));
-		return CTL_USAGE;
-	}
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		int status = add(tree, json_incref(json_array_get(list, i)));
-
-		if (status != CTL_OK)
-			return status;
-	}
-	return CTL_OK;
+	while ((name = strsep(&rest, ",")) != NULL)
+		json_array_append_new(list, entry_of(name));
+	free(copy);
+	return list;
 }
 
 /* leaves: how many switches, the first ones, come behind the others: parents come before their children. */
@@ -125,21 +91,34 @@ static int
 open_switches(struct tree *tree, struct ctl *ctl, unsigned int leaves)
 {
 	const struct ctl_options *o = &ctl->options;
-	const char *rest = o->switches;
-	int status;
+	int status = CTL_OK;
+	json_t *list;
+	size_t count;
 
 	*tree = (struct tree){.ctl = ctl, .name = o->words[0]};
 	if ((o->switches == NULL) == (o->plan == NULL)) {
 		ctl_say("tree: either --switches NAME,... or --plan FILE must be given");
 		return CTL_USAGE;
 	}
-	if (o->plan != NULL)
-		return add_planned(tree);
-	for (unsigned int i = 0; i < leaves && rest != NULL; i++)
-		rest = behind(rest);
-	status = rest == NULL ? CTL_OK : add_listed(tree, rest, UINT_MAX);
-	tree->parents = tree->count;
-	return status != CTL_OK || leaves == 0 ? status : add_listed(tree, o->switches, leaves);
+	tree->plan = o->plan != NULL
+		? ctl_load(o->plan)
+		: json_pack("{s:s, s:o}", "name", tree->name, "switches", listed(o->switches));
+	if (tree->plan == NULL) {
+		if (o->plan == NULL)
+			ctl_say("the name is not UTF-8");
+		return CTL_USAGE;
+	}
+	list = get(tree->plan, "switches");
+	count = json_array_size(list);
+	if (strcmp(get_text(tree->plan, "name"), tree->name) != 0 || count == 0) {
+		ctl_say("%s: is no plan of job %s: its \"name\" is %s, and it has %zu \"switches\"",
+			o->plan, tree->name, get_text(tree->plan, "name"), count);
+		return CTL_USAGE;
+	}
+	for (size_t i = 0; i < count && status == CTL_OK; i++)
+		status = add(tree, json_array_get(list, (i + leaves) % count));
+	tree->parents = tree->count - (leaves < tree->count ? leaves : tree->count);
+	return status;
 }
 
 static int
@@ -156,29 +135,6 @@ close_switches(struct tree *tree, int status)
 	}
 	json_decref(tree->plan);
 	return status;
-}
-
-/* What the switch is, and that it has no such job yet. */
-static int
-ask(struct tree *tree, struct place *place)
-{
-	struct ctl *ctl = &place->ctl;
-	char *path = ctl_path("/v1/jobs/", tree->name, "");
-	json_t *job = NULL;
-	bool asked = ctl_get(ctl, "/v1/status", &place->status) &&
-		ctl_get(ctl, "/v1/ports", &place->ports) && ctl_get(ctl, path, &job);
-
-	free(path);
-	if (asked && job != NULL)
-		ctl_say("%s has a job %s: weirctl tree delete deletes it on all switches",
-			place_name(place), tree->name);
-	if (asked && (place->status == NULL || place->ports == NULL))
-		ctl_say("%s: %s does not answer as a switch does", place_name(place), ctl->address);
-	asked = asked && job == NULL && place->status != NULL && place->ports != NULL;
-	json_decref(job);
-	if (!asked && ctl->status == CTL_OK)
-		ctl->status = CTL_REFUSED;
-	return asked ? CTL_OK : ctl->status;
 }
 
 /* -- all of its jobs, or none */
@@ -215,18 +171,23 @@ delete_at(const struct tree *tree, struct place *place, bool *was_there)
 	return gone;
 }
 
-/* Give a job of the plan what its parents' jobs have: their ids, and its keys. */
+/* Give a job of the plan what its parents' jobs have: their ids, and its keys. A dry run has no keys, and takes any. */
 static json_t *
 body_of(struct tree *tree, const struct place *place)
 {
-	json_t *body = json_deep_copy(place_job(place)), *parents = get(body, "tree.parents");
+	json_t *body = json_deep_copy(get(place->entry, "job")),
+	       *parents = get(body, "tree.parents");
 
 	for (size_t i = 0; i < json_array_size(parents); i++) {
-		json_t *link = json_array_get(parents, i);
+		json_t *link = json_array_get(parents, i), *made, *sources;
 		const struct place *parent = tree_find(tree, get_text(link, "name"));
-		json_t *sources = get(parent->made, "sources");
 
-		json_object_set(link, "job", get(parent->made, "id"));
+		made = parent == NULL ? NULL : parent->made;
+		sources = get(made, "sources");
+		json_object_set_new(link, "job", json_integer(tree_count(made, "id")));
+		if (place->ctl.options.dry_run && get_true(body, "authenticate"))
+			json_object_set_new(
+				link, "key", json_sprintf("%0*d", 2 * WEIR_KEY_BYTES, 0));
 		for (size_t k = 0; k < json_array_size(sources); k++) {
 			json_t *source = json_array_get(sources, k), *key = get(source, "key");
 
@@ -236,6 +197,36 @@ body_of(struct tree *tree, const struct place *place)
 		}
 	}
 	return body;
+}
+
+/* Ask for a switch's job: place->made. False: it is refused, and ctl->status says how. */
+static bool
+make(struct tree *tree, struct place *place, bool dry_run)
+{
+	json_t *made;
+	bool is_made;
+
+	place->ctl.options.dry_run = dry_run;
+	is_made = ctl_ask(&place->ctl, "POST", "/v1/jobs", body_of(tree, place), &made);
+	json_decref(place->made);
+	place->made = made;
+	return is_made;
+}
+
+/* What each switch says of its job. Returns the exit status. */
+static int
+try(struct tree *tree)
+{
+	int status = CTL_OK;
+
+	for (unsigned int i = 0; i < tree->count; i++)
+		if (!make(tree, &tree->place[i], true))
+			status = tree->place[i].ctl.status;
+	if (status != CTL_OK)
+		ctl_say("job %s: not created", tree->name);
+	else if (!tree->ctl->options.json)
+		tree_print_plan(tree, stdout, tree->ctl->width);
+	return status;
 }
 
 /* Has one of the signals come that end a program? */
@@ -283,9 +274,8 @@ create(struct tree *tree)
 	sigprocmask(SIG_BLOCK, &ends, &before);
 	for (unsigned int i = 0; i < tree->count && status == CTL_OK; i++) {
 		struct place *place = &tree->place[i];
-		json_t *body = body_of(tree, place);
 
-		if (!ctl_ask(&place->ctl, "POST", "/v1/jobs", body, &place->made)) {
+		if (!make(tree, place, false)) {
 			status = place->ctl.status;
 			ctl_say("job %s: not created, because of %s", tree->name,
 				place_name(place));
@@ -304,30 +294,16 @@ create(struct tree *tree)
 	return status;
 }
 
-/* Of the command line. Returns the exit status. */
-static int
-check_options(const struct ctl_options *o, const unsigned int *leaves)
+/* What is wrong with the command line; NULL: nothing. leaves: how many sizes it has. */
+static const char *
+mistake(const struct ctl_options *o, unsigned int leaves)
 {
-	const char *rejoin = get_text(o->fields, "rejoin");
-
-	if (o->plan != NULL && (o->sizes != NULL || json_object_size(o->fields) > 0)) {
-		ctl_say("tree create: a plan has the sizes and the settings: edit it");
-		return CTL_USAGE;
-	}
-	if (o->plan == NULL && *leaves == 0) {
-		ctl_say("tree create: --sizes N,N,... must be the numbers of hosts at the leaves, "
-			"%u "
-			"together at most",
-			CTL_RANKS_MAX);
-		return CTL_USAGE;
-	}
-	if (get_true(o->fields, "temporary") ||
-		(rejoin[0] != '-' && strcmp(rejoin, "revoke") != 0)) {
-		ctl_say("tree create: a tree's jobs are not temporary, and need rejoin revoke: "
-			"docs/tree.md");
-		return CTL_USAGE;
-	}
-	return CTL_OK;
+	if (o->plan != NULL && (o->sizes != NULL || json_object_size(o->fields) > 0))
+		return "a plan has the sizes and the settings: edit it";
+	if (o->plan == NULL && leaves == 0)
+		return "--sizes N,N,... must be the numbers of hosts at the leaves, 256 together "
+		       "at most";
+	return get_true(o->fields, "temporary") ? "a tree's jobs are not temporary" : NULL;
 }
 
 int
@@ -337,28 +313,31 @@ command_tree_create(struct ctl *ctl)
 	unsigned int sizes[TREE_SWITCHES_MAX],
 		all = 0, leaves = o->sizes == NULL ? 0 : tree_sizes(o->sizes, sizes, &all);
 	static struct tree tree;
-	int status = check_options(o, &leaves);
+	int status;
 
-	if (status != CTL_OK)
-		return status;
+	if (mistake(o, leaves) != NULL) {
+		ctl_say("tree create: %s", mistake(o, leaves));
+		return CTL_USAGE;
+	}
 	status = open_switches(&tree, ctl, leaves);
-	if (status == CTL_OK && o->plan == NULL &&
-		(tree.parents == 0 || tree.count - tree.parents != leaves)) {
+	if (status == CTL_OK && o->plan == NULL && tree.parents == 0) {
 		ctl_say("tree create: %u sizes need as many leaves and at least one parent behind "
 			"them in --switches",
 			leaves);
 		status = CTL_USAGE;
 	}
-	for (unsigned int i = 0; i < tree.count && status == CTL_OK; i++)
-		status = ask(&tree, &tree.place[i]);
+	for (struct place *p = tree.place; p < tree.place + tree.count && status == CTL_OK; p++)
+		if (!ctl_ask(&p->ctl, "GET", "/v1/status", NULL, &p->status) ||
+			!ctl_ask(&p->ctl, "GET", "/v1/ports", NULL, &p->ports))
+			status = p->ctl.status;
 	if (status == CTL_OK && o->plan == NULL)
 		status = tree_plan(&tree, sizes, all);
-	if (status == CTL_OK && ctl->options.json)
+	if (status == CTL_OK && o->json)
 		view_json(tree.plan, stdout, 0);
-	else if (status == CTL_OK)
-		tree_print_plan(&tree, stdout, ctl->width);
 	if (status == CTL_OK)
 		status = save_plan(&tree);
+	if (status == CTL_OK)
+		status = try(&tree);
 	if (status == CTL_OK)
 		status = tree_check(&tree);
 	if (status == CTL_OK && !o->dry_run)

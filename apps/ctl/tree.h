@@ -18,8 +18,9 @@ struct place {
 	struct ctl ctl;
 	json_t *entry; /* in the plan; before there is one, {"name", "api"} */
 	json_t *status, *ports; /* as it answers */
-	json_t *made; /* the job that was created; NULL: none */
+	json_t *made; /* the job that it would create, then the one that it has created; NULL: none */
 	bool asked_to_make;
+	unsigned int children; /* switches of the plan that are below it */
 };
 
 struct tree {
@@ -31,7 +32,6 @@ struct tree {
 };
 
 /* Of a switch in the plan. */
-json_t *place_job(const struct place *place);
 const char *place_name(const struct place *place);
 
 /* NULL: there is none of that name. */
@@ -46,10 +46,11 @@ unsigned int tree_sizes(const char *text, unsigned int sizes[TREE_SWITCHES_MAX],
 /* The plan of the command line. All switches have answered. Returns the exit status. */
 int tree_plan(struct tree *tree, const unsigned int *sizes, unsigned int ranks);
 
-/* What the switches can't check, each alone, and what their joins would fail for. Returns the exit status, and says
- * why. */
+/* What the switches can't check, each alone, and what their joins would fail for: of the jobs that they would make.
+ * Returns the exit status, and says why. */
 int tree_check(struct tree *tree);
 
+/* The jobs that the switches would make. */
 void tree_print_plan(const struct tree *tree, FILE *out, unsigned int width);
 
 /* Columns of tables of switches: {"job": {...}}. */

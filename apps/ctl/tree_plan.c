@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plan of a job on a tree of switches: made, checked and shown. */
+/* The plan of a job on a tree of switches: made, checked and shown. Each switch checks its own job. */
 #include "apps/ctl/tree.h"
 
-#include <err.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +9,7 @@
 #include "ctrl/api/units.h"
 #include "ctrl/config/job_settings.h"
 
-#define HEADERS  58 /* bytes of Ethernet, IPv4, UDP and Weir's extended header */
-#define ETHERNET 14
+#define HEADERS 58 /* bytes of Ethernet, IPv4, UDP and Weir's extended header */
 
 /* -- settings */
 
@@ -37,27 +33,13 @@ row_of(const char *key)
 	return NULL;
 }
 
-/* A setting's value in a job, or its default, as text. */
-static struct units_text
-setting(json_t *job, const char *key)
+/* Of the command line, or the default. */
+static json_int_t
+given_ms(const struct tree *tree, const char *key)
 {
-	json_t *value = get(job, key);
-	char *text = json_dumps(value, JSON_ENCODE_ANY);
-	struct units_text out;
+	json_t *value = json_object_get(tree->ctl->options.fields, key);
 
-	snprintf(out.text, sizeof(out.text), "%s",
-		json_is_string(value)  ? json_string_value(value)
-			: text != NULL ? text
-				       : row_of(key)->value);
-	free(text);
-	return out;
-}
-
-/* Clipped to [0, INT32_MAX]: no setting is outside, and a switch would refuse it. */
-static uint32_t
-setting_number(json_t *job, const char *key)
-{
-	return (uint32_t)fmin(fmax(strtod(setting(job, key).text, NULL), 0), INT32_MAX);
+	return value == NULL ? atoll(row_of(key)->value) : json_integer_value(value);
 }
 
 /* Ranks of a source in a parent's job. */
@@ -93,9 +75,9 @@ tree_ranks(json_t *job)
 static double
 bytes_up(json_t *job)
 {
-	return HEADERS + 4 * setting_number(job, "elements") + WEIR_BITMAP_BYTES +
+	return HEADERS + 4 * get_number(job, "elements") + WEIR_BITMAP_BYTES +
 		(get_true(job, "authenticate") ? WEIR_TAG_BYTES : 0) +
-		(strcmp(setting(job, "integrity").text, "none") != 0 ? WEIR_CRC_BYTES : 0);
+		(strcmp(get_text(job, "integrity"), "none") != 0 ? WEIR_CRC_BYTES : 0);
 }
 
 /* -- the plan that --switches and --sizes make */
@@ -106,14 +88,14 @@ new_job(const struct tree *tree, bool parent)
 {
 	json_t *fields = tree->ctl->options.fields, *value;
 	json_t *job = json_pack("{s:s}", "name", tree->name);
-	uint32_t timeout = setting_number(fields, "timeout_ms"),
-		 dead = setting_number(fields, "dead_after_ms");
+	json_int_t timeout = given_ms(tree, "timeout_ms"), dead = given_ms(tree, "dead_after_ms");
 	const char *key;
 
 	json_object_foreach (fields, key, value)
 		if (!parent || row_of(key) == NULL || row_of(key)->tree.must_be_equal)
 			json_object_set(job, key, value);
-	json_object_set_new(job, "rejoin", json_string("revoke"));
+	if (json_object_get(job, "rejoin") == NULL)
+		json_object_set_new(job, "rejoin", json_string("revoke"));
 	json_object_set_new(job, "timeout_ms", json_integer(parent ? 2 * timeout : timeout));
 	json_object_set_new(job, "dead_after_ms",
 		json_integer(parent && dead > 0 ? dead + (dead > timeout ? dead : timeout) : dead));
@@ -212,197 +194,133 @@ tree_plan(struct tree *tree, const unsigned int *sizes, unsigned int ranks)
 {
 	json_t *list = json_array();
 
-	tree->plan = json_pack("{s:s, s:o}", "name", tree->name, "switches", list);
 	for (unsigned int i = 0, first = 0; i < tree->count; i++) {
 		struct place *place = &tree->place[i];
 		unsigned int size = i < tree->parents ? 0 : sizes[i - tree->parents];
 		json_t *job = i < tree->parents ? new_parent(tree, sizes)
 						: new_leaf(tree, place, first, size, ranks);
 
-		if (job == NULL)
-			return CTL_REFUSED;
 		first += size;
 		json_object_set(place->entry, "address", get(place->status, "address"));
 		json_object_set_new(place->entry, "job", job);
 		json_array_append(list, place->entry);
+		if (job == NULL) {
+			json_decref(list);
+			return CTL_REFUSED;
+		}
 	}
+	json_object_set_new(tree->plan, "switches", list);
 	return CTL_OK;
 }
 
-/* -- checks of a plan, which may be edited */
+/* -- checks between switches, of the jobs that they would make */
 
-static bool __attribute__((format(printf, 4, 5))) wrong(const struct tree *tree,
-	const struct place *child, const struct place *parent, const char *format, ...)
+#define WRONG(child, parent, format, ...)                                                          \
+	(ctl_say("%s below %s: " format, place_name(child), place_name(parent), __VA_ARGS__), false)
+
+static struct units_text
+as_text(json_t *value)
 {
-	va_list arguments;
-	char *text;
+	char *text = json_dumps(value, JSON_ENCODE_ANY);
+	struct units_text out;
 
-	va_start(arguments, format);
-	if (vasprintf(&text, format, arguments) < 0)
-		err(CTL_REFUSED, "plan");
-	va_end(arguments);
-	ctl_say("job %s, %s below %s: %s", tree->name, place_name(child), place_name(parent), text);
+	snprintf(out.text, sizeof(out.text), "%s",
+		json_is_string(value)  ? json_string_value(value)
+			: text != NULL ? text
+				       : "-");
 	free(text);
-	return false;
+	return out;
 }
 
 /* Of docs/tree.md, "Timeouts": what a leaf checks when its join is accepted. */
 static bool
-check_settings(const struct tree *tree, const struct place *child, const struct place *parent)
+check_settings(const struct place *child, const struct place *parent)
 {
-	json_t *below = place_job(child), *above = place_job(parent);
-	uint32_t timeout = setting_number(below, "timeout_ms"),
-		 dead = setting_number(below, "dead_after_ms"),
-		 least = ppe_parent_timeout_least(timeout),
-		 timeout_above = setting_number(above, "timeout_ms"),
-		 dead_above = setting_number(above, "dead_after_ms");
+	double timeout = get_number(child->made, "timeout_ms"),
+	       dead = get_number(child->made, "dead_after_ms"),
+	       timeout_above = get_number(parent->made, "timeout_ms"),
+	       dead_above = get_number(parent->made, "dead_after_ms"),
+	       least = ppe_parent_timeout_least((uint32_t)timeout);
+	const char *policy = get_text(child->made, "policy");
 
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
 		const char *key = settings[i].key;
-		struct units_text a = setting(below, key), b = setting(above, key);
+		json_t *a = get(child->made, key), *b = get(parent->made, key);
 
-		if (settings[i].tree.must_be_equal && strcmp(a.text, b.text) != 0)
-			return wrong(tree, child, parent, "%s is %s and %s: it must be equal", key,
-				a.text, b.text);
+		if (settings[i].tree.must_be_equal && !json_equal(a, b))
+			return WRONG(child, parent, "%s is %s and %s: it must be equal", key,
+				as_text(a).text, as_text(b).text);
 	}
-	if (strcmp(setting(below, "elements").text, "0") == 0)
-		return wrong(tree, child, parent,
-			"elements is 0, and each switch would choose a number of its own: give "
-			"one");
-	if (strcmp(setting(below, "rejoin").text, "revoke") != 0)
-		return wrong(tree, child, parent, "rejoin must be revoke");
-	if (strcmp(setting(below, "policy").text, "wait") != 0 && timeout_above < least)
-		return wrong(tree, child, parent,
-			"timeout_ms is %u and %u: the parent's must be at least %u (1.25 times, "
-			"and 1 ms)",
+	if (strcmp(policy, "wait") != 0 && timeout_above < least)
+		return WRONG(child, parent,
+			"timeout_ms is %.0f and %.0f: the parent's must be at least %.0f (1.25 "
+			"times, and 1 ms)",
 			timeout, timeout_above, least);
-	if (strcmp(setting(below, "policy").text, "partial") == 0 && dead_above != 0 &&
-		dead_above < dead + timeout) /* 0: never */
-		return wrong(tree, child, parent,
-			"dead_after_ms is %u and %u: the parent's must be at least %u (and "
+	if (strcmp(policy, "partial") == 0 && dead_above > 0 && dead_above < dead + timeout)
+		return WRONG(child, parent,
+			"dead_after_ms is %.0f and %.0f: the parent's must be at least %.0f (and "
 			"timeout_ms), or 0",
 			dead, dead_above, dead + timeout);
 	return true;
 }
 
-/* NaN: there is no such port. */
-static double
-mtu_of(const struct place *place, const char *port)
-{
-	json_t *ports = get_by_text(get(place->ports, "ports"), "name");
-	double mtu = get_number(json_object_get(ports, port), "mtu");
-
-	json_decref(ports);
-	return mtu;
-}
-
 /* The parent knows the child by its first rank, its ranks and its address, and the child knows the parent's. */
 static bool
-check_link(struct tree *tree, const struct place *child, json_t *link, const struct place *parent)
+check_link(const struct place *child, json_t *link, const struct place *parent)
 {
-	json_t *sources = get(place_job(parent), "sources"), *job = place_job(child),
-	       *source = NULL;
-	unsigned int first = tree_count(job, "tree.first_rank"), ranks = ranks_of(job);
-	double mtu;
+	json_t *sources = get(parent->made, "sources"), *source = NULL;
+	unsigned int first = tree_count(child->made, "tree.first_rank"),
+		     ranks = ranks_of(child->made);
+	const char *at = get_text(child->status, "address"),
+		   *above = get_text(parent->status, "address");
 
 	for (size_t i = 0; i < json_array_size(sources) && source == NULL; i++)
 		if (tree_count(json_array_get(sources, i), "id") == first)
 			source = json_array_get(sources, i);
 	if (source == NULL || tree_count(source, "ranks") != ranks)
-		return wrong(tree, child, parent, "the parent has no source %u of %u ranks", first,
-			ranks);
-	if (strcmp(get_text(source, "address"), get_text(child->status, "address")) != 0)
-		return wrong(tree, child, parent,
+		return WRONG(
+			child, parent, "the parent has no source %u of %u ranks", first, ranks);
+	if (strcmp(get_text(source, "address"), at) != 0)
+		return WRONG(child, parent,
 			"the parent's source %u has the address %s, and %s is at %s", first,
-			get_text(source, "address"), place_name(child),
-			get_text(child->status, "address"));
-	if (strcmp(get_text(link, "address"), get_text(parent->status, "address")) != 0)
-		return wrong(tree, child, parent, "its parent has the address %s, and %s is at %s",
-			get_text(link, "address"), place_name(parent),
-			get_text(parent->status, "address"));
-	if (tree_ranks(job) != tree_ranks(place_job(parent)))
-		return wrong(tree, child, parent, "they are of trees of %u and %u ranks",
-			tree_ranks(job), tree_ranks(place_job(parent)));
-	mtu = mtu_of(child, get_text(link, "port"));
-	if (!(mtu > 0))
-		return wrong(tree, child, parent, "%s has no port %s", place_name(child),
-			get_text(link, "port"));
-	if (mtu < bytes_up(job) - ETHERNET)
-		return wrong(tree, child, parent,
-			"a packet upward has up to %.0f bytes, and port %s an MTU of %.0f: use "
-			"fewer "
-			"elements",
-			bytes_up(job) - ETHERNET, get_text(link, "port"), mtu);
-	return check_settings(tree, child, parent);
+			get_text(source, "address"), place_name(child), at);
+	if (strcmp(get_text(link, "address"), above) != 0)
+		return WRONG(child, parent, "its parent has the address %s, and %s is at %s",
+			get_text(link, "address"), place_name(parent), above);
+	if (tree_ranks(child->made) != tree_ranks(parent->made))
+		return WRONG(child, parent, "they are of trees of %u and %u ranks",
+			tree_ranks(child->made), tree_ranks(parent->made));
+	return check_settings(child, parent);
 }
 
 /* A block's parent is the one at its place in the list, so children of one parent list the same ones. */
 static bool
-check_order(const struct tree *tree, const struct place *place)
+check_order(const struct place *a, const struct place *b)
 {
-	json_t *links = get(place_job(place), "tree.parents");
+	json_t *links = get(a->made, "tree.parents"), *others = get(b->made, "tree.parents");
+	size_t alike = 0, shared = 0;
 
-	for (const struct place *other = tree->place; other < place; other++) {
-		json_t *others = get(place_job(other), "tree.parents");
-		size_t alike = 0;
-		bool shared = false;
-
-		for (size_t i = 0; i < json_array_size(links); i++)
-			for (size_t k = 0; k < json_array_size(others); k++)
-				if (strcmp(get_text(json_array_get(links, i), "name"),
-					    get_text(json_array_get(others, k), "name")) == 0) {
-					shared = true;
-					alike += i == k;
-				}
-		if (shared &&
-			(alike != json_array_size(links) || alike != json_array_size(others))) {
-			ctl_say("%s and %s share a parent: both must list the same parents, in the "
-				"same order",
-				place_name(other), place_name(place));
-			return false;
-		}
-	}
-	return true;
-}
-
-/* Keys must not cross the network in clear text. A switch would refuse them, but only once it has them. */
-static bool
-check_private(const struct place *place)
-{
-	if (!get_true(place_job(place), "authenticate") ||
-		strncmp(place->ctl.address, "http://", 7) != 0)
+	for (size_t i = 0; i < json_array_size(links); i++)
+		for (size_t k = 0; k < json_array_size(others); k++)
+			if (strcmp(get_text(json_array_get(links, i), "name"),
+				    get_text(json_array_get(others, k), "name")) == 0) {
+				shared++;
+				alike += i == k;
+			}
+	if (shared == 0 || (alike == json_array_size(links) && alike == json_array_size(others)))
 		return true;
-	ctl_say("%s: the keys of an authenticated job go over https or a Unix socket alone: %s is "
-		"neither",
-		place_name(place), place->ctl.address);
-	return false;
-}
-
-/* Is a switch of the plan this source of a parent? */
-static bool
-has_child(const struct tree *tree, const struct place *parent, json_t *source)
-{
-	for (unsigned int i = 0; i < tree->count; i++) {
-		json_t *links = get(place_job(&tree->place[i]), "tree.parents");
-
-		if (tree_count(place_job(&tree->place[i]), "tree.first_rank") !=
-			tree_count(source, "id"))
-			continue;
-		for (size_t k = 0; k < json_array_size(links); k++)
-			if (strcmp(get_text(json_array_get(links, k), "name"),
-				    place_name(parent)) == 0)
-				return true;
-	}
+	ctl_say("%s and %s share a parent: both must list the same parents, in the same order",
+		place_name(a), place_name(b));
 	return false;
 }
 
 static bool
-check_parents(struct tree *tree, const struct place *place)
+check_place(struct tree *tree, const struct place *place)
 {
-	json_t *job = place_job(place), *links = get(job, "tree.parents");
+	json_t *links = get(place->made, "tree.parents");
 
-	if (strcmp(get_text(job, "name"), tree->name) != 0 ||
-		json_array_size(links) + json_array_size(get(job, "sources")) == 0) {
+	if (strcmp(get_text(place->made, "name"), tree->name) != 0 ||
+		json_array_size(links) + json_array_size(get(place->made, "sources")) == 0) {
 		ctl_say("%s: its \"job\" must have the name %s, and \"tree\" with parents, or "
 			"\"sources\", or both",
 			place_name(place), tree->name);
@@ -410,30 +328,20 @@ check_parents(struct tree *tree, const struct place *place)
 	}
 	for (size_t i = 0; i < json_array_size(links); i++) {
 		json_t *link = json_array_get(links, i);
-		const struct place *parent = tree_find(tree, get_text(link, "name"));
+		struct place *parent = tree_find(tree, get_text(link, "name"));
 
 		if (parent == NULL || parent >= place) {
 			ctl_say("%s: its parent %s must be in the plan, and before it",
 				place_name(place), get_text(link, "name"));
 			return false;
 		}
-		if (!check_link(tree, place, link, parent))
+		parent->children++;
+		if (!check_link(place, link, parent))
 			return false;
 	}
-	return check_order(tree, place) && check_private(place);
-}
-
-static bool
-check_children(const struct tree *tree, const struct place *place)
-{
-	json_t *sources = get(place_job(place), "sources");
-
-	for (size_t i = 0; i < json_array_size(sources); i++)
-		if (!has_child(tree, place, json_array_get(sources, i))) {
-			ctl_say("%s: no switch below it in the plan has the first rank %u",
-				place_name(place), tree_count(json_array_get(sources, i), "id"));
+	for (const struct place *other = tree->place; other < place; other++)
+		if (!check_order(other, place))
 			return false;
-		}
 	return true;
 }
 
@@ -441,15 +349,22 @@ int
 tree_check(struct tree *tree)
 {
 	for (unsigned int i = 0; i < tree->count; i++)
-		if (!check_parents(tree, &tree->place[i]))
+		if (!check_place(tree, &tree->place[i]))
 			return CTL_REFUSED;
-	for (unsigned int i = 0; i < tree->count; i++)
-		if (!check_children(tree, &tree->place[i]))
-			return CTL_REFUSED;
+	for (unsigned int i = 0; i < tree->count; i++) {
+		const struct place *place = &tree->place[i];
+		size_t sources = json_array_size(get(place->made, "sources"));
+
+		if (place->children == sources)
+			continue;
+		ctl_say("%s: it has %zu sources, and %u switches of the plan are below it",
+			place_name(place), sources, place->children);
+		return CTL_REFUSED;
+	}
 	return CTL_OK;
 }
 
-/* -- a plan as people read it */
+/* -- the jobs as people read them */
 
 void
 tree_print_role(json_t *entry, FILE *out)
@@ -472,15 +387,6 @@ tree_print_ranks(json_t *entry, FILE *out)
 }
 
 static void
-id(json_t *entry, FILE *out)
-{
-	if (get(entry, "job.id") != NULL)
-		fputs(units_exact(get_number(entry, "job.id")).text, out);
-	else
-		fputs("free", out);
-}
-
-static void
 links(json_t *entry, FILE *out)
 {
 	json_t *list = get(entry, "job.tree.parents");
@@ -494,15 +400,9 @@ links(json_t *entry, FILE *out)
 }
 
 static void
-timeout(json_t *entry, FILE *out)
-{
-	fputs(units_age(setting_number(get(entry, "job"), "timeout_ms") / 1e3).text, out);
-}
-
-static void
 dead_after(json_t *entry, FILE *out)
 {
-	double dead = setting_number(get(entry, "job"), "dead_after_ms");
+	double dead = get_number(entry, "job.dead_after_ms");
 
 	fputs(dead > 0 ? units_age(dead / 1e3).text : "never", out);
 }
@@ -524,21 +424,25 @@ tree_print_plan(const struct tree *tree, FILE *out, unsigned int width)
 		{"ROLE", NULL, CELL_PRINT, 0, 0, tree_print_role},
 		{"ADDRESS", "address", CELL_TEXT, 0, 2, NULL},
 		{"API", "api", CELL_TEXT, 1, 4, NULL},
-		{"JOB ID", NULL, CELL_PRINT_RIGHT, 0, 3, id},
+		{"JOB ID", "job.id", CELL_EXACT, 0, 3, NULL},
 		{"RANKS", NULL, CELL_PRINT, 0, 0, tree_print_ranks},
 		{"PARENTS", NULL, CELL_PRINT, 1, 0, links},
-		{"TIMEOUT", NULL, CELL_PRINT_RIGHT, 0, 1, timeout},
+		{"TIMEOUT", "job.timeout_ms", CELL_MS, 0, 1, NULL},
 		{"DEAD AFTER", NULL, CELL_PRINT_RIGHT, 0, 3, dead_after},
 		{"BYTES UP", NULL, CELL_PRINT_RIGHT, 0, 2, packet},
 	};
+	json_t *job = tree->place[0].made, *rows = json_array();
 
-	json_t *job = place_job(&tree->place[0]);
-
-	VIEW_TABLE(columns, get(tree->plan, "switches"), NULL, out, width);
+	for (const struct place *p = tree->place; p < tree->place + tree->count; p++)
+		json_array_append_new(rows,
+			json_pack("{s:s, s:s, s:s, s:O}", "name", place_name(p), "address",
+				get_text(p->status, "address"), "api", get_text(p->entry, "api"),
+				"job", p->made));
+	VIEW_TABLE(columns, rows, NULL, out, width);
+	json_decref(rows);
 	text_printf(out, 2, width,
-		"job %s: %u ranks, %s of %s, %s elements a block, window %s, policy %s%s",
-		tree->name, tree_ranks(job), setting(job, "op").text, setting(job, "type").text,
-		setting(job, "elements").text, setting(job, "window").text,
-		setting(job, "policy").text,
+		"job %s: %u ranks, %s of %s, %.0f elements a block, window %.0f, policy %s%s",
+		tree->name, tree_ranks(job), get_text(job, "op"), get_text(job, "type"),
+		get_number(job, "elements"), get_number(job, "window"), get_text(job, "policy"),
 		get_true(job, "authenticate") ? ", authenticated" : "");
 }

@@ -136,7 +136,7 @@ def a_reload_says_what_it_would_do():
             answer = api.do('POST', path)
             check({k: answer[k] for k in counts} == counts, '%s: %s', path, answer)
             check(('job4' in api.jobs()) == (path == '/v1/reload'), '%s: %s', path, sorted(api.jobs()))
-        # A file that is refused, for a key, for a job of the API, for its memory.
+        # A file that changes what a reload does not, and one that is wrong.
         for change in ({'workers': {'count': 2}}, {'memory_mb': 1}):
             rack.changes.update(change)
             rack.write_config()

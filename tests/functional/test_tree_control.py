@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """A job on a tree of real switches, made, shown, asked and deleted by weirctl; its hosts join at their leaves."""
+import json
 import os
 import re
 import signal
@@ -57,17 +58,35 @@ def a_job_is_made_on_all_switches_or_none():
     check(jobs(tree) == [[]] * 4, 'made: %s', jobs(tree))
     # The third of them has no room.
     tree['leaf0'].ask('POST', '/v1/jobs', {'name': 'other', 'size': 2, 'id': 7})
-    says(control(tree, 'create', *SETTINGS, '--id', '7'), 1, 'not created, because of leaf0', 'deleted again')
-    wait_for(lambda: jobs(tree) == [['other'], [], [], []], 'left: %s', lambda: jobs(tree))
+    says(control(tree, 'create', *SETTINGS, '--id', '7'), 1, 'leaf0: id: a job has the id 7 already', 'not created')
+    check(jobs(tree) == [['other'], [], [], []], 'made: %s', jobs(tree))
     good(control(tree, 'create', *SETTINGS))
     check(jobs(tree) == [['other', 'ring'], ['ring'], ['ring'], ['ring']], '%s', jobs(tree))
     out = good(control(tree, 'show'))
     for line in (r'leaf1 +leaf +2\.\.3 +\S+ +0 +0 of 2 +spine0.*, spine1', r'spine1 +root +0\.\.3 +\S+ +0 +0 of 2 +-'):
         check(re.search(line, out), '"%s" is not in\n%s', line, out)
-    says(control(tree, 'create', *SETTINGS), 1, 'spine0 has a job ring')
+    says(control(tree, 'create', *SETTINGS), 1, *('%s: name: a job is called "ring" already' % switch.label for switch in tree))
     good(control(tree, 'delete'))
     wait_for(lambda: jobs(tree) == [['other'], [], [], []], 'left: %s', lambda: jobs(tree))
     tree['leaf0'].ask('DELETE', '/v1/jobs/other')
+
+
+@case
+def each_switch_checks_its_job():
+    """Of a command line and of an edited plan."""
+    tree = two_racks()
+    for more, why in ((['--rejoin', 'wait'], 'leaf0: rejoin: it must be "revoke" in a tree'),
+                      (['--elements', '4000'], 'leaf1: elements: '),
+                      (['--authenticate', '--integrity', 'crc32c'], 'leaf0: integrity: ')):
+        says(control(tree, 'create', *SETTINGS, *more), 1, why, 'job ring: not created')
+    says(control(tree, 'create', '--sizes', '2,2', '--elements', '0', '--dry-run'), 0, r'job ring: 4 ranks, .* \d\d+ elements')
+    plan = json.loads(good(control(tree, 'create', *SETTINGS, '--dry-run', '--json')))
+    plan['switches'][2]['job']['tree']['parents'][1]['port'] = 'up7'
+    file = os.path.join(tree['leaf0'].folder, 'plan.json')
+    with open(file, 'w') as out:
+        json.dump(plan, out)
+    says(ctl(None, 'tree', 'create', 'ring', '--plan', file), 1, r'leaf0: tree\.parents\[1\]\.port: "up7" is not the name of a port')
+    check(jobs(tree) == [[]] * 4, 'made: %s', jobs(tree))
 
 
 @case
