@@ -368,6 +368,7 @@ Test(ppe_faults_edges, without_memory_nothing_changes, .timeout = 90)
 	for (size_t bytes = (size_t)32 << 20; bytes >= 1024; bytes /= 2)
 		while (n < RTE_DIM(taken) && (taken[n] = rte_malloc(NULL, bytes, 0)) != NULL)
 			n++;
+	cr_expect_eq(ppe_check_faults(rig.ppe, &faults), -ENOMEM);
 	cr_expect_eq(ppe_publish_faults(rig.ppe, &faults), -ENOMEM);
 	cr_expect_null(ppe_faults_of(rig.ppe));
 	send_numbers(3);

@@ -49,10 +49,36 @@ Test(ppe_standing, a_change_waits_half_a_second, .timeout = 90)
 	rig.standing = 1;
 	us = publish_all(&table);
 	cr_expect(us >= HALF_US && us < HALF_US + 1000, "%lu us", us);
+	cr_expect_eq(ppe_check_jobs(rig.ppe, &rig.jobs), -EBUSY);
 	cr_expect_eq(ppe_publish_jobs(rig.ppe, &rig.jobs), -EBUSY);
 	rig.standing = 0;
 	rig_turns(&rig, 3); /* it takes the table */
 	publish_all(&rig.jobs);
+	stop();
+}
+
+Test(ppe_standing, a_check_waits_for_no_worker_and_takes_nothing, .timeout = 90)
+{
+	struct ppe_room before, after;
+	struct ppe_jobs table;
+	struct ppe_job huge;
+	int rc;
+
+	start();
+	table = many();
+	ppe_job_room(rig.ppe, table.by_id[FIRST], &before);
+	rig.standing = 1;
+	for (unsigned int i = 0; i < 3; i++)
+		cr_expect_eq(ppe_check_jobs(rig.ppe, &table), 0);
+	huge = rig_job(FIRST + JOBS, 2, 4096, 16);
+	huge.instance = JOBS + 1;
+	table.by_id[huge.id] = &huge;
+	rc = ppe_check_jobs(rig.ppe, &table);
+	cr_expect(rc == -ENOSPC || rc == -ENOMEM, "%d", rc);
+	ppe_job_room(rig.ppe, table.by_id[FIRST], &after);
+	cr_expect_arr_eq(&before, &after, sizeof(before));
+	cr_expect_eq(ppe_publish_jobs(rig.ppe, &table), rc);
+	rig.standing = 0;
 	stop();
 }
 

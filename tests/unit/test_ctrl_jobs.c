@@ -113,6 +113,7 @@ expect_dry(struct ctrl_job *job, struct ctrl_job *last, enum ctrl_refused code)
 	int rc[] = {
 		ctrl_job_create(running, &spec, NULL, who, &made, &why),
 		change(job, "timeout_ms", 7),
+		played.rc < 0 ? -EINVAL : change(job, "expire_s", 9),
 		join(job, 3, 4, HOST),
 		join(job, 0, 4, HOST),
 		leave(job, 3),
