@@ -220,7 +220,7 @@ def block_times(api):
     """(blocks, us from their last contribution to their result) of the job so far."""
     text = api.ask('GET', '/metrics')
     count, whole, spread = (float(re.search(
-        r'^weir_job_%s\{job="%s"\} (\S+)$' % (key, DETECTION_JOB), text, re.M).group(1)) for key in (
+        r'^weir_job_%s\{weir_job="%s"\} (\S+)$' % (key, DETECTION_JOB), text, re.M).group(1)) for key in (
             'block_latency_seconds_count', 'block_latency_seconds_sum',
             'contribution_spread_seconds_sum'))
     return int(count), round(1e6 * (whole - spread))

@@ -93,7 +93,7 @@ api_silence(const struct ctrl_job_snapshot *job, unsigned int rank, double *sile
 	}
 	if (member == NULL || member->last_heard <= 0)
 		return false;
-	*silent = ctrl_monotonic() - member->last_heard;
+	*silent = job->taken - member->last_heard;
 	return true;
 }
 
@@ -119,7 +119,7 @@ api_put_presence(json_t *object, const struct ctrl_job_snapshot *job, unsigned i
 	put_or_null(object, "last_heard", heard, silent);
 	api_put_text(object, "state", state_text(&job->job, &job->membership, rank));
 	put_or_null(object, "gone", api_is_gone(&job->job, rank) && member->gone_at > 0,
-		member == NULL ? 0 : ctrl_monotonic() - member->gone_at);
+		member == NULL ? 0 : job->taken - member->gone_at);
 	put_or_null(object, "asks", source->joining, (double)source->joining_us / 1e6);
 	json_object_set_new(object, "contested", json_boolean(source->contested));
 	if (job->shape.children) {

@@ -22,8 +22,8 @@ bool api_has_rank(const struct ctrl_job *job, unsigned int rank);
  * name and api too. The job's snapshot has its detail. */
 void api_put_presence(json_t *object, const struct ctrl_job_snapshot *job, unsigned int rank);
 
-/* Seconds since a source was heard, also if it has left or expired since. False: it was never
- * heard. */
+/* Seconds from a source's last packet to the snapshot, also if it has left or expired since. False:
+ * it was never heard. */
 bool api_silence(const struct ctrl_job_snapshot *job, unsigned int rank, double *silent);
 
 /* Has the member left or expired? */

@@ -49,8 +49,9 @@ put_switch(struct api_text *text, const struct ctrl_snapshot *seen)
 		b, sizeof(b), "address", ctrl_address_text(seen->config->ppe.identity.ip).text);
 	PUT_EACH(text, "weir_switch_info", "gauge", "name and address of the switch; always 1", 1,
 		a, b, 1);
-	api_text_family(text, "weir_uptime_seconds", "gauge", "time since the switch started");
-	api_text_sample(text, "", NULL, NULL, (uint64_t)(seen->uptime * 1e6), 6);
+	api_text_family(
+		text, "weir_start_time_seconds", "gauge", "Unix time when the switch started");
+	api_text_sample(text, "", NULL, NULL, (uint64_t)(seen->started_at * 1e3), 3);
 	put_one(text, "weir_ready", "gauge", "1 while packets flow", seen->is_ready);
 }
 
@@ -191,7 +192,7 @@ put_faults(struct api_text *text, const struct ctrl_snapshot *seen)
 /* -- jobs */
 
 struct one_job {
-	char label[LABEL_BYTES]; /* job="..." */
+	char label[LABEL_BYTES]; /* weir_job="..." */
 	char about[2 * LABEL_BYTES]; /* id="...",policy="...",tenant="...",origin="..." */
 	const struct ppe_job_stats *stats;
 	unsigned int size, window, joined;
@@ -203,7 +204,7 @@ struct one_source {
 	char rank[16]; /* rank="255", or rank="others" */
 	uint64_t last, waited_us;
 	bool heard;
-	double silent; /* s; valid if heard */
+	double silent; /* s, until the snapshot; valid if heard */
 };
 
 /* A parent of a job. */
@@ -284,7 +285,7 @@ read_job(struct jobs *jobs, const struct ctrl_job_snapshot *job)
 {
 	struct one_job *one = &jobs->job[jobs->nb_jobs++];
 
-	api_text_label(one->label, sizeof(one->label), "job", job->shape.name);
+	api_text_label(one->label, sizeof(one->label), "weir_job", job->shape.name);
 	describe(job, one->about, sizeof(one->about));
 	one->stats = &job->stats;
 	one->size = job->shape.nb_sources;
@@ -391,24 +392,30 @@ put_last(struct api_text *text, const struct jobs *jobs)
 		source[i].rank, source[i].last);
 }
 
+/* Put when the last packet came, in Unix time to milliseconds. */
 static void
-put_silences(struct api_text *text, const struct jobs *jobs)
+put_contact(struct api_text *text, const char *a, const char *b, double at)
+{
+	api_text_sample(text, "", a, b, (uint64_t)RTE_MAX(at * 1e3, 0), 3);
+}
+
+static void
+put_contacts(struct api_text *text, const struct jobs *jobs, double now)
 {
 	const struct one_source *source = jobs->source;
 
-	api_text_family(text, "weir_source_silent_seconds", "gauge",
-		"time since the source's last packet in the generation; absent before the first");
+	api_text_family(text, "weir_source_last_contact_timestamp_seconds", "gauge",
+		"Unix time of the source's last packet in the generation; absent before the first");
 	for (unsigned int s = 0; s < jobs->nb_sources; s++)
 		if (source[s].heard)
-			api_text_sample(text, "", source[s].job, source[s].rank,
-				(uint64_t)(source[s].silent * 1e6), 6);
+			put_contact(text, source[s].job, source[s].rank, now - source[s].silent);
 	put_one(text, "weir_metrics_left_out", "gauge",
 		"sources without series of their own: rank others of their job is their sum",
 		jobs->left_out);
 }
 
 static void
-put_parents(struct api_text *text, const struct jobs *jobs)
+put_parents(struct api_text *text, const struct jobs *jobs, double now)
 {
 	const struct one_parent *parent = jobs->parent;
 
@@ -417,20 +424,19 @@ put_parents(struct api_text *text, const struct jobs *jobs)
 		jobs->nb_parents, parent[i].job, parent[i].name, parent[i].stats->generation);
 	PUT_EACH(text, "weir_parent_serves", "gauge", "1 while blocks go to the parent",
 		jobs->nb_parents, parent[i].job, parent[i].name, parent[i].stats->serves);
-	api_text_family(text, "weir_parent_silent_seconds", "gauge",
-		"time since the parent's last packet; absent before the first");
+	api_text_family(text, "weir_parent_last_contact_timestamp_seconds", "gauge",
+		"Unix time of the parent's last packet; absent before the first");
 	for (unsigned int i = 0; i < jobs->nb_parents; i++)
 		if (parent[i].stats->heard)
-			api_text_sample(text, "", parent[i].job, parent[i].name,
-				parent[i].stats->silent_us, 6);
+			put_contact(text, parent[i].job, parent[i].name,
+				now - (double)parent[i].stats->silent_us / 1e6);
 }
 
 void
 api_get_metrics(struct api_call *call)
 {
 	static void (*const part[])(struct api_text * text, const struct jobs *jobs) = {put_info,
-		put_levels, put_counters, put_latencies, put_spreads, put_waits, put_last,
-		put_silences, put_parents};
+		put_levels, put_counters, put_latencies, put_spreads, put_waits, put_last};
 	const struct ctrl_snapshot *seen = call->seen;
 	struct jobs *jobs = calloc(1, sizeof(*jobs));
 	struct api_text *text = &call->text;
@@ -452,6 +458,8 @@ api_get_metrics(struct api_call *call)
 			read_job(jobs, seen->by_id[i]);
 	for (size_t i = 0; i < RTE_DIM(part); i++)
 		part[i](text, jobs);
+	put_contacts(text, jobs, seen->unix_time);
+	put_parents(text, jobs, seen->unix_time);
 	free(jobs);
 	api_answer_text(call, "text/plain; version=0.0.4; charset=utf-8");
 }

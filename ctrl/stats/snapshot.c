@@ -124,6 +124,7 @@ ctrl_job_snapshot_take(struct ctrl_job_snapshot *to, const struct ctrl_running *
 	struct ppe_memory memory;
 
 	json_decref(to->job.shown);
+	to->taken = ctrl_monotonic();
 	to->job = *job;
 	to->shape = *job->job;
 	to->job.job = &to->shape;
@@ -282,6 +283,8 @@ take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
 
 	s->parts = parts;
 	s->taken = ctrl_monotonic();
+	s->unix_time = ctrl_unix_time();
+	s->started_at = running->started_at;
 	s->config = config;
 	s->reloads = running->reloads;
 	s->uptime = ctrl_running_uptime(running);

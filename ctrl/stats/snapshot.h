@@ -39,6 +39,7 @@ enum ctrl_snapshot_part {
 };
 
 struct ctrl_job_snapshot {
+	double taken; /* CLOCK_MONOTONIC, s */
 	struct ctrl_job job; /* its pointers are to the copies here; but `tenant` and `shown` */
 	struct ppe_job shape;
 	struct ctrl_member member[WEIR_SOURCES_MAX];
@@ -66,6 +67,8 @@ struct ctrl_snapshot {
 	unsigned int readers; /* that have pinned it */
 	unsigned int parts;
 	double taken; /* CLOCK_MONOTONIC, s */
+	double unix_time; /* Unix time when it was taken, s */
+	double started_at; /* Unix time when the switch started, s */
 	const struct ctrl_config *config;
 	uint32_t reloads; /* that made it the present one */
 	double uptime; /* s */

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import time
 
 from control import Control, cleared, switch, tenant
 from exposition import parse
@@ -215,14 +216,16 @@ def who_has_not_joined_is_told_on_each_hop():
     check(above['generation'] == parent['generation'] > 0 and parent['serves'] and not parent['joining'] and
           parent['silent_ms'] is not None, '%s; %s', parent, above)
     found = {name: parse(tree[name].ask('GET', '/metrics')) for name in ('leaf0', 'spine0')}
-    for what, value in (('generation', parent['generation']), ('serves', 1), ('silent_seconds', None)):
-        is_ = found['leaf0']['weir_parent_' + what].value(job='job1', parent='spine0')
-        check(value in (is_, None), '%s is %s', what, is_)
+    for what, value in (('generation', parent['generation']), ('serves', 1)):
+        is_ = found['leaf0']['weir_parent_' + what].value(weir_job='job1', parent='spine0')
+        check(value == is_, '%s is %s', what, is_)
+    contact = found['leaf0']['weir_parent_last_contact_timestamp_seconds'].value(weir_job='job1', parent='spine0')
+    check(found['spine0']['weir_start_time_seconds'].value() < contact < time.time(), 'last contact: %s', contact)
     for name, hop in (('leaf0', 'leaf'), ('spine0', 'root')):
-        check(found[name]['weir_job_info'].value(job='job1', id='1', policy='wait', tenant='', origin='file',
-                                                 hop=hop) == 1, '%s is no %s', name, hop)
-    check({dict(labels)['rank'] for _, labels in found['spine0']['weir_source_silent_seconds'].samples} == {'0', '2'},
-          'the sources of spine0')
+        check(found[name]['weir_job_info'].value(weir_job='job1', id='1', policy='wait', tenant='',
+                                                 origin='file', hop=hop) == 1, '%s is no %s', name, hop)
+    heard = found['spine0']['weir_source_last_contact_timestamp_seconds'].samples
+    check({dict(labels)['rank'] for _, labels in heard} == {'0', '2'}, 'the sources of spine0: %s', heard)
     log = wait_for(lambda: [said for said in [re.findall(r'msg="(parent [^"]*)" job=job1 parent=spine0',
                                                           tree['leaf0'].switch.output)] if len(said) > 1],
                    'the log does not say it')[0]

@@ -39,6 +39,11 @@ def metric(api, name, **labels):
     return None
 
 
+def silence(api, rank):
+    """Seconds since the last packet of a rank of "ring"."""
+    return time.time() - metric(api, 'source_last_contact_timestamp_seconds', weir_job='ring', rank=str(rank))
+
+
 def state(api, name):
     found = api.get('/v1/jobs/' + name)
     return found['state'], found['joined'], [m['state'] for m in found['members']]
@@ -55,7 +60,7 @@ def a_second_run_of_a_job_of_the_file_lacks_a_host():
             check(peer.receive().status == WAITING, 'waiting')
         now = state(api, 'job1')
         check(now == ('joining', 2, ['joined', 'joined', 'expected']), '%s', now)
-        check(metric(api, 'job_members_joined', job='job1') == 2, 'metric')
+        check(metric(api, 'job_members_joined', weir_job='job1') == 2, 'metric')
         check(re.search(r'job1 +1 +joining +2 of 3', ctl(rack, api, 'jobs')), 'weirctl jobs')
         told = ctl(rack, api, 'blocks', '--stuck')
         check('job job1: 2 of 3 sources have joined again; waiting for ' in told and 'rank 2 (10.77.0.3)' in told and
@@ -107,11 +112,8 @@ def a_member_that_computes_does_not_expire():
             rank=0, size=1, WEIR_BUILD=os.environ['WEIR_BUILD'], WEIR_JOB='ring',
             WEIR_SWITCH='http://%s:%d' % (SWITCH_ADDRESS, PORT)))
         run.wait_line('joined', 30)
-
-        def silent():
-            return metric(api, 'source_silent_seconds', job='ring', rank='0')
-        wait_for(lambda: silent() > 2, 'never silent')
-        wait_for(lambda: silent() < 1, 'silent for %s s', silent)
+        wait_for(lambda: silence(api, 0) > 2, 'never silent')
+        wait_for(lambda: silence(api, 0) < 1, 'silent for %s s', lambda: silence(api, 0))
         check(state(api, 'ring')[-1] == ['joined'], '%s', state(api, 'ring'))
 
 
@@ -136,7 +138,7 @@ def who_left_or_expired_is_named_with_its_address():
             found = missing()
             check(found['address'] == rack.address(1) and found['state'] == 'left' and
                   found['gone'] < found['last_heard'], '%s', found)
-            check(metric(api, 'source_silent_seconds', job='ring', rank='1') > 0.2, 'metric')
+            check(silence(api, 1) > 0.2, 'metric')
             check(state(api, 'ring')[:2] == ('joining', 1), '%s', state(api, 'ring'))
 
             # Rank 0 is heard until its own end; then nobody is there to wait.
@@ -151,10 +153,10 @@ def who_left_or_expired_is_named_with_its_address():
             wait_for(lambda: state(api, 'ring') == ('idle', 0, ['expired', 'left']), '%s',
                      lambda: state(api, 'ring'))
             check(ctl(rack, api, 'blocks', '--stuck') == 'nothing is stuck ', 'stuck')
-            check(metric(api, 'job_blocks_in_flight', job='ring') == 0, 'in flight')
+            check(metric(api, 'job_blocks_in_flight', weir_job='ring') == 0, 'in flight')
             check([b['state'] for b in api.get('/v1/blocks')['blocks']] == ['abandoned'] * 2,
                   '%s', api.get('/v1/blocks'))
-            check(metric(api, 'source_silent_seconds', job='ring', rank='0') > 1, 'metric')
+            check(silence(api, 0) > 1, 'metric')
 
 
 @case

@@ -79,7 +79,7 @@ def the_rack_is_watched_and_changed():
     check('the other host: 0' in said and 'Out of bounds values : 0 OK' in said, 'the run:\n%s', said)
     for pattern in (r'^job      long, id 0, joining, from the API$', r'^long +0  running  2 of 2 ',
                     r'^job long: .*block.* waits? for rank 1 \(10\.77\.0\.2\), last heard [\d.]+ s ago; policy '
-                    'wait', r'^weir_job_blocks_complete_total\{job="long"\} \d+$', r'^gone\n(?:.*\n)+gone$'):
+                    'wait', r'^weir_job_blocks_complete_total\{weir_job="long"\} \d+$', r'^gone\n(?:.*\n)+gone$'):
         check(re.search(pattern, said, re.M), '%s is not said:\n%s', pattern, said)
 
 
