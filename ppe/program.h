@@ -137,7 +137,7 @@ struct ppe_program_leaks {
 enum ppe_statistic_kind { PPE_STATISTIC_COUNTER, PPE_STATISTIC_GAUGE };
 struct ppe_statistic {
 	const char *key; /* in JSON; unique among all programs. NULL ends a list */
-	const char *metric; /* in /metrics; NULL: not shown there */
+	const char *metric; /* in /metrics; of a counter: ..._total; NULL: not shown there */
 	const char *help; /* of the metric: a phrase that names the unit */
 	enum ppe_statistic_kind kind;
 	bool is_largest; /* the largest of the workers' numbers is shown, otherwise their sum */

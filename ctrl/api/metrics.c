@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET /metrics: the switch, its ports, workers, pools, tables, faults and jobs, and the sources
- * that the jobs' blocks wait for. docs/counters.md lists all families; a test compares the two. */
+/*
+ * GET /metrics: the switch, its ports, workers, pools, tables, faults and jobs, and the sources
+ * that the jobs' blocks wait for. To add a family, add its line here or in an X-list of counters
+ * (ppe/ppe.h), and its row in docs/counters.md: a test compares the two.
+ */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,318 +24,235 @@
 
 #define FIRST_BYTES 65536 /* of the text, at first */
 
-/* A family with `count` samples: i in [0, count) may stand in the labels a and b, and in value. */
-#define PUT_EACH(text, name, type, help, count, a, b, value)                                       \
+/*
+ * Put a family with a sample for each i in [0, nb) that has one. i may stand in has, in the labels
+ * a and b, and in value, which is in units of 10^-digits. The macros take `text`; EACH and REAL
+ * take the labels label[i] of `count` samples. A real number below 0 is no sample.
+ */
+#define PUT(name, help, nb, has, a, b, value, digits)                                              \
 	do {                                                                                       \
-		api_text_family(text, name, type, help);                                           \
-		for (unsigned int i = 0; i < (count); i++)                                         \
-			api_text_sample(text, "", a, b, value, 0);                                 \
+		api_text_family(text, name, NULL, help);                                           \
+		for (unsigned int i = 0; i < (nb); i++)                                            \
+			if (has)                                                                   \
+				api_text_sample(text, "", a, b, value, digits);                    \
 	} while (0)
-
-/* A family of one sample without labels. */
-static void
-put_one(struct api_text *text, const char *name, const char *type, const char *help, uint64_t value)
-{
-	PUT_EACH(text, name, type, help, 1, NULL, NULL, value);
-}
+#define ONE(name, help, value, digits) PUT(name, help, 1, true, NULL, NULL, value, digits)
+#define EACH(name, help, value)        PUT(name, help, count, true, label[i], NULL, value, 0)
+#define REAL(name, help, value)                                                                    \
+	PUT(name, help, count, (value) >= 0, label[i], NULL, (uint64_t)((value)*1e6 + 0.5), 6)
 
 static void
 put_switch(struct api_text *text, const struct ctrl_snapshot *seen)
 {
+	const struct ctrl_config *config = seen->config;
 	char a[LABEL_BYTES], b[LABEL_BYTES];
 
 	api_text_label(a, sizeof(a), "version", WEIR_VERSION);
 	api_text_label(b, sizeof(b), "dpdk", rte_version());
-	PUT_EACH(text, "weir_build_info", "gauge", "versions of Weir and DPDK; always 1", 1, a, b,
-		1);
-	api_text_label(a, sizeof(a), "name", seen->config->name);
-	api_text_label(
-		b, sizeof(b), "address", ctrl_address_text(seen->config->ppe.identity.ip).text);
-	PUT_EACH(text, "weir_switch_info", "gauge", "name and address of the switch; always 1", 1,
-		a, b, 1);
-	api_text_family(
-		text, "weir_start_time_seconds", "gauge", "Unix time when the switch started");
-	api_text_sample(text, "", NULL, NULL, (uint64_t)(seen->started_at * 1e3), 3);
-	put_one(text, "weir_ready", "gauge", "1 while packets flow", seen->is_ready);
+	PUT("weir_build_info", "versions of Weir and DPDK; always 1", 1, true, a, b, 1, 0);
+	api_text_label(a, sizeof(a), "name", config->name);
+	api_text_label(b, sizeof(b), "address", ctrl_address_text(config->ppe.identity.ip).text);
+	PUT("weir_switch_info", "name and address of the switch; always 1", 1, true, a, b, 1, 0);
+	ONE("weir_start_time_seconds", "Unix time when the switch started",
+		(uint64_t)(seen->started_at * 1e3), 3);
+	ONE("weir_ready", "1 while packets flow", seen->is_ready, 0);
+	ONE("weir_memory_bytes", "DPDK memory of the switch", (uint64_t)config->memory_mb << 20, 0);
+	ONE("weir_memory_free_bytes", "free DPDK memory", seen->memory_free, 0);
+	ONE("weir_fdb_stations_limit", "MAC addresses that a worker can learn",
+		config->ppe.fdb_entries, 0);
+	for (unsigned int s = 0; seen->stats.statistic[s].what != NULL; s++) {
+		const struct ppe_statistic *what = seen->stats.statistic[s].what;
+
+		if (what->metric != NULL)
+			ONE(what->metric, what->help, seen->stats.statistic[s].value, 0);
+	}
 }
 
 static void
 put_packets(struct api_text *text, const struct ppe_stats *stats)
 {
+	const unsigned int count = PPE_DROP_COUNT;
 	char label[PPE_DROP_COUNT][LABEL_BYTES];
 
-#define X(name, help) put_one(text, "weir_packets_" #name "_total", "counter", help, stats->name);
+#define X(name, help) ONE("weir_packets_" #name "_total", help, stats->name, 0);
 	PPE_PACKET_COUNTERS(X)
 #undef X
-	put_one(text, "weir_packets_in_flight", "gauge", "packets that the switch holds",
-		stats->in_flight);
-	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
-		api_text_label(
-			label[i], sizeof(label[i]), "reason", ppe_drop_key((enum ppe_drop)i));
-	PUT_EACH(text, "weir_packets_dropped_total", "counter", "packets dropped, by reason",
-		PPE_DROP_COUNT, label[i], NULL, stats->drops[i]);
+	ONE("weir_packets_in_flight", "packets that the switch holds", stats->in_flight, 0);
+	for (unsigned int d = 0; d < count; d++)
+		api_text_label(label[d], LABEL_BYTES, "reason", ppe_drop_key((enum ppe_drop)d));
+	EACH("weir_packets_dropped_total", "packets dropped, by reason", stats->drops[i]);
+}
+
+static void
+put_pools(struct api_text *text, const struct ppe_gauges *gauges)
+{
+	const struct ppe_pool_gauge pool[] = {gauges->packets, gauges->headers, gauges->attaches};
+	static const char *const label[] = {
+		"pool=\"packets\"", "pool=\"headers\"", "pool=\"attaches\""};
+	const unsigned int count = RTE_DIM(label);
+
+	EACH("weir_pool_buffers", "packet buffers of the pool", pool[i].size);
+	EACH("weir_pool_free_buffers", "free packet buffers of the pool", pool[i].free);
 }
 
 static void
 put_ports(struct api_text *text, const struct ctrl_snapshot *seen)
 {
 	static const char *const priority[] = {"priority=\"results\"", "priority=\"bulk\""};
-	const struct ppe_stats *stats = &seen->stats;
+	const struct ctrl_port_snapshot *port = seen->port;
+	const struct ppe_port_stats *stats = seen->stats.port;
+	const unsigned int count = seen->stats.nb_ports;
 	char label[PPE_PORTS_MAX][LABEL_BYTES];
 
-	for (unsigned int p = 0; p < stats->nb_ports; p++)
-		api_text_label(label[p], sizeof(label[p]), "port", seen->config->port[p].name);
-	PUT_EACH(text, "weir_port_up", "gauge", "1 while the port has a link", stats->nb_ports,
-		label[i], NULL, seen->port[i].is_up);
-	PUT_EACH(text, "weir_port_queue_packets", "gauge", "packets that wait for the port",
-		stats->nb_ports, label[i], NULL, seen->port[i].queue.packets);
-	PUT_EACH(text, "weir_port_stalled", "gauge",
+	for (unsigned int p = 0; p < count; p++)
+		api_text_label(label[p], LABEL_BYTES, "port", seen->config->port[p].name);
+	EACH("weir_port_up", "1 while the port has a link", port[i].is_up);
+	EACH("weir_port_queue_packets", "packets that wait for the port", port[i].queue.packets);
+	EACH("weir_port_stalled",
 		"1 if packets for the port were dropped, and since then it has taken none",
-		stats->nb_ports, label[i], NULL, seen->port[i].queue.is_stalled);
-#define ONE(name, help)                                                                            \
-	PUT_EACH(text, "weir_port_" #name "_total", "counter", help, stats->nb_ports, label[i],    \
-		NULL, stats->port[i].name);
-#define EACH(name, help)                                                                           \
-	PUT_EACH(text, "weir_port_" #name "_total", "counter", help, 2 * stats->nb_ports,          \
-		label[i / 2], priority[i % 2], stats->port[i / 2].name[i % 2]);
-	PPE_PORT_COUNTERS(ONE, EACH)
-#undef ONE
-#undef EACH
+		port[i].queue.is_stalled);
+#define X(name, help) EACH("weir_port_" #name "_total", help, stats[i].name);
+#define BOTH(name, help)                                                                           \
+	PUT("weir_port_" #name "_total", help, 2 * count, true, label[i / 2], priority[i % 2],     \
+		stats[i / 2].name[i % 2], 0);
+	PPE_PORT_COUNTERS(X, BOTH)
+#undef X
+#undef BOTH
 }
 
 static void
 put_workers(struct api_text *text, const struct ctrl_snapshot *seen)
 {
-	const struct ppe_stats *stats = &seen->stats;
+	const struct ppe_worker_stats *stats = seen->stats.worker;
+	const unsigned int count = seen->stats.nb_workers;
 	char label[PPE_WORKERS_MAX][LABEL_BYTES];
 
-	for (unsigned int w = 0; w < stats->nb_workers; w++)
-		snprintf(label[w], sizeof(label[w]), "worker=\"%u\"", w);
-#define X(name, help)                                                                              \
-	PUT_EACH(text, "weir_worker_" #name "_total", "counter", help, stats->nb_workers,          \
-		label[i], NULL, stats->worker[i].name);
+	for (unsigned int w = 0; w < count; w++)
+		snprintf(label[w], LABEL_BYTES, "worker=\"%u\"", w);
+#define X(name, help) EACH("weir_worker_" #name "_total", help, stats[i].name);
 	PPE_WORKER_COUNTERS(X)
 #undef X
-	api_text_family(text, "weir_worker_busy_ratio", "gauge",
-		"share of the last second's turns that found work");
-	for (unsigned int w = 0; w < stats->nb_workers; w++)
-		api_text_sample(text, "", label[w], NULL, (uint64_t)(seen->pulse[w].busy * 1e6), 6);
-	PUT_EACH(text, "weir_worker_threads_live", "gauge",
-		"thread contexts with a packet or a timer", stats->nb_workers, label[i], NULL,
+	REAL("weir_worker_busy_ratio", "share of the last second's turns that found work",
+		seen->pulse[i].busy);
+	EACH("weir_worker_threads_live", "thread contexts with a packet or a timer",
 		seen->gauges.threads_live[i]);
-}
-
-static void
-put_pools(struct api_text *text, const struct ppe_gauges *gauges)
-{
-	const struct ppe_pool_gauge *pool[] = {
-		&gauges->packets, &gauges->headers, &gauges->attaches};
-	static const char *const label[] = {
-		"pool=\"packets\"", "pool=\"headers\"", "pool=\"attaches\""};
-
-	PUT_EACH(text, "weir_pool_buffers", "gauge", "packet buffers of the pool", 3, label[i],
-		NULL, pool[i]->size);
-	PUT_EACH(text, "weir_pool_free_buffers", "gauge", "free packet buffers of the pool", 3,
-		label[i], NULL, pool[i]->free);
-}
-
-static void
-put_tables(struct api_text *text, const struct ctrl_snapshot *seen)
-{
-	const struct ctrl_config *config = seen->config;
-
-	put_one(text, "weir_memory_bytes", "gauge", "DPDK memory of the switch",
-		(uint64_t)config->memory_mb << 20);
-	put_one(text, "weir_memory_free_bytes", "gauge", "free DPDK memory", seen->memory_free);
-	put_one(text, "weir_fdb_stations_limit", "gauge", "MAC addresses that a worker can learn",
-		config->ppe.fdb_entries);
-	for (unsigned int i = 0; seen->stats.statistic[i].what != NULL; i++) {
-		const struct ppe_statistic *what = seen->stats.statistic[i].what;
-
-		if (what->metric != NULL)
-			put_one(text, what->metric,
-				what->kind == PPE_STATISTIC_COUNTER ? "counter" : "gauge",
-				what->help, seen->stats.statistic[i].value);
-	}
 }
 
 static void
 put_faults(struct api_text *text, const struct ctrl_snapshot *seen)
 {
 	const struct ppe_fault_stats *stats = &seen->fault_stats;
-	const struct ppe_faults *faults = &seen->faults;
-	unsigned int count = faults->nb_rules;
-	char number[PPE_FAULT_RULES_MAX][LABEL_BYTES];
-	char about[PPE_FAULT_RULES_MAX][3 * LABEL_BYTES];
+	const unsigned int count = seen->faults.nb_rules;
+	char label[PPE_FAULT_RULES_MAX][3 * LABEL_BYTES], port[LABEL_BYTES];
 
-	for (unsigned int i = 0; i < count; i++) {
-		const struct ppe_fault_rule *rule = &faults->rule[i];
-		char port[LABEL_BYTES];
+	for (unsigned int r = 0; r < count; r++) {
+		const struct ppe_fault_rule *rule = &seen->faults.rule[r];
 
 		api_text_label(port, sizeof(port), "port",
 			rule->port >= 0 ? seen->config->port[rule->port].name : "");
-		snprintf(number[i], sizeof(number[i]), "rule=\"%u\"", i);
-		snprintf(about[i], sizeof(about[i]), "action=\"%s\",direction=\"%s\",%s",
+		snprintf(label[r], sizeof(label[r]),
+			"rule=\"%u\",action=\"%s\",direction=\"%s\",%s", r,
 			ctrl_fault_action(rule->action),
 			rule->direction == PPE_FAULT_IN ? "in" : "out", port);
 	}
-	put_one(text, "weir_fault_rules", "gauge",
-		"rules of the faults that are set on purpose; 0: none", count);
-	put_one(text, "weir_fault_held_packets", "gauge",
-		"packets that faults delay, or hold until others overtake them", stats->held);
-	PUT_EACH(text, "weir_fault_matched_packets_total", "counter",
-		"packets that the rule matched since the faults were set", count, number[i],
-		about[i], stats->matched[i]);
-	PUT_EACH(text, "weir_fault_hit_packets_total", "counter",
-		"matched packets that the rule chose", count, number[i], about[i], stats->hit[i]);
-	PUT_EACH(text, "weir_fault_spared_packets_total", "counter",
-		"chosen packets that passed unharmed, for lack of room to hold or copy them", count,
-		number[i], about[i], stats->spared[i]);
+	ONE("weir_fault_rules", "rules of the faults that are set on purpose; 0: none", count, 0);
+	ONE("weir_fault_held_packets",
+		"packets that faults delay, or hold until others overtake them", stats->held, 0);
+	EACH("weir_fault_matched_packets_total",
+		"packets that the rule matched since the faults were set", stats->matched[i]);
+	EACH("weir_fault_hit_packets_total", "matched packets that the rule chose", stats->hit[i]);
+	EACH("weir_fault_spared_packets_total",
+		"chosen packets that passed unharmed, for lack of room to hold or copy them",
+		stats->spared[i]);
 }
 
 /* -- jobs */
 
-struct one_job {
-	char label[LABEL_BYTES]; /* weir_job="..." */
-	char about[2 * LABEL_BYTES]; /* id="...",policy="...",tenant="...",origin="..." */
-	const struct ppe_job_stats *stats;
-	unsigned int size, window, joined;
-};
+#define PEER_BYTES (2 * LABEL_BYTES) /* of two labels */
+#define PEERS_MAX  (CTRL_SERIES_MAX + WEIR_JOBS_MAX)
+static_assert(PEERS_MAX >= WEIR_JOBS_MAX * PPE_PARENTS_MAX, "there is room for parents, too");
 
-/* A source with series of its own, or the sum of a job's other sources. */
-struct one_source {
-	const char *job; /* its job's label */
-	char rank[16]; /* rank="255", or rank="others" */
-	uint64_t last, waited_us;
-	bool heard;
-	double silent; /* s, until the snapshot; valid if heard */
-};
-
-/* A parent of a job. */
-struct one_parent {
-	const char *job; /* its job's label */
-	char name[LABEL_BYTES]; /* parent="..." */
-	const struct ppe_parent_stats *stats;
+/* Sources with series of their own, and the sums of the jobs' other sources; or parents. */
+struct peers {
+	unsigned int count;
+	char label[PEERS_MAX][PEER_BYTES]; /* weir_job="...",rank="255"; or "others"; or parent */
+	double contact[PEERS_MAX]; /* Unix time of the last packet, s; -1: none */
+	double waited[PEERS_MAX]; /* s; this and the following: of sources */
+	uint64_t last[PEERS_MAX];
+	const struct ppe_parent_stats *parent[PEERS_MAX];
 };
 
 /* What a scrape shows of jobs. A family's samples must be adjacent. */
 struct jobs {
-	unsigned int nb_jobs, nb_sources, nb_parents, left_out;
-	struct one_job job[WEIR_JOBS_MAX];
-	struct one_source source[CTRL_SERIES_MAX + WEIR_JOBS_MAX];
-	struct one_parent parent[WEIR_JOBS_MAX * PPE_PARENTS_MAX];
+	double now; /* Unix time of the snapshot, s */
+	unsigned int count, left_out;
+	const struct ctrl_job_snapshot *job[WEIR_JOBS_MAX];
+	char label[WEIR_JOBS_MAX][LABEL_BYTES]; /* weir_job="..." */
+	char about[WEIR_JOBS_MAX][2 * LABEL_BYTES]; /* the other labels of weir_job_info */
+	struct peers sources, parents;
 };
 
-/* Sources that are gone are shown, too, because their silence is of interest. */
-static bool
-is_shown(const struct ctrl_job_snapshot *job, unsigned int rank)
-{
-	return ppe_job_has(&job->shape, (uint8_t)rank) ||
-		(api_has_rank(&job->job, rank) && api_is_gone(&job->job, rank));
-}
-
 static void
-read_sources(struct jobs *jobs, const struct one_job *one, const struct ctrl_job_snapshot *job)
+read_sources(struct jobs *jobs, const char *label, const struct ctrl_job_snapshot *job)
 {
-	struct one_source *others = NULL;
+	struct peers *to = &jobs->sources;
+	unsigned int others = PEERS_MAX; /* none yet */
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
 		bool own = s < job->shape.first_rank + job->job.series;
-		struct one_source *source;
+		unsigned int at;
+		double silent;
 
-		if (!is_shown(job, s))
+		/* Those that are gone are shown, too: their last contact is of interest. */
+		if (!ppe_job_has(&job->shape, (uint8_t)s) &&
+			!(api_has_rank(&job->job, s) && api_is_gone(&job->job, s)))
 			continue;
-		source = own || others == NULL ? &jobs->source[jobs->nb_sources++] : others;
-		source->job = one->label;
-		source->last += job->source[s].last;
-		source->waited_us += job->source[s].waited_us;
+		at = own || others == PEERS_MAX ? to->count++ : others;
+		to->last[at] += job->source[s].last;
+		to->waited[at] += (double)job->source[s].waited_us / 1e6;
+		to->contact[at] = own && api_silence(job, s, &silent) ? jobs->now - silent : -1;
 		if (own) {
-			snprintf(source->rank, sizeof(source->rank), "rank=\"%u\"", s);
-			source->heard = api_silence(job, s, &source->silent);
+			snprintf(to->label[at], PEER_BYTES, "%s,rank=\"%u\"", label, s);
 		} else {
-			snprintf(source->rank, sizeof(source->rank), "rank=\"others\"");
-			others = source;
+			snprintf(to->label[at], PEER_BYTES, "%s,rank=\"others\"", label);
+			others = at;
 			jobs->left_out++;
 		}
 	}
 }
 
 static void
-describe(const struct ctrl_job_snapshot *job, char *about, size_t size)
+read_parents(struct peers *to, const char *label, const struct ctrl_job_snapshot *job, double now)
 {
-	const struct ctrl_tenant *owner = job->job.tenant;
-	char tenant[LABEL_BYTES];
+	char name[LABEL_BYTES];
 
-	api_text_label(tenant, sizeof(tenant), "tenant", owner == NULL ? "" : owner->name);
-	snprintf(about, size, "id=\"%u\",policy=\"%s\",%s,origin=\"%s\",hop=\"%s\"", job->shape.id,
-		ctrl_policy_text(job->shape.policy), tenant, job->job.from_file ? "file" : "api",
-		ctrl_tree_hop(&job->shape));
-}
+	for (unsigned int p = 0; p < job->shape.nb_parents; p++, to->count++) {
+		const struct ppe_parent_stats *stats = &job->parent[p];
 
-static void
-read_parents(struct jobs *jobs, const struct one_job *one, const struct ctrl_job_snapshot *job)
-{
-	for (unsigned int p = 0; p < job->shape.nb_parents; p++) {
-		struct one_parent *parent = &jobs->parent[jobs->nb_parents++];
-
-		*parent = (struct one_parent){.job = one->label, .stats = &job->parent[p]};
-		api_text_label(
-			parent->name, sizeof(parent->name), "parent", job->shape.parent[p].name);
+		api_text_label(name, sizeof(name), "parent", job->shape.parent[p].name);
+		snprintf(to->label[to->count], PEER_BYTES, "%s,%s", label, name);
+		to->contact[to->count] = stats->heard ? now - (double)stats->silent_us / 1e6 : -1;
+		to->parent[to->count] = stats;
 	}
 }
 
 static void
 read_job(struct jobs *jobs, const struct ctrl_job_snapshot *job)
 {
-	struct one_job *one = &jobs->job[jobs->nb_jobs++];
+	const struct ctrl_tenant *owner = job->job.tenant;
+	char label[LABEL_BYTES], tenant[LABEL_BYTES];
+	unsigned int at = jobs->count++;
 
-	api_text_label(one->label, sizeof(one->label), "weir_job", job->shape.name);
-	describe(job, one->about, sizeof(one->about));
-	one->stats = &job->stats;
-	one->size = job->shape.nb_sources;
-	one->window = job->shape.window;
-	one->joined = job->membership.joined;
-	read_sources(jobs, one, job);
-	read_parents(jobs, one, job);
-}
-
-static void
-put_info(struct api_text *text, const struct jobs *jobs)
-{
-	put_one(text, "weir_jobs", "gauge", "jobs that exist", jobs->nb_jobs);
-	PUT_EACH(text, "weir_job_info", "gauge",
-		"the job's id, policy, tenant, origin and hop of a tree (leaf, middle, root, or "
-		"empty); always 1",
-		jobs->nb_jobs, jobs->job[i].label, jobs->job[i].about, 1);
-}
-
-#define PUT_JOBS(name, type, help, value)                                                          \
-	PUT_EACH(text, name, type, help, jobs->nb_jobs, jobs->job[i].label, NULL,                  \
-		jobs->job[i].value)
-
-static void
-put_levels(struct api_text *text, const struct jobs *jobs)
-{
-	PUT_JOBS("weir_job_members", "gauge", "sources of the job", size);
-	PUT_JOBS("weir_job_members_joined", "gauge",
-		"sources that have joined; while the job waits for others, those that ask", joined);
-	PUT_JOBS("weir_job_generation", "gauge", "the job's generation; 0: none has begun",
-		stats->generation);
-	PUT_JOBS("weir_job_window_blocks", "gauge", "blocks that a source may have in flight",
-		window);
-	PUT_JOBS("weir_job_blocks_in_flight", "gauge", "open blocks: contributions are missing",
-		stats->blocks_in_flight);
-	PUT_JOBS("weir_job_buffers", "gauge", "aggregation buffers in use", stats->buffers_used);
-	PUT_JOBS("weir_job_buffers_reserved", "gauge", "aggregation buffers of the job",
-		stats->buffers_reserved);
-}
-
-static void
-put_counters(struct api_text *text, const struct jobs *jobs)
-{
-#define X(name, help) PUT_JOBS("weir_job_" #name "_total", "counter", help, stats->name);
-	PPE_JOB_COUNTERS(X)
-#undef X
+	jobs->job[at] = job;
+	api_text_label(label, sizeof(label), "weir_job", job->shape.name);
+	memcpy(jobs->label[at], label, sizeof(label));
+	api_text_label(tenant, sizeof(tenant), "tenant", owner == NULL ? "" : owner->name);
+	snprintf(jobs->about[at], sizeof(jobs->about[at]),
+		"id=\"%u\",policy=\"%s\",%s,origin=\"%s\",hop=\"%s\"", job->shape.id,
+		ctrl_policy_text(job->shape.policy), tenant, job->job.from_file ? "file" : "api",
+		ctrl_tree_hop(&job->shape));
+	read_sources(jobs, label, job);
+	read_parents(&jobs->parents, label, job, jobs->now);
 }
 
 /* Bucket i counts the times under 2^i us. All samples come from one copy, so that +Inf and _count
@@ -354,89 +275,80 @@ put_histogram(struct api_text *text, const char *label, const struct ppe_histogr
 }
 
 static void
-put_latencies(struct api_text *text, const struct jobs *jobs)
+put_jobs(struct api_text *text, const struct jobs *jobs)
 {
+	const struct ctrl_job_snapshot *const *job = jobs->job;
+	const char(*label)[LABEL_BYTES] = jobs->label;
+	const unsigned int count = jobs->count;
+
+	ONE("weir_jobs", "jobs that exist", count, 0);
+	PUT("weir_job_info",
+		"the job's id, policy, tenant, origin and hop of a tree (leaf, middle, root, or "
+		"empty); always 1",
+		count, true, label[i], jobs->about[i], 1, 0);
+	EACH("weir_job_members", "sources of the job", job[i]->shape.nb_sources);
+	EACH("weir_job_members_joined",
+		"sources that have joined; while the job waits for others, those that ask",
+		job[i]->membership.joined);
+	EACH("weir_job_generation", "the job's generation; 0: none has begun",
+		job[i]->stats.generation);
+	EACH("weir_job_window_blocks", "blocks that a source may have in flight",
+		job[i]->shape.window);
+	EACH("weir_job_blocks_in_flight", "open blocks: contributions are missing",
+		job[i]->stats.blocks_in_flight);
+	EACH("weir_job_buffers", "aggregation buffers in use", job[i]->stats.buffers_used);
+	EACH("weir_job_buffers_reserved", "aggregation buffers of the job",
+		job[i]->stats.buffers_reserved);
+#define X(name, help) EACH("weir_job_" #name "_total", help, job[i]->stats.name);
+	PPE_JOB_COUNTERS(X)
+#undef X
 	api_text_family(text, "weir_job_block_latency_seconds", "histogram",
 		"from a block's first contribution to its result");
-	for (unsigned int i = 0; i < jobs->nb_jobs; i++)
-		put_histogram(text, jobs->job[i].label, &jobs->job[i].stats->latency);
-}
-
-static void
-put_spreads(struct api_text *text, const struct jobs *jobs)
-{
+	for (unsigned int i = 0; i < count; i++)
+		put_histogram(text, label[i], &job[i]->stats.latency);
 	api_text_family(text, "weir_job_contribution_spread_seconds", "histogram",
 		"from a block's first contribution to its last one");
-	for (unsigned int i = 0; i < jobs->nb_jobs; i++)
-		put_histogram(text, jobs->job[i].label, &jobs->job[i].stats->spread);
+	for (unsigned int i = 0; i < count; i++)
+		put_histogram(text, label[i], &job[i]->stats.spread);
 }
 
 static void
-put_waits(struct api_text *text, const struct jobs *jobs)
+put_sources(struct api_text *text, const struct peers *sources, unsigned int left_out)
 {
-	const struct one_source *source = jobs->source;
+	const char(*label)[PEER_BYTES] = sources->label;
+	const unsigned int count = sources->count;
 
-	api_text_family(text, "weir_source_waited_seconds_total", "counter",
-		"how long blocks waited for the source, from their last contribution but one");
-	for (unsigned int s = 0; s < jobs->nb_sources; s++)
-		api_text_sample(text, "", source[s].job, source[s].rank, source[s].waited_us, 6);
-}
-
-static void
-put_last(struct api_text *text, const struct jobs *jobs)
-{
-	const struct one_source *source = jobs->source;
-
-	PUT_EACH(text, "weir_source_last_blocks_total", "counter",
-		"blocks that the source completed as the last one", jobs->nb_sources, source[i].job,
-		source[i].rank, source[i].last);
-}
-
-/* Put when the last packet came, in Unix time to milliseconds. */
-static void
-put_contact(struct api_text *text, const char *a, const char *b, double at)
-{
-	api_text_sample(text, "", a, b, (uint64_t)RTE_MAX(at * 1e3, 0), 3);
-}
-
-static void
-put_contacts(struct api_text *text, const struct jobs *jobs, double now)
-{
-	const struct one_source *source = jobs->source;
-
-	api_text_family(text, "weir_source_last_contact_timestamp_seconds", "gauge",
-		"Unix time of the source's last packet in the generation; absent before the first");
-	for (unsigned int s = 0; s < jobs->nb_sources; s++)
-		if (source[s].heard)
-			put_contact(text, source[s].job, source[s].rank, now - source[s].silent);
-	put_one(text, "weir_metrics_left_out", "gauge",
+	REAL("weir_source_waited_seconds_total",
+		"how long blocks waited for the source, from their last contribution but one",
+		sources->waited[i]);
+	EACH("weir_source_last_blocks_total", "blocks that the source completed as the last one",
+		sources->last[i]);
+	REAL("weir_source_last_contact_timestamp_seconds",
+		"Unix time of the source's last packet in the generation; absent before the first",
+		sources->contact[i]);
+	ONE("weir_metrics_left_out",
 		"sources without series of their own: rank others of their job is their sum",
-		jobs->left_out);
+		left_out, 0);
 }
 
 static void
-put_parents(struct api_text *text, const struct jobs *jobs, double now)
+put_parents(struct api_text *text, const struct peers *parents)
 {
-	const struct one_parent *parent = jobs->parent;
+	const char(*label)[PEER_BYTES] = parents->label;
+	const unsigned int count = parents->count;
 
-	PUT_EACH(text, "weir_parent_generation", "gauge",
+	EACH("weir_parent_generation",
 		"the generation of the parent's job in which this switch takes part; 0: none",
-		jobs->nb_parents, parent[i].job, parent[i].name, parent[i].stats->generation);
-	PUT_EACH(text, "weir_parent_serves", "gauge", "1 while blocks go to the parent",
-		jobs->nb_parents, parent[i].job, parent[i].name, parent[i].stats->serves);
-	api_text_family(text, "weir_parent_last_contact_timestamp_seconds", "gauge",
-		"Unix time of the parent's last packet; absent before the first");
-	for (unsigned int i = 0; i < jobs->nb_parents; i++)
-		if (parent[i].stats->heard)
-			put_contact(text, parent[i].job, parent[i].name,
-				now - (double)parent[i].stats->silent_us / 1e6);
+		parents->parent[i]->generation);
+	EACH("weir_parent_serves", "1 while blocks go to the parent", parents->parent[i]->serves);
+	REAL("weir_parent_last_contact_timestamp_seconds",
+		"Unix time of the parent's last packet; absent before the first",
+		parents->contact[i]);
 }
 
 void
 api_get_metrics(struct api_call *call)
 {
-	static void (*const part[])(struct api_text * text, const struct jobs *jobs) = {put_info,
-		put_levels, put_counters, put_latencies, put_spreads, put_waits, put_last};
 	const struct ctrl_snapshot *seen = call->seen;
 	struct jobs *jobs = calloc(1, sizeof(*jobs));
 	struct api_text *text = &call->text;
@@ -451,15 +363,14 @@ api_get_metrics(struct api_call *call)
 	put_ports(text, seen);
 	put_workers(text, seen);
 	put_pools(text, &seen->gauges);
-	put_tables(text, seen);
 	put_faults(text, seen);
+	jobs->now = seen->unix_time;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (seen->by_id[i] != NULL && api_may_see(call, &seen->by_id[i]->job))
 			read_job(jobs, seen->by_id[i]);
-	for (size_t i = 0; i < RTE_DIM(part); i++)
-		part[i](text, jobs);
-	put_contacts(text, jobs, seen->unix_time);
-	put_parents(text, jobs, seen->unix_time);
+	put_jobs(text, jobs);
+	put_sources(text, &jobs->sources, jobs->left_out);
+	put_parents(text, &jobs->parents);
 	free(jobs);
 	api_answer_text(call, "text/plain; version=0.0.4; charset=utf-8");
 }

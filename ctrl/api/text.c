@@ -113,8 +113,10 @@ api_text_put_object(struct api_text *text, json_t *object, size_t flags)
 void
 api_text_family(struct api_text *text, const char *name, const char *type, const char *help)
 {
-	const char *const parts[] = {
-		"# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n"};
+	const char *end = strrchr(name, '_');
+	const char *plain = end != NULL && strcmp(end, "_total") == 0 ? "counter" : "gauge";
+	const char *const parts[] = {"# HELP ", name, " ", help, "\n# TYPE ", name, " ",
+		type == NULL ? plain : type, "\n"};
 
 	text->family = name;
 	for (unsigned int i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)

@@ -35,9 +35,10 @@ void api_text_put_json(struct api_text *text, const char *string);
 void api_text_put_object(struct api_text *text, json_t *object, size_t flags);
 
 /*
- * Prometheus' exposition format 0.0.4: begin a family, then put its samples. help: without line
- * ends and backslashes. suffix: "" or "_bucket", ...; a, b: labels as api_text_label makes them, or
- * NULL; value and digits: as in api_text_put_number.
+ * Prometheus' exposition format 0.0.4: begin a family, then put its samples. type: NULL: counter if
+ * the name ends in _total, otherwise gauge. help: without line ends and backslashes. suffix: "" or
+ * "_bucket", ...; a, b: labels as api_text_label makes them, or NULL; value and digits: as in
+ * api_text_put_number.
  */
 void api_text_family(struct api_text *text, const char *name, const char *type, const char *help);
 void api_text_sample(struct api_text *text, const char *suffix, const char *a, const char *b,

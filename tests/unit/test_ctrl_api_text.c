@@ -98,12 +98,16 @@ Test(ctrl_api_text, labels)
 
 Test(ctrl_api_text, samples)
 {
-	api_text_family(&text, "weir_x_total", "counter", "Counts");
+	api_text_family(&text, "weir_x_total", NULL, "Counts");
 	api_text_sample(&text, "", NULL, NULL, 1, 0);
 	api_text_sample(&text, "_sum", "a=\"1\"", NULL, 1500000, 6);
 	api_text_sample(&text, "", "a=\"1\"", "b=\"2\"", 2, 0);
 	api_text_sample(&text, "", NULL, "b=\"2\"", 123, 9);
+	api_text_family(&text, "weir_x", NULL, "Tells");
+	api_text_family(&text, "weir_y", "histogram", "Counts");
 	must_be("# HELP weir_x_total Counts\n# TYPE weir_x_total counter\nweir_x_total 1\n"
 		"weir_x_total_sum{a=\"1\"} 1.500000\nweir_x_total{a=\"1\",b=\"2\"} 2\n"
-		"weir_x_total{b=\"2\"} 0.000000123\n");
+		"weir_x_total{b=\"2\"} 0.000000123\n"
+		"# HELP weir_x Tells\n# TYPE weir_x gauge\n"
+		"# HELP weir_y Counts\n# TYPE weir_y histogram\n");
 }
