@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GET /metrics: the switch, its ports, workers, pools, tables, faults and jobs, and the sources
- * that the jobs' blocks wait for. To add a family, add its line here or in an X-list of counters
- * (ppe/ppe.h), and its row in docs/counters.md: a test compares the two.
+ * GET /metrics: the switch, its process, ports, workers, pools, tables, faults and jobs, and the
+ * sources that the jobs' blocks wait for. To add a family, add its line here or in an X-list of
+ * counters (ppe/ppe.h), and its row in docs/counters.md: a test compares the two.
  */
 #include <assert.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <rte_version.h>
 
@@ -66,6 +70,58 @@ put_switch(struct api_text *text, const struct ctrl_snapshot *seen)
 		if (what->metric != NULL)
 			ONE(what->metric, what->help, seen->stats.statistic[s].value, 0);
 	}
+}
+
+static unsigned int
+count_fds(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	unsigned int entries = 0;
+
+	if (folder == NULL)
+		return 0;
+	while (readdir(folder) != NULL)
+		entries++;
+	closedir(folder);
+	return entries - 3; /* ".", ".." and the folder's own */
+}
+
+/* The process as Linux sees it (proc_pid_stat(5); times are in hundredths of a second), under the
+ * names of Prometheus' libraries. Without /proc, there are no such families. */
+static void
+put_process(struct api_text *text)
+{
+	unsigned long user, system, threads, bytes, pages;
+	unsigned long long start; /* since the machine started */
+	struct timespec up;
+	struct rlimit fds = {0};
+	char line[1024] = "";
+	FILE *stat = fopen("/proc/self/stat", "re");
+	const char *end; /* of the program's name */
+
+	if (stat == NULL)
+		return;
+	end = fgets(line, sizeof(line), stat) == NULL ? NULL : strrchr(line, ')');
+	fclose(stat);
+	if (end == NULL ||
+		sscanf(end,
+			") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d "
+			"%lu %*d %llu %lu %lu",
+			&user, &system, &threads, &start, &bytes, &pages) != 6)
+		return;
+	clock_gettime(CLOCK_BOOTTIME, &up);
+	start +=
+		(uint64_t)((ctrl_unix_time() - (double)up.tv_sec - (double)up.tv_nsec / 1e9) * 100);
+	getrlimit(RLIMIT_NOFILE, &fds);
+	ONE("process_cpu_seconds_total", "CPU time of the switch, user and system", user + system,
+		2);
+	ONE("process_start_time_seconds", "Unix time when the process started", start, 2);
+	ONE("process_threads", "threads of the process", threads, 0);
+	ONE("process_resident_memory_bytes", "resident memory, without huge pages",
+		pages * (unsigned long)sysconf(_SC_PAGESIZE), 0);
+	ONE("process_virtual_memory_bytes", "virtual memory", bytes, 0);
+	ONE("process_open_fds", "open file descriptors", count_fds(), 0);
+	ONE("process_max_fds", "file descriptors that may be open", fds.rlim_cur, 0);
 }
 
 static void
@@ -359,6 +415,7 @@ api_get_metrics(struct api_call *call)
 	}
 	api_text_begin(text, FIRST_BYTES);
 	put_switch(text, seen);
+	put_process(text);
 	put_packets(text, &seen->stats);
 	put_ports(text, seen);
 	put_workers(text, seen);

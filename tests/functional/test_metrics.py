@@ -174,6 +174,33 @@ def the_metrics_are_true():
 
 
 @case
+def the_process_is_described():
+    rack, api = two_jobs()
+
+    def value(name):
+        return scrape(api)['process_' + name].value()
+
+    def proc(name):
+        with open('/proc/%s/%s' % (rack.switch.pid, name)) as file:
+            return file.read()
+
+    def times():
+        """CPU time and start, in seconds."""
+        user, system, *_, start = proc('stat').rsplit(')', 1)[1].split()[11:20]
+        return (int(user) + int(system)) / 100, int(start) / 100
+
+    booted = int(re.search(r'^btime (\d+)', proc('../stat'), re.M).group(1))
+    check(abs(value('start_time_seconds') - booted - times()[1]) < 2, 'start')
+    check(0 < times()[0] <= value('cpu_seconds_total') <= times()[0], 'CPU time')
+    for name, key in (('resident_memory_bytes', 'VmRSS'), ('virtual_memory_bytes', 'VmSize')):
+        now = 1024 * int(re.search(key + r':\s+(\d+) kB', proc('status')).group(1))
+        check(abs(value(name) - now) < now / 4, '%s: %s', name, now)
+    check(5 < value('open_fds') < value('max_fds'), 'descriptors')
+    check(value('max_fds') == int(re.search(r'Max open files +(\d+)', proc('limits')).group(1)), 'limit')
+    wait_for(lambda: value('threads') == len(os.listdir('/proc/%d/task' % rack.switch.pid)), 'threads')
+
+
+@case
 def prometheus_takes_them():
     path = promtool()
     rack, api = two_jobs()
