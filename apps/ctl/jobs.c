@@ -60,18 +60,13 @@ age_of(double unix_seconds)
 }
 
 /* How long blocks have waited for a member, those that are open now included. */
-static double
-waited_for(json_t *member)
-{
-	double waiting = get_number(member, "waiting");
-
-	return get_number(member, "waited") + (isfinite(waiting) ? waiting : 0);
-}
-
 static void
 waited(json_t *member, FILE *out)
 {
-	fputs(units_age(waited_for(member)).text, out);
+	double waiting = get_number(member, "waiting");
+
+	fputs(units_age(get_number(member, "waited") + (isfinite(waiting) ? waiting : 0)).text,
+		out);
 }
 
 static void
@@ -91,31 +86,6 @@ joined(json_t *member, FILE *out)
 	fprintf(out, "%s%s", units_age(age).text, isfinite(age) ? " ago" : "");
 }
 
-/* The member that keeps the others waiting: the one with the largest share of the time, if the share
- * says anything. Below a hundredth of the job's life, nobody does. */
-static json_t *
-straggler(json_t *job, double *share)
-{
-	json_t *members = get(job, "members"), *worst = NULL;
-	double sum = 0, most = 0, least = 0.01 * age_of(get_number(job, "created"));
-
-	for (size_t i = 0; i < json_array_size(members); i++) {
-		json_t *m = json_array_get(members, i);
-		double time = waited_for(m);
-
-		if (!isfinite(time))
-			continue;
-		sum += time;
-		if (time > most) {
-			most = time;
-			worst = m;
-		}
-	}
-	*share = sum > 0 ? most / sum : 0;
-	return *share > 1.5 / (double)(json_array_size(members) + 1) && !(most < least) ? worst
-											: NULL;
-}
-
 void
 view_members(json_t *job, FILE *out, unsigned int width)
 {
@@ -130,30 +100,15 @@ view_members(json_t *job, FILE *out, unsigned int width)
 		{"LAST", "last", CELL_EXACT, 0, 1, NULL},
 		{"JOINED", NULL, CELL_PRINT_RIGHT, 0, 3, joined},
 	};
-	json_t *list = get(job, "members"), *worst;
-	double share;
+	json_t *list = get(job, "members"), *remarks = get(job, "remarks");
 
 	if (json_array_size(list) == 0) {
 		fputs("no members\n", out);
 		return;
 	}
 	VIEW_TABLE(columns, list, NULL, out, width);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		json_t *m = json_array_get(list, i);
-
-		if (get_true(m, "contested"))
-			text_printf(out, 2, width,
-				"two processes join as rank %s (%s): end one of them, or give it "
-				"another rank",
-				units_exact(get_number(m, "rank")).text, get_text(m, "address"));
-	}
-	worst = straggler(job, &share);
-	if (worst != NULL)
-		text_printf(out, 2, width,
-			"rank %s (%s) caused %s of the time that blocks waited for their last "
-			"source",
-			units_exact(get_number(worst, "rank")).text, get_text(worst, "address"),
-			units_share(share).text);
+	for (size_t i = 0; i < json_array_size(remarks); i++)
+		text_print(get_text(json_array_get(remarks, i), "text"), out, 2, width);
 }
 
 /* Those that are not 0. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is stuck, and why: where a block waits for another switch of a tree, that switch is asked, until one of them
- * names hosts. Each switch is asked once, and may take --timeout.
+ * What is stuck, and why, in the switch's own words: where a block waits for another switch of a tree, that switch is asked,
+ * and its words are put behind, until one of them names hosts. Each switch is asked once, and may take --timeout.
  */
 #include <err.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@ struct search {
 	struct ctl *ctl;
 	struct asked asked[SWITCHES_MAX];
 	unsigned int count;
+	json_t *status; /* of the switch that was asked first; NULL: not asked yet, or no answer */
 };
 
 /* What is stuck of a job at another switch; NULL: too many have been asked. */
@@ -78,128 +79,79 @@ same_of(json_t *entry, json_t *answer)
 	return json_array_get(list, 0);
 }
 
-static void put_who(
-	struct search *search, json_t *entry, const char *from, unsigned int hops, FILE *out);
+static void follow(struct search *search, json_t *entry, const char *from, unsigned int hops);
 
-/* A switch that `entry` waits for, and what it waits for itself. from: the switch that `entry` is of. */
+/* Put what a switch that `entry` waits for says of these blocks. from: the switch that `entry` is of; NULL:
+ * the one that was asked first. */
 static void
-put_switch(struct search *search, json_t *entry, const char *name, const char *address,
-	const char *from, unsigned int hops, FILE *out)
+follow_to(struct search *search, json_t *entry, const char *name, const char *address,
+	const char *from, unsigned int hops)
 {
-	const char *job = get_text(entry, "job");
-	const struct asked *asked = ask(search, address, job);
+	const struct asked *asked = ask(search, address, get_text(entry, "job"));
+	int indent = 2 * (int)hops;
 	json_t *next;
+	bool circle;
 
-	fputs(name, out);
 	if (asked == NULL)
 		return;
+	if (from == NULL &&
+		(search->status != NULL || ctl_get(search->ctl, "/v1/status", &search->status)))
+		from = json_string_value(get(search->status, "name"));
 	next = same_of(entry, asked->answer);
-	if (asked->silent) {
-		fprintf(out, ", which does not answer at %s", address);
-	} else if (asked->answer == NULL) {
-		fprintf(out, ", which has no job %s", job);
-	} else if (next == NULL) {
-		fputs(", where nothing is stuck: packets between the two may be lost", out);
-	} else if (strcmp(get_text(next, "parent"), from) == 0) {
-		fprintf(out, ", which waits for %s: packets between the two are lost", from);
-	} else {
-		fputs(", which waits for ", out);
-		put_who(search, next, name, hops + 1, out);
-	}
+	circle = from != NULL && strcmp(get_text(next, "parent"), from) == 0;
+	if (asked->silent)
+		text_printf(stdout, 2 * hops + 2, search->ctl->width, "%*s%s does not answer at %s",
+			indent, "", name, address);
+	else if (asked->answer == NULL)
+		text_printf(stdout, 2 * hops + 2, search->ctl->width, "%*s%s has no job %s", indent,
+			"", name, get_text(entry, "job"));
+	else
+		text_printf(stdout, 2 * hops + 2, search->ctl->width, "%*s%s: %s%s", indent, "",
+			name,
+			next == NULL ? "nothing is stuck: packets between the two may be lost"
+				     : get_text(next, "text"),
+			circle ? "; packets between the two are lost" : "");
+	if (next != NULL && !circle)
+		follow(search, next, name, hops + 1);
 }
 
-/* Whom an entry waits for. from: the switch that it is of. */
+/* Put what the switches say that an entry waits for. from: as in follow_to. */
 static void
-put_who(struct search *search, json_t *entry, const char *from, unsigned int hops, FILE *out)
+follow(struct search *search, json_t *entry, const char *from, unsigned int hops)
 {
 	json_t *missing = get(entry, "missing");
-	size_t count = json_array_size(missing), put = 0;
+	unsigned int named = 0;
 
-	if (hops < HOPS_MAX && json_is_string(get(entry, "api"))) {
-		put_switch(search, entry, get_text(entry, "parent"), get_text(entry, "api"), from,
-			hops, out);
+	if (hops > HOPS_MAX)
 		return;
-	}
-	for (size_t i = 0; i < count && put < NAMED_MAX && hops < HOPS_MAX; i++) {
+	if (json_is_string(get(entry, "api")))
+		follow_to(search, entry, get_text(entry, "parent"), get_text(entry, "api"), from,
+			hops);
+	for (size_t i = 0; i < json_array_size(missing) && named < NAMED_MAX; i++) {
 		json_t *source = json_array_get(missing, i);
 
 		if (!json_is_string(get(source, "api")))
 			continue;
-		if (put++ > 0)
-			fputs("; and for ", out);
-		put_switch(search, entry, get_text(source, "name"), get_text(source, "api"), from,
-			hops, out);
+		named++;
+		follow_to(search, entry, get_text(source, "name"), get_text(source, "api"), from,
+			hops);
 	}
-	if (put == 0)
-		fputs(get_text(entry, "who"), out);
-	else if (put < count)
-		fprintf(out, "; and for %zu more", count - put);
-}
-
-/* Does it wait for a switch whose address is known? */
-static bool
-leads_on(json_t *entry)
-{
-	json_t *missing = get(entry, "missing");
-
-	for (size_t i = 0; i < json_array_size(missing); i++)
-		if (json_is_string(get(json_array_get(missing, i), "api")))
-			return true;
-	return json_is_string(get(entry, "api"));
-}
-
-/* The sentence of an entry, its second part replaced by what the other switches say. New. */
-static char *
-tell(struct search *search, json_t *entry, const char *from)
-{
-	const char *what = get_text(entry, "what"), *all = get_text(entry, "text");
-	size_t told = strlen(what) + 1 + strlen(get_text(entry, "who")), length;
-	FILE *out;
-	char *text;
-
-	out = open_memstream(&text, &length);
-	if (out == NULL)
-		err(CTL_REFUSED, "sentence");
-	fprintf(out, "job %s: %s ", get_text(entry, "job"), what);
-	put_who(search, entry, from, 0, out);
-	if (strlen(all) > told && strncmp(all, what, strlen(what)) == 0)
-		fputs(all + told, out); /* what the policy will do */
-	if (fclose(out) != 0)
-		err(CTL_REFUSED, "sentence");
-	return text;
-}
-
-/* The name of the switch that was asked first; "-": unknown. Kept in `status`, new. */
-static const char *
-first_name(struct ctl *ctl, json_t **status)
-{
-	return ctl_get(ctl, "/v1/status", status) ? get_text(*status, "name") : "-";
 }
 
 void
 view_stuck(struct ctl *ctl, json_t *answer)
 {
-	json_t *list = get(answer, "stuck"), *status = NULL;
+	json_t *list = get(answer, "stuck");
 	struct search search = {.ctl = ctl};
-	const char *from = NULL;
 
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		json_t *entry = json_array_get(list, i);
 
-		if (leads_on(entry)) {
-			char *text;
-
-			if (from == NULL)
-				from = first_name(ctl, &status);
-			text = tell(&search, entry, from);
-			text_print(text, stdout, 2, ctl->width);
-			free(text);
-		} else {
-			text_printf(stdout, 2, ctl->width, "job %s: %s", get_text(entry, "job"),
-				get_text(entry, "text"));
-		}
+		text_printf(stdout, 2, ctl->width, "job %s: %s", get_text(entry, "job"),
+			get_text(entry, "text"));
 		if (json_is_string(get(entry, "detail")))
 			text_printf(stdout, 2, ctl->width, "  %s", get_text(entry, "detail"));
+		follow(&search, entry, NULL, 1);
 	}
 	if (json_array_size(list) == 0)
 		fputs("nothing is stuck\n", stdout);
@@ -208,6 +160,6 @@ view_stuck(struct ctl *ctl, json_t *answer)
 		free(search.asked[i].job);
 		json_decref(search.asked[i].answer);
 	}
-	json_decref(status);
+	json_decref(search.status);
 	ctl->status = CTL_OK;
 }

@@ -10,6 +10,7 @@
 #include <rte_common.h>
 
 #include "ctrl/api/call.h"
+#include "ctrl/api/diagnosis.h"
 #include "ctrl/config/tree.h"
 #include "ctrl/jobs/parents.h"
 #include "ctrl/stats/stats.h"
@@ -117,6 +118,7 @@ api_put_presence(json_t *object, const struct ctrl_job_snapshot *job, unsigned i
 	api_put(object, "rank", rank);
 	api_put_text(object, "address", address == 0 ? NULL : ctrl_address_text(address).text);
 	put_or_null(object, "last_heard", heard, silent);
+	json_object_set_new(object, "silent", json_boolean(!heard || silent > API_SILENT_US / 1e6));
 	api_put_text(object, "state", state_text(&job->job, &job->membership, rank));
 	put_or_null(object, "gone", api_is_gone(&job->job, rank) && member->gone_at > 0,
 		member == NULL ? 0 : job->taken - member->gone_at);
@@ -257,8 +259,10 @@ job_json(const struct ctrl_config *config, const struct ctrl_job_snapshot *job, 
 	ctrl_put_job_counters(counters, &job->stats);
 	json_object_set_new(object, "counters", counters);
 	put_tree(object, job);
-	if (with_members && job->membership.state != CTRL_JOB_DRAINING)
+	if (with_members && job->membership.state != CTRL_JOB_DRAINING) {
 		json_object_set_new(object, "members", members(config, job));
+		json_object_set_new(object, "remarks", api_job_remarks(job));
+	}
 	return object;
 }
 

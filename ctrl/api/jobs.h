@@ -18,8 +18,12 @@ bool api_may_see(const struct api_call *call, const struct ctrl_job *job);
  * its sources' ids, which may have gaps. */
 bool api_has_rank(const struct ctrl_job *job, unsigned int rank);
 
-/* Put a member's rank, address, last_heard, state, gone, asks and contested; of a switch, ranks,
- * name and api too. The job's snapshot has its detail. */
+/* A source that others wait for is likely dead after this time without a packet: a living host
+ * repeats its contributions many times meanwhile. */
+#define API_SILENT_US UINT64_C(3000000)
+
+/* Put a member's rank, address, last_heard, silent, state, gone, asks and contested; of a switch,
+ * ranks, name and api too. The job's snapshot has its detail. */
 void api_put_presence(json_t *object, const struct ctrl_job_snapshot *job, unsigned int rank);
 
 /* Seconds from a source's last packet to the snapshot, also if it has left or expired since. False:

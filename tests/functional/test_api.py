@@ -376,6 +376,7 @@ def missing_are_sources_that_the_job_has():
                 never, policies[policy]), one['text']), '%s', one['text'])
             check(re.fullmatch(r'the oldest open for [\d.]+ s, no new contribution for [\d.]+ s; 1 of 7 sources have '
                                'contributed; generation 7', one['detail']), '%s', one['detail'])
+            check((one['severity'], one['who']) == ('failure', 'ranks 1, 9..11, 20..21'), '%s', one)
             check(one['reason'] == 'blocks' and [m['rank'] for m in one['missing']] == [r for r in ids if r != 5], '%s', one)
         blocks = api.get('/v1/blocks?job=job0')['blocks']
         check(len(blocks) == 3 and (blocks[0]['heard'], blocks[0]['size']) == (1, 7), '%s', blocks)

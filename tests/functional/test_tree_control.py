@@ -111,8 +111,8 @@ def a_stopped_host_is_named_from_every_switch():
     runs = [host(tree, number, LONG) for number in range(tree.hosts - 1)]
     # One is not there yet.
     rank = 'rank 3, never heard'
-    for name, way in (('leaf0', r'for spine[01], which waits for leaf1, which waits for '),
-                      ('spine0', 'for leaf1, which waits for '), ('leaf1', 'for ')):
+    for name, way in (('leaf0', r'for spine[01] .*(\n.*)*\n    leaf1: .*for '), ('spine0', r'for leaf1 .*(\n.*)*\n  leaf1: .*for '),
+                      ('leaf1', 'for ')):
         wait_for(lambda: re.search('job ring: has not begun: .*' + way + rank, stuck(tree[name])), '%s: %s', name,
                  lambda: stuck(tree[name]))
     runs.append(host(tree, tree.hosts - 1, LONG))
@@ -129,13 +129,13 @@ def a_stopped_host_is_named_from_every_switch():
         wait_for(lambda: re.search(what + way + rank, stuck(switch)), '%s: %s', switch.label, lambda: stuck(switch))
         return re.search(what + way + rank, stuck(switch))
 
-    spine = named_at(tree['leaf0'], '(spine[01]), which waits for leaf1, which waits for ').group(1)
-    named_at(tree[spine], 'leaf1, which waits for ')
+    spine = named_at(tree['leaf0'], r'(spine[01]) .*(?:\n.*)*\n    leaf1: .*for ').group(1)
+    named_at(tree[spine], r'leaf1 .*(?:\n.*)*\n  leaf1: .*for ')
     named_at(tree['leaf1'], '')
     # So does a leaf whose API is gone.
     os.kill(tree['leaf1'].switch.pid, signal.SIGSTOP)
     run = ctl('unix:' + tree[spine].api_path, 'blocks', '--stuck', '-t', '3s')
-    check(re.search('for leaf1, which does not answer at unix:' + re.escape(tree['leaf1'].api_path), run.out), '%s', run)
+    check(re.search('  leaf1 does not answer at unix:' + re.escape(tree['leaf1'].api_path), run.out), '%s', run)
     os.kill(tree['leaf1'].switch.pid, signal.SIGCONT)
     os.kill(runs[3].pid, signal.SIGCONT)
     before = done()

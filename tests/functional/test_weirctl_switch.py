@@ -124,6 +124,8 @@ def a_host_that_is_killed_is_named_within_seconds():
         check(ages == sorted(ages, reverse=True), 'oldest first: %s', ages)
         member = json.loads(ctl('--json job job1'))['members'][1]
         check(member['last_heard'] >= 1 and member['port'] == 'p1', '%s', member)
+        for text in (r'nothing comes from rank 1 \(10\.77\.0\.2\), last heard', r'rank 1 \(10\.77\.0\.2\) caused \d+ % of the time'):
+            wait_for(lambda: re.search(text, ctl('members job1')), '"%s" is not said: %s', text, lambda: ctl('members job1'))
         runs[0].kill()
 
 

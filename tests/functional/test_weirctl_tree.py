@@ -397,21 +397,19 @@ def missing(name, number, api=None, ranks=4):
             'name': name, 'api': api}
 
 
-def stuck(what, who, blocks=(17,), tail='; policy wait: nothing will happen until it sends', **more):
-    return dict({'job': 'ring', 'reason': 'blocks', 'what': what, 'who': who, 'text': what + ' ' + who + tail,
-                 'detail': None, 'blocks': list(blocks), 'missing': []}, **more)
+def stuck(text, blocks=(17,), **more):
+    return dict({'job': 'ring', 'reason': 'blocks', 'text': text, 'detail': None, 'blocks': list(blocks), 'missing': []}, **more)
 
 
 def is_stuck(switch, *entries):
     switch.routes['/v1/blocks'] = {'blocks': [], 'stuck': list(entries)}
 
 
-HOST = 'rank 6 (10.77.1.3), last heard 2.1 s ago'
-TAIL = '; policy wait: nothing will happen until it sends\n'
+HOST = 'block 17 waits for rank 6 (10.77.1.3), last heard 2.1 s ago; policy wait: nothing will happen until it sends'
 
 
 def up(parent, **more):
-    return stuck('block 17 waits for', parent.name, reason='parent', parent=parent.name, api=parent.address, **more)
+    return stuck('block 17 waits for ' + parent.name, reason='parent', parent=parent.name, api=parent.address, **more)
 
 
 @case
@@ -419,48 +417,49 @@ def stuck_blocks_lead_to_the_host():
     with racks() as switches:
         leaf0, leaf1, spine0, spine1 = switches
 
-        def chain(found, address=spine0.address, tail=''):
+        def chain(*lines, address=spine0.address):
             run = ctl(address, 'blocks', '--stuck', '-t', '100s')
-            check(run.status == 0 and re.match(r'job ring: %s%s' % (re.escape(found), re.escape(tail)), run.out), '%s', run)
+            check(run.status == 0 and run.out == 'job ring: %s\n' % '\n'.join(lines), '%s', run)
             return run
 
+        both = '64 blocks 17..80 wait for leaf1 (10.77.2.254, ranks 4..7), last heard 2.1 s ago'
         is_stuck(leaf0, up(spine0, detail='open for 2.1 s'))
-        is_stuck(spine0, stuck('64 blocks 17..80 wait for', 'leaf1 (10.77.2.254, ranks 4..7), last heard 2.1 s ago',
-                               range(17, 81), missing=[missing('leaf1', 1, leaf1.address)]))
-        is_stuck(leaf1, stuck('block 3 waits for', 'rank 5', [3]), stuck('block 17 waits for', HOST))
-        chain('block 17 waits for spine0, which waits for leaf1, which waits for ' + HOST, leaf0.address, TAIL + '  open for 2.1 s\n')
-        chain('64 blocks 17..80 wait for leaf1, which waits for ' + HOST, tail=TAIL)
-        check('job ring: block 17 waits for ' + HOST + TAIL in good(ctl(leaf1.address, 'blocks', '--stuck')), 'the leaf')
+        is_stuck(spine0, stuck(both, range(17, 81), missing=[missing('leaf1', 1, leaf1.address)]))
+        is_stuck(leaf1, stuck('block 3 waits for rank 5', [3]), stuck(HOST))
+        chain('block 17 waits for spine0', '  open for 2.1 s', '  spine0: ' + both, '    leaf1: ' + HOST, address=leaf0.address)
+        chain(both, '  leaf1: ' + HOST)
+        check('job ring: ' + HOST in good(ctl(leaf1.address, 'blocks', '--stuck')), 'the leaf')
         # Both leaves at once; each switch is asked once.
-        is_stuck(leaf0, stuck('block 17 waits for', 'rank 1 (10.77.0.2), never heard'))
+        is_stuck(leaf0, stuck('block 17 waits for rank 1'))
         spine0.routes['/v1/blocks']['stuck'][0]['missing'].insert(0, missing('leaf0', 0, leaf0.address))
         before = len(leaf1.asked)
-        chain('64 blocks 17..80 wait for leaf0, which waits for rank 1 (10.77.0.2), never heard; and for leaf1, which waits for ' +
-              HOST, tail=TAIL)
+        chain(both, '  leaf0: block 17 waits for rank 1', '  leaf1: ' + HOST)
         check(len(leaf1.asked) == before + 1, '%s', leaf1.asked)
         # --json follows nothing.
         check(json.loads(good(ctl(spine0.address, 'blocks', '--stuck', '--json'))) == spine0.routes['/v1/blocks'], 'json')
         # A chain that breaks names the place.
-        entry = stuck('block 17 waits for', 'leaf1', missing=[missing('leaf1', 1, leaf1.address)])
+        entry = stuck('block 17 waits for leaf1', missing=[missing('leaf1', 1, leaf1.address)])
         is_stuck(spine0, entry)
         is_stuck(leaf1)
-        chain('block 17 waits for leaf1, where nothing is stuck: packets between the two may be lost')
+        chain('block 17 waits for leaf1', '  leaf1: nothing is stuck: packets between the two may be lost')
         leaf1.routes['/v1/blocks'] = NONE
-        chain('block 17 waits for leaf1, which has no job ring')
+        chain('block 17 waits for leaf1', '  leaf1 has no job ring')
         is_stuck(leaf1, up(spine0))
-        chain('block 17 waits for leaf1, which waits for spine0: packets between the two are lost')
+        chain('block 17 waits for leaf1', '  leaf1: block 17 waits for spine0; packets between the two are lost')
         # In a circle nobody asks for ever.
         is_stuck(leaf1, up(spine1))
-        is_stuck(spine1, stuck('block 17 waits for', 'leaf0', missing=[missing('leaf0', 0, leaf0.address)]))
+        is_stuck(spine1, stuck('block 17 waits for leaf0', missing=[missing('leaf0', 0, leaf0.address)]))
         is_stuck(leaf0, up(spine0))
-        chain('block 17 waits for leaf1, which waits for spine1, which waits for leaf0, which waits for spine0, which waits for leaf1, ')
+        circle = [(leaf1, 'spine1'), (spine1, 'leaf0'), (leaf0, 'spine0'), (spine0, 'leaf1')]
+        chain('block 17 waits for leaf1', *('%*s%s: block 17 waits for %s' % (2 * n + 2, '', circle[n % 4][0].name, circle[n % 4][1])
+                                            for n in range(8)))
         leaf1.routes['/v1/blocks'] = (503, {'error': {'code': 'busy', 'key': None, 'message': 'too much to do'}})
-        chain('block 17 waits for leaf1, which does not answer at unix:')
+        chain('block 17 waits for leaf1', '  leaf1 does not answer at ' + leaf1.address)
         leaf1.stop()
-        check('no connection' in chain('block 17 waits for leaf1, which does not answer at unix:').err, 'why')
+        check('no connection' in chain('block 17 waits for leaf1', '  leaf1 does not answer at ' + leaf1.address).err, 'why')
         # What has no address is told as the switch tells it.
-        entry['missing'][0]['api'], entry['who'] = None, 'leaf1 (10.77.2.254, ranks 4..7)'
-        check('no connection' not in chain('block 17 waits for leaf1; policy wait').err, 'it is asked')
+        entry['missing'][0]['api'] = None
+        check('no connection' not in chain('block 17 waits for leaf1').err, 'it is asked')
 
 
 @case
@@ -468,8 +467,8 @@ def a_token_does_not_leave_tls():
     with Switch('spine0', 3) as spine, Switch('leaf1', 2, tcp=True) as leaf, tempfile.NamedTemporaryFile('w') as token:
         token.write('secret\n')
         token.flush()
-        is_stuck(spine, stuck('block 17 waits for', 'leaf1', missing=[missing('leaf1', 1, leaf.address)]))
-        is_stuck(leaf, stuck('block 17 waits for', HOST))
+        is_stuck(spine, stuck('block 17 waits for leaf1', missing=[missing('leaf1', 1, leaf.address)]))
+        is_stuck(leaf, stuck(HOST))
         for variables, words in (({}, ['--token-file', token.name]), ({'WEIR_TOKEN': 'secret'}, [])):
             check(HOST in good(ctl(spine.address, 'blocks', '--stuck', *words, **variables)), 'the host')
         check(all('secret' in a[3].get('Authorization', '') for a in spine.asked), '%s', spine.asked)
