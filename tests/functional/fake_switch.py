@@ -63,9 +63,22 @@ class Job:
                 **self.below(rank), 'address': self.address(rank), 'port': 'p%d' % (rank % 4), 'udp': 12000,
                 'joined': 1.7e9 if rank < self.joined else None,
                 'last_heard': self.silence(rank) if rank < self.joined else None,
+                'silent': rank >= self.joined or self.silence(rank) > 3,
                 'waited': 100 * self.share(rank), 'last': 5,
                 'state': 'joined' if rank < self.joined else 'expected'} for rank in range(self.size)]
+            answer['remarks'] = [self.remark('silent', 'failure', rank, 'others send, and nothing comes from %s, last heard '
+                                             '%.1f s ago' % (self.host(rank), self.silence(rank)))
+                                 for rank in self.dead if self.silence(rank) > 3]
+            answer['remarks'] += [self.remark('late', 'note', rank, '%s caused %d %% of the time' % (
+                self.host(rank), 100 * share)) for rank, share in self.slow.items() if share > 0.5]
         return answer
+
+    def host(self, rank):
+        return 'rank %d (%s)' % (rank, self.address(rank))
+
+    def remark(self, reason, severity, rank, text):
+        return {'job': self.name, 'reason': reason, 'severity': severity, 'missing': [self.below(rank)],
+                'who': 'rank %d' % rank, 'text': text, 'detail': None}
 
     def below(self, source):
         """The ranks of a source: its own, or those of a switch with four hosts."""
@@ -76,17 +89,22 @@ class Job:
     def stuck(self):
         """Entries of GET /v1/blocks?stuck=1, with sentences as the switch makes them."""
         def entry(reason, ranks, text, detail=None):
-            missing = [{**self.below(r), 'address': self.address(r), 'last_heard': self.silence(r)
-                        if r < self.joined else None} for r in ranks]
-            return [{'job': self.name, 'reason': reason, 'missing': missing, 'text': text, 'detail': detail}]
+            missing = [{**self.below(r), 'address': self.address(r)} for r in ranks]
+            who = ', '.join(self.switches[r] for r in ranks) if self.switches else 'rank%s %s' % (
+                's' * (len(ranks) > 1), ', '.join(map(str, ranks)))
+            severity = 'note' if reason == 'join' else 'failure' if any(self.silence(r) > 3 for r in ranks) else 'warning'
+            return [{'job': self.name, 'reason': reason, 'severity': severity, 'missing': missing, 'who': who,
+                     'text': text, 'detail': detail}]
 
         if self.waits:
-            return [dict(entry('parent', [], 'block 17 waits for ' + self.waits)[0], parent=self.waits)]
+            silent = self.tree['parents'][0]['silent_ms']
+            return [dict(entry('parent', [], 'block 17 waits for %s, last heard %.1f s ago' % (self.waits, silent / 1e3))[0],
+                         parent=self.waits, who=self.waits, severity='failure' if silent > 3000 else 'warning')]
 
         gone = [rank for rank in self.dead if self.silence(rank) > 1]
         if gone:
             return entry('blocks', gone, '64 blocks 17..80 wait for %s; policy %s' % ('; and for '.join(
-                'rank %d (%s), last heard %.1f s ago' % (r, self.address(r), self.silence(r)) for r in gone),
+                '%s, last heard %.1f s ago' % (self.host(r), self.silence(r)) for r in gone),
                 self.policy), 'the oldest open for %.1f s' % self.silence(gone[0]))
         return entry('join', range(self.joined, self.size), 'has not begun: %d of %d sources have joined' % (
             self.joined, self.size)) if self.state == 'joining' else []

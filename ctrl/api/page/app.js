@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The live page's main loop: asks the switch each second, stores the answers, shows them.
-import { stuckOf } from './trouble.js';
 import { age, list, number, record, text } from './words.js';
 import { show, showLink } from './view.js';
 
-const INTERVAL = 1000; // ms between the begins of two rounds
+const INTERVAL = 1; // s between the begins of two rounds
 const PATIENCE = 2.5; // seconds without any answer until the page says so
 const PATHS = {
     health: '/v1/health',
@@ -21,9 +20,7 @@ const LARGE = 100000; // characters; a larger answer is asked for each 5 s only
 
 // Rates of counters that the switch keeps no history of.
 class Rates {
-    constructor() {
-        this.counters = new Map(); // name → {value, time, rate}
-    }
+    counters = new Map(); // name → {value, time, rate}
 
     // A counter at a time, in seconds. A counter that went back, or is new, has no rate.
     count(name, counter, time) {
@@ -35,7 +32,7 @@ class Rates {
     }
 
     get(name) {
-        return (this.counters.get(name) || { rate: null }).rate;
+        return this.counters.get(name)?.rate ?? null;
     }
 
     // The mean of what one counter sums and the other counts, in the last second; null: none.
@@ -44,18 +41,12 @@ class Rates {
         return events > 0 && total !== null ? total / events : null;
     }
 
-    // Forget what has not been counted for a minute.
-    forget(time) {
-        for (const [name, counter] of this.counters) {
-            if (time - counter.time > 60) this.counters.delete(name);
-        }
-    }
 }
 
 const state = {
-    data: { refused: [] }, // key of PATHS → body, or null
+    data: { refused: [] }, // key of PATHS → body, or null; and what can't be used, in words
     times: {}, // key of PATHS → when that body came, in seconds
-    members: new Map(), // name of a job → the job with its members
+    details: new Map(), // name of a job → {at, job}: the job with its members, and when it was asked for
     rates: new Rates(),
     answered: null, // when the last answer came, in seconds
     began: performance.now() / 1000, // when the page was opened, or shown again
@@ -89,8 +80,8 @@ async function ask(path) {
         if (!answer.ok && path !== PATHS.health) throw new SyntaxError('status');
         return record(JSON.parse(content));
     } catch {
-        refused.set(path, answer.ok ? `The answer to ${path} is not JSON.` :
-            `The switch answers ${answer.status} to ${path}.`);
+        refused.set(path, answer.ok ? `The answer to ${path} is not JSON` :
+            `The switch answers ${answer.status} to ${path}`);
         return null;
     }
 }
@@ -110,54 +101,40 @@ function count() {
         rates.count(name + '/degraded',
             (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0), times.jobs);
     }
-    rates.forget(now());
+    for (const [name, counter] of rates.counters)
+        if (now() - counter.time > 60) rates.counters.delete(name);
 }
 
 // Jobs with stuck blocks first, and of both kinds those whose members have not been asked for longest.
 async function askMembers() {
     const names = list(record(state.data.jobs).jobs).map((job) => text(job.name)).filter(Boolean);
-    const stuck = new Set(stuckOf(state.data).map((one) => text(one.job)));
-    for (const name of state.members.keys()) {
-        if (!names.includes(name)) state.members.delete(name);
-    }
-    const asked = (name) => (state.members.get(name) || { at: 0 }).at;
+    const stuck = new Set(list(record(state.data.blocks).stuck).map((one) => text(one.job)));
+    for (const name of [...state.details.keys()].filter((one) => !names.includes(one))) state.details.delete(name);
+    const asked = (name) => (state.details.get(name) || { at: 0 }).at;
     names.sort((a, b) => asked(a) - asked(b));
-    const first = names.filter((name) => stuck.has(name)).slice(0, STUCK_A_ROUND);
-    const turns = new Set([...first, ...names]);
+    const turns = new Set([...names.filter((name) => stuck.has(name)).slice(0, STUCK_A_ROUND), ...names]);
     await Promise.all([...turns].slice(0, MEMBERS_A_ROUND).map(async (name) => {
         const job = await ask('/v1/jobs/' + encodeURIComponent(name));
-        if (job !== undefined) state.members.set(name, { at: now(), job });
+        if (job !== undefined) state.details.set(name, { at: now(), job });
     }));
 }
 
-// One question of a round: whether it had an answer, or needed none.
-async function askOne(key) {
-    try {
-        const body = await ask(PATHS[key]);
-        if (body !== undefined) {
-            state.data[key] = body;
-            state.times[key] = now();
-        }
-        return true;
-    } catch {
-        return false;
-    }
-}
-
 async function round() {
-    const keys = Object.keys(PATHS);
-    const before = state.answered;
-    const answers = await Promise.all(keys.map(askOne));
-    if (state.answered === before) {
-        state.failing = true;
-        return;
-    }
+    const before = state.answered, silent = [];
+    await Promise.all(Object.entries(PATHS).map(async ([key, path]) => {
+        const body = await ask(path).catch(() => void silent.push(key));
+        if (body === undefined) return;
+        state.data[key] = body;
+        state.times[key] = now();
+    }));
+    state.failing = state.answered === before;
+    if (state.failing) return;
     // The switch answers other questions: show the rest.
-    keys.filter((_, i) => !answers[i]).forEach((key) => {
-        refused.set(PATHS[key], `No answer to ${PATHS[key]}.`);
+    for (const key of silent) {
+        refused.set(PATHS[key], `No answer to ${PATHS[key]}`);
         rest.set(PATHS[key], now() + 10);
         state.data[key] = null;
-    });
+    }
     await askMembers().catch(() => {});
     state.data.refused = [...refused.values()];
     count();
@@ -174,31 +151,19 @@ function silence() {
 
 // A hidden page asks nothing, so its silence means nothing: when it is shown again, the first round
 // tells whether the switch answers.
-function rounds() {
-    let busy = false;
-    let away = false;
-    let due = 0;
-    const link = () => {
-        if (!document.hidden) showLink(silence(), state);
-    };
-    return async () => {
-        if (document.hidden) {
-            away = true;
-            return;
-        }
-        if (away) {
-            away = false;
-            state.began = now();
-            state.failing = false;
-        }
-        link();
-        if (busy || now() < due) return;
-        busy = true;
-        due = now() + INTERVAL / 1000 - 0.05;
-        await round().catch((error) => console.error(error));
-        link();
-        busy = false;
-    };
+let isBusy = false, isAway = false, due = 0;
+
+async function turn() {
+    if (isAway && !document.hidden) Object.assign(state, { began: now(), failing: false });
+    isAway = document.hidden;
+    if (isAway) return;
+    showLink(silence(), state);
+    if (isBusy || now() < due) return;
+    isBusy = true;
+    due = now() + INTERVAL - 0.05;
+    await round().catch((error) => console.error(error));
+    isBusy = false;
+    if (!document.hidden) showLink(silence(), state);
 }
 
 document.getElementById('token').addEventListener('submit', (event) => {
@@ -209,7 +174,6 @@ document.getElementById('token').addEventListener('submit', (event) => {
     field.value = '';
     rest.clear();
 });
-const turn = rounds();
 setInterval(turn, 250);
 document.addEventListener('visibilitychange', turn);
 turn();

@@ -64,10 +64,3 @@ export const percent = (share) =>
     number(share) === null ? NONE : Math.round(share * 100) + SPACE + '%';
 
 export const plural = (count, one, many) => whole(count) + SPACE + (count === 1 ? one : many);
-
-// ['a', 'b', 'c'] → "a, b and c"; more than `most`: "a, b and 7 more".
-export function enumeration(words, most) {
-    if (words.length <= 1) return words.join('');
-    if (words.length <= most) return words.slice(0, -1).join(', ') + ' and ' + words[words.length - 1];
-    return words.slice(0, most - 1).join(', ') + ' and ' + (words.length - most + 1) + ' more';
-}
