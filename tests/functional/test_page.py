@@ -154,7 +154,7 @@ def a_host_dies():
         has(lambda: page.text('.job tr.dead'), r'2\s+10\.77\.0\.3\s+p2\s+✕ silent\s+now\s+\d.* ago')
         page.wait('document.title.startsWith("✕ job ring waits for rank 2")')
         becomes([['failure', 'stuck: waits for rank 2'], ['running', 'running, generation 7']], page.ask,
-                '[...document.querySelectorAll(".job .badge")].map((b) => [b.dataset.state, b.textContent])')
+                '[...document.querySelectorAll(".job .badge")].map((b) => [b.classList[1], b.textContent])')
         spoken = page.text('#spoken')
         rounds(switch)
         check(page.text('#spoken') == spoken, 'it is spoken again: %s', spoken)
@@ -167,7 +167,7 @@ def a_host_dies():
         has(lambda: page.text('#verdict'), r'last heard [\d.]+ s ago; and for rank 1 \(10\.77\.0\.2\), last heard [\d.]+ s ago')
         has(lambda: page.ask('document.title'), '✕ job ring waits for ranks 2, 1')
         switch.jobs[0].dead.clear()
-        page.wait('!document.querySelector(".member.dead, .trouble, .job .badge:not([data-state=running])")')
+        page.wait('!document.querySelector(".member.dead, .trouble, .job .badge:not(.running)")')
 
 
 def parent(name, **more):

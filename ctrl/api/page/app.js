@@ -5,15 +5,8 @@ import { show, showLink } from './view.js';
 
 const INTERVAL = 1; // s between the begins of two rounds
 const PATIENCE = 2.5; // seconds without any answer until the page says so
-const PATHS = {
-    health: '/v1/health',
-    status: '/v1/status',
-    jobs: '/v1/jobs',
-    ports: '/v1/ports',
-    counters: '/v1/counters',
-    history: '/v1/history',
-    blocks: '/v1/blocks?stuck=1',
-};
+const KEYS = ['health', 'status', 'jobs', 'ports', 'counters', 'history', 'blocks'];
+const pathOf = (key) => '/v1/' + key + (key === 'blocks' ? '?stuck=1' : '');
 const MEMBERS_A_ROUND = 8; // jobs whose members are asked for in one round
 const STUCK_A_ROUND = 6; // of them, those with stuck blocks: the others age, too
 const LARGE = 100000; // characters; a larger answer is asked for each 5 s only
@@ -24,28 +17,27 @@ class Rates {
 
     // A counter at a time, in seconds. A counter that went back, or is new, has no rate.
     count(name, counter, time) {
-        const last = this.counters.get(name);
-        const value = number(counter);
+        const last = this.counters.get(name), value = number(counter);
         if (value === null || (last && time - last.time < 0.2)) return;
         const rate = last && value >= last.value ? (value - last.value) / (time - last.time) : null;
         this.counters.set(name, { value, time, rate });
     }
 
-    get(name) {
+    of(name) {
         return this.counters.get(name)?.rate ?? null;
     }
 
     // The mean of what one counter sums and the other counts, in the last second; null: none.
     ratio(sum, count) {
-        const events = this.get(count), total = this.get(sum);
+        const events = this.of(count), total = this.of(sum);
         return events > 0 && total !== null ? total / events : null;
     }
 
 }
 
 const state = {
-    data: { refused: [] }, // key of PATHS → body, or null; and what can't be used, in words
-    times: {}, // key of PATHS → when that body came, in seconds
+    data: { refused: [] }, // one of KEYS → body, or null; and what can't be used, in words
+    times: {}, // one of KEYS → when that body came, in seconds
     details: new Map(), // name of a job → {at, job}: the job with its members, and when it was asked for
     rates: new Rates(),
     answered: null, // when the last answer came, in seconds
@@ -77,7 +69,7 @@ async function ask(path) {
     }
     if (content.length > LARGE) rest.set(path, now() + 4.5);
     try {
-        if (!answer.ok && path !== PATHS.health) throw new SyntaxError('status');
+        if (!answer.ok && path !== pathOf('health')) throw new SyntaxError('status');
         return record(JSON.parse(content));
     } catch {
         refused.set(path, answer.ok ? `The answer to ${path} is not JSON` :
@@ -121,8 +113,8 @@ async function askMembers() {
 
 async function round() {
     const before = state.answered, silent = [];
-    await Promise.all(Object.entries(PATHS).map(async ([key, path]) => {
-        const body = await ask(path).catch(() => void silent.push(key));
+    await Promise.all(KEYS.map(async (key) => {
+        const body = await ask(pathOf(key)).catch(() => void silent.push(key));
         if (body === undefined) return;
         state.data[key] = body;
         state.times[key] = now();
@@ -131,8 +123,8 @@ async function round() {
     if (state.failing) return;
     // The switch answers other questions: show the rest.
     for (const key of silent) {
-        refused.set(PATHS[key], `No answer to ${PATHS[key]}`);
-        rest.set(PATHS[key], now() + 10);
+        refused.set(pathOf(key), `No answer to ${pathOf(key)}`);
+        rest.set(pathOf(key), now() + 10);
         state.data[key] = null;
     }
     await askMembers().catch(() => {});

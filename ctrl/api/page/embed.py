@@ -12,25 +12,21 @@ TYPES = {
 }
 
 
+def row(file):
+    """A row of the table: its path, and the row in C."""
+    with open(file, 'rb') as source:
+        content = source.read()
+    path = '/' + os.path.basename(file).replace('index.html', '')
+    return path, '\t{ "%s", "%s", (const unsigned char[]){%s}, %d },\n' % (
+        path, TYPES[os.path.splitext(file)[1]], ','.join(map(str, content)), len(content))
+
+
 def main(output, *files):
-    arrays, rows = [], []
-    for number, file in enumerate(sorted(files, key=os.path.basename)):
-        with open(file, 'rb') as source:
-            content = source.read()
-        name = os.path.basename(file)
-        path = '/' if name == 'index.html' else '/' + name
-        lines = [', '.join(str(byte) for byte in content[at:at + 24])
-                 for at in range(0, len(content), 24)]
-        arrays.append('static const unsigned char file_%d[] = {\n\t%s\n};\n'
-                      % (number, ',\n\t'.join(lines)))
-        rows.append((path, '\t{ "%s", "%s", file_%d, sizeof(file_%d) },\n' % (
-            path, TYPES[os.path.splitext(name)[1]], number, number)))
+    rows = [text for _, text in sorted(map(row, files))]
     with open(output, 'w') as target:
-        target.write('/* Written by ctrl/api/page/embed.py. */\n#include "ctrl/api/page.h"\n\n')
-        target.write('\n'.join(arrays))
-        target.write('\nconst struct page_file page_files[] = {\n%s};\n'
-                     % ''.join(row for _, row in sorted(rows)))
-        target.write('const size_t page_files_count = %d;\n' % len(rows))
+        target.write('/* Written by ctrl/api/page/embed.py. */\n#include "ctrl/api/page.h"\n\n'
+                     'const struct page_file page_files[] = {\n%s};\n'
+                     'const size_t page_files_count = %d;\n' % (''.join(rows), len(rows)))
 
 
 if __name__ == '__main__':

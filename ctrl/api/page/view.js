@@ -3,7 +3,7 @@
 // The switch words what is wrong with jobs: here its sentences are only placed.
 import { ceiling, chart, highest } from './chart.js';
 import { clean, fill, h } from './dom.js';
-import { age, bits, bytes, heard, latency, list, number, perSecond, percent, plural, record, text, whole }
+import { age, ago, bits, bytes, latency, list, number, perSecond, percent, plural, record, text, whole }
     from './words.js';
 
 const MARKS = { dead: '✕', late: '!', absent: '?', well: '' };
@@ -45,7 +45,7 @@ const table = (columns, rows) => h('table', { hidden: rows.length === 0 },
     h('tbody', '', rows.map((row) => h('tr', { key: row.key, class: row.how },
         columns.map(([name, , words]) => h('td', name, words(row)))))));
 
-const badge = (state, words) => h('p', { class: 'badge', 'data-state': state, hidden: !words }, words);
+const badge = (state, words) => h('p', { class: 'badge ' + state, hidden: !words }, words);
 
 // Rows of a name, a value, and how much of something is used.
 const meters = (title, rows) => rows.length > 0 && [h('h2', '', title), h('ul', '', rows.map((row) =>
@@ -126,7 +126,6 @@ function verdictPart(state, entries, ports) {
 
 // "3", or the ranks below a switch: "4..7".
 const span = (first, count) => count > 1 ? `${first}..${first + count - 1}` : text(first);
-const ago = (seconds) => number(seconds) === null ? 'never' : age(seconds) + ' ago';
 
 const MEMBER_COLUMNS = [
     ['rank', 'rank', (one) => span(one.rank, one.ranks)],
@@ -180,7 +179,7 @@ function notable(members, all) {
 function memberBar(one) {
     const ranks = (one.ranks > 1 ? 'ranks ' : 'rank ') + span(one.rank, one.ranks);
     const words = `${[one.name, ranks, one.address].filter(Boolean).join(', ')}: ${one.says}, ` +
-        `${percent(one.share)} of the waiting, ${heard(one.last_heard)}`;
+        `${percent(one.share)} of the waiting, last heard: ${ago(one.last_heard)}`;
     return h('li', { key: one.rank, class: 'member ' + one.how, title: words, 'aria-label': words },
         h('span', 'pillar', h('span', { class: 'fill', share: one.share }), h('span', 'sign', MARKS[one.how])),
         h('span', '', text(one.rank)));
@@ -220,7 +219,7 @@ const about = (job) => joined(
 // waits: blocks wait for a member. Busy hosts fill the window: a full one is marked only then.
 function jobFigures(job, rates, history, waits) {
     const counters = record(job.counters), buffers = record(job.buffers), key = 'job/' + text(job.name);
-    const now = last(seriesOf(history.contributions)), degraded = rates.get(key + '/degraded');
+    const now = last(seriesOf(history.contributions)), degraded = rates.of(key + '/degraded');
     const ended = (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0);
     const level = (name, used, most) => number(used) !== null && { name, share: used / most,
         full: waits && used >= most, words: number(most) > 0 ? `${whole(used)} of ${whole(most)}` : whole(used) };
@@ -245,7 +244,7 @@ function jobCard({ details, rates }, brief, entries, history) {
     const worst = ['dead', 'late'].find((how) => members.some((one) => one.how === how && one.awaited));
     const stuck = entries.find((one) => ['blocks', 'parent', 'expired', 'silent'].includes(one.reason));
     const series = seriesOf(history.contributions);
-    return h('article', { key: name, class: 'card job', 'data-worst': worst || 'none' },
+    return h('article', { key: name, class: 'card job ' + (worst || '') },
         h('header', '', h('div', '', h('h3', '', name), h('p', 'about', about(job))),
             stuck ? badge(stuck.severity, `stuck: waits for ${text(stuck.who)}`) : badge(text(job.state),
                 text(job.state) + (number(job.generation) > 0 ? ', generation ' + job.generation : ''))),
@@ -287,7 +286,7 @@ function portCard(port, top) {
     const lost = Object.keys(LOST).filter((key) => number(counts[key])).map((key) => whole(counts[key]) + LOST[key]);
     return h('article', { key: name, class: 'card port' },
         h('header', '', h('h3', '', name),
-            badge(text(port.up), port.up === true ? 'up' : port.up === false ? 'down' : '')),
+            port.up === true ? badge('up', 'up') : port.up === false ? badge('down', 'down') : ''),
         h('p', 'rates', h('span', 'key line-0', 'rx'), h('span', 'value', bits(last(rx))),
             h('span', 'key line-1', 'tx'), h('span', 'value', bits(last(tx)))),
         chart('Port ' + name, { rx, tx }, bits, top, changed),
@@ -323,7 +322,7 @@ function dropsPart({ counters, history }) {
 }
 
 const workersPart = ({ data, rates }) => meters('Lcores', list(record(data.status).workers).map((worker) => {
-    const hops = rates.get(`worker/${text(worker.id)}/hops`), busy = number(worker.busy);
+    const hops = rates.of(`worker/${text(worker.id)}/hops`), busy = number(worker.busy);
     return { name: 'lcore ' + text(worker.lcore ?? worker.id), value: percent(busy) + ' busy', share: busy,
         full: busy > 0.95, more: joined(number(worker.cpu) !== null && 'CPU ' + worker.cpu,
             number(worker.threads_live) !== null && plural(worker.threads_live, 'thread live', 'threads live'),
@@ -349,7 +348,7 @@ function packetsPart({ data, rates }) {
         .filter((name) => number(packets[name]) !== null);
     return names.length > 0 && [h('h2', '', 'Packets'), h('dl', '', figures(names.map((name) =>
         ({ name: name.replace('_', ' '), words: name === 'in_flight' ? whole(packets[name]) :
-            perSecond(rates.get('packets/' + name)) }))))];
+            perSecond(rates.of('packets/' + name)) }))))];
 }
 
 function showHead({ status }) {

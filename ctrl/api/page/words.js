@@ -44,12 +44,10 @@ export function age(seconds) {
     if (value < 0.9995) return Math.round(Math.max(value, 0) * 1000) + SPACE + 'ms';
     if (value < 9.95) return value.toFixed(1) + SPACE + 's';
     const s = Math.round(value);
-    const pair = (high, highUnit, low, lowUnit) =>
-        high + SPACE + highUnit + (low ? ' ' + low + SPACE + lowUnit : '');
-    if (s < 60) return s + SPACE + 's';
-    if (s < 3600) return pair(Math.floor(s / 60), 'min', s % 60, 's');
-    if (s < 86400) return pair(Math.floor(s / 3600), 'h', Math.floor(s / 60) % 60, 'min');
-    return pair(Math.floor(s / 86400), 'd', Math.floor(s / 3600) % 24, 'h');
+    const [size, unit, part, partUnit] = [[86400, 'd', 3600, 'h'], [3600, 'h', 60, 'min'], [60, 'min', 1, 's'],
+        [0, 's']].find(([least]) => s >= least);
+    const parts = size ? Math.floor(s % size / part) : 0;
+    return Math.floor(s / (size || 1)) + SPACE + unit + (parts ? ' ' + parts + SPACE + partUnit : '');
 }
 
 // A short time in three digits: 412 µs, 1.23 ms, 2.5 s.
@@ -57,8 +55,7 @@ export const latency = (seconds) => number(seconds) === null ? NONE :
     seconds < 1e-3 ? scaled(Math.round(seconds * 1e6), 'µs').replace(/(\d)µ/, '$1' + SPACE + 'µ') :
         seconds < 1 ? (seconds * 1e3).toPrecision(3) + SPACE + 'ms' : age(seconds);
 
-export const heard = (seconds) =>
-    number(seconds) === null ? 'never heard' : 'last heard ' + age(seconds) + ' ago';
+export const ago = (seconds) => number(seconds) === null ? 'never' : age(seconds) + ' ago';
 
 export const percent = (share) =>
     number(share) === null ? NONE : Math.round(share * 100) + SPACE + '%';
