@@ -60,7 +60,7 @@ export function chart(what, lines, unit, top, changed, kind = '') {
         blur: () => point(null), 'aria-label': `${what}, last five minutes: ` +
             at(0).map((now, i) => `${now}, highest ${unit(highest(all[i]))}`).join('; ') },
         h('span', 'top', unit(top)), h('span', 'zero', '0'),
-        [5, 3, 1, 0].map((minute) => h('span', 'time time-' + minute, minute ? `−${minute}\u00a0min` : 'now')),
+        [5, 3, 1, 0].map((minute) => h('span', { class: 'time', share: 1 - minute / 5 }, minute ? `−${minute}\u00a0min` : 'now')),
         h('span', 'reading', cursor === null ? '' : age(cursor) + ' ago: ' + at(cursor).join(', ')),
         h('svg', { viewBox: `0 0 ${SECONDS - 1} ${HEIGHT}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' },
             h('path', { class: 'grid', d: [1, 2, 3, 4].map((m) => `M${SECONDS - 1 - 60 * m} 0V${HEIGHT}`).join('') }),
