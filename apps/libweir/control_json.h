@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The JSON bodies of requests to the control API and of its answers: docs/openapi.yaml. Nothing
+ * The JSON bodies of requests to the control API and of its answers: docs/openapi.json. Nothing
  * here sends, waits or keeps anything.
  */
 #ifndef APPS_LIBWEIR_CONTROL_JSON_H

@@ -2,6 +2,7 @@
 #include "ctrl/api/answer.h"
 
 #include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,12 @@ api_error_more(struct api_call *call, const char *key, json_t *value)
 }
 
 void
+api_error_unknown(struct api_call *call)
+{
+	api_error(call, 404, "unknown_path", NULL, "nothing is here: docs/api.md lists the paths");
+}
+
+void
 api_error_memory(struct api_call *call)
 {
 	static const char text[] = "{\"error\":{\"status\":503,\"code\":\"busy\",\"message\":"
@@ -176,6 +183,31 @@ void
 api_put(json_t *object, const char *key, uint64_t value)
 {
 	json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+void
+api_put_or_null(json_t *object, const char *key, int64_t value)
+{
+	json_object_set_new(object, key, value < 0 ? json_null() : json_integer(value));
+}
+
+void
+api_put_boolean(json_t *object, const char *key, bool value)
+{
+	json_object_set_new(object, key, json_boolean(value));
+}
+
+void
+api_put_real(json_t *object, const char *key, double value)
+{
+	json_object_set_new(object, key, isnan(value) ? json_null() : json_real(value));
+}
+
+void
+api_put_json(json_t *object, const char *key, json_t *value)
+{
+	if (value != NULL)
+		json_object_set_new(object, key, value);
 }
 
 void

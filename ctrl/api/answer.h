@@ -49,7 +49,7 @@ void api_header(struct api_call *call, const char *name, const char *format, ...
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * {"error": {"status", "code", "key", "message"}}. code: one of docs/openapi.yaml's. key: path of
+ * {"error": {"status", "code", "key", "message"}}. code: one of docs/openapi.json's. key: path of
  * the wrong value, or NULL. The message says what is wrong and what to do. It may contain any
  * bytes.
  */
@@ -58,6 +58,9 @@ void api_error(struct api_call *call, unsigned int status, const char *code, con
 
 /* Add a key ("free", "needed") to the error just given; takes `value`. */
 void api_error_more(struct api_call *call, const char *key, json_t *value);
+
+/* Answer 404: nothing is at this path. */
+void api_error_unknown(struct api_call *call);
 
 /* Answer 503: the switch is out of memory. */
 void api_error_memory(struct api_call *call);
@@ -68,8 +71,34 @@ struct MHD_Response *api_answer_response(struct api_call *call);
 /* Free the contents of an answer; it is empty afterwards. */
 void api_answer_clear(struct api_answer *answer);
 
-/* Set a key of a JSON object. text: NULL sets null. If there is no memory, the key is missing. */
+/* Set a key of a JSON object. text NULL, value NaN and, for api_put_or_null, value -1 set null.
+ * api_put_json takes `value`; NULL sets nothing. If there is no memory, the key is missing. */
 void api_put(json_t *object, const char *key, uint64_t value);
+void api_put_or_null(json_t *object, const char *key, int64_t value);
+void api_put_boolean(json_t *object, const char *key, bool value);
+void api_put_real(json_t *object, const char *key, double value);
 void api_put_text(json_t *object, const char *key, const char *text);
+void api_put_json(json_t *object, const char *key, json_t *value);
+
+/* The X and E of a list of ctrl/api/fields.h, where `object` is the answer. */
+#define API_PUT(key, kind, flags, value, of, help) API_PUT_##kind(object, #key, value);
+#define API_SKIP(key, kind, flags, of, help)
+
+#define API_PUT_BOOLEAN    api_put_boolean
+#define API_PUT_ID         api_put
+#define API_PUT_ID_OR_NULL api_put_or_null
+#define API_PUT_COUNT      api_put
+#define API_PUT_BYTES      api_put
+#define API_PUT_MS         api_put
+#define API_PUT_MS_OR_NULL api_put_or_null
+#define API_PUT_MBIT       api_put
+#define API_PUT_SECONDS    api_put_real
+#define API_PUT_TIME       api_put_real
+#define API_PUT_SHARE      api_put_real
+#define API_PUT_TEXT       api_put_text
+#define API_PUT_WORD       api_put_text
+#define API_PUT_TEXTS      api_put_json
+#define API_PUT_OBJECT     api_put_json
+#define API_PUT_LIST       api_put_json
 
 #endif

@@ -29,20 +29,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "ctrl/api/operations.h"
 #include "ctrl/config/config.h"
 #include "ctrl/jobs/running.h"
-
-/* The right that a route requires of its caller. */
-enum api_access {
-	API_PUBLIC, /* all callers if api.open_read is set; otherwise any token */
-	API_READ, /* tenants, for what they own; without tenants as API_PUBLIC */
-	API_READ_JOB, /* as API_READ, and rank tokens for their job (api_may_see) */
-	API_READ_ALL, /* administrators; without tenants as API_PUBLIC */
-	API_JOIN, /* tenants; rank tokens, as their rank; without tenants all callers */
-	API_CHANGE, /* tenants, for what they own; without tenants administrators */
-	API_OPEN, /* as API_CHANGE, and TCP callers without a token if api.open_jobs > 0 */
-	API_ADMIN,
-};
 
 struct api_caller {
 	bool is_local; /* connected over the Unix socket: uid and pid are known */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GET /v1/blocks: which block waits for which sources, since when, and what the policy will do. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,9 @@
 #include "ctrl/api/diagnosis.h"
 #include "ctrl/api/jobs.h"
 
-#define LIMIT_DEFAULT 256
-#define LIMIT_MAX     1024
-#define FOUND_MAX     16384 /* blocks that an answer sorts by age */
-#define STUCK_US      UINT64_C(1000000)
-#define FIRST_BYTES   16384 /* of the text, at first */
+#define FOUND_MAX   16384 /* blocks that an answer sorts by age */
+#define STUCK_US    UINT64_C(1000000)
+#define FIRST_BYTES 16384 /* of the text, at first */
 
 /* An answer in progress: first sentences about each job, then the blocks. */
 struct found {
@@ -91,15 +90,15 @@ oldest_first(const void *a, const void *b)
 	return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Seconds until the policy acts; null if it waits forever or has acted. */
-static json_t *
+/* Seconds until the policy acts; NaN if it waits forever or has acted. */
+static double
 policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 {
 	double left = (double)job->timeout_ms / 1e3 - seconds(block->idle_us);
 
 	if (!block->open || block->up || job->policy == PPE_POLICY_WAIT)
-		return json_null();
-	return json_real(left < 0 ? 0 : left);
+		return (double)NAN;
+	return left < 0 ? 0 : left;
 }
 
 static const char *
@@ -123,6 +122,30 @@ missing_text(
 	return found->missing == NULL ? "[]" : found->missing;
 }
 
+static const char *
+block_state(const struct ctrl_job_snapshot *of, const struct ppe_block_info *block)
+{
+	if (!block->open)
+		return "done";
+	if (of->membership.is_abandoned)
+		return "abandoned";
+	return api_waits_for_parent(of, block) ? "up" : "open";
+}
+
+/* NULL: it waits for no parent. */
+static json_t *
+waits_for_json(const struct ctrl_job_snapshot *of, const struct ppe_block_info *block)
+{
+	const struct ppe_job *job = &of->shape;
+	json_t *object;
+
+	if (!api_waits_for_parent(of, block))
+		return NULL;
+	object = json_object();
+	API_WAITS_FOR(API_PUT, API_SKIP)
+	return object;
+}
+
 static void
 put_block(struct found *found, const struct ctrl_job_snapshot *of,
 	const struct ppe_block_info *block, bool is_first)
@@ -130,23 +153,7 @@ put_block(struct found *found, const struct ctrl_job_snapshot *of,
 	const struct ppe_job *job = &of->shape;
 	json_t *object = json_object();
 
-	api_put_text(object, "job", job->name);
-	api_put(object, "block", block->block);
-	api_put(object, "generation", block->generation);
-	api_put_text(object, "state",
-		!block->open                              ? "done"
-			: of->membership.is_abandoned     ? "abandoned"
-			: api_waits_for_parent(of, block) ? "up"
-							  : "open");
-	if (api_waits_for_parent(of, block))
-		json_object_set_new(object, "waits_for",
-			json_pack("{ss}", "parent", job->parent[block->parent].name));
-	json_object_set_new(object, "age", json_real(seconds(block->age_us)));
-	json_object_set_new(object, "idle", json_real(seconds(block->idle_us)));
-	api_put(object, "heard", block->heard_count);
-	api_put(object, "size", job->nb_sources);
-	api_put_text(object, "policy", ctrl_policy_text(job->policy));
-	json_object_set_new(object, "policy_in", policy_in(job, block));
+	API_BLOCK(API_PUT, API_SKIP)
 	api_text_put(&found->call->text, is_first ? "{" : ",{");
 	api_text_put_object(&found->call->text, object, JSON_EMBED);
 	api_text_put(&found->call->text, ",\"missing\":");
@@ -158,7 +165,7 @@ put_block(struct found *found, const struct ctrl_job_snapshot *of,
 static bool
 read_after(struct api_call *call, struct ppe_block_info *after)
 {
-	const char *text = api_query(call->target, "after");
+	const char *text = api_query_text(call, "after");
 	int end = 0;
 
 	if (text == NULL ||
@@ -222,15 +229,13 @@ void
 api_get_blocks(struct api_call *call)
 {
 	struct found found = {.call = call, .is_complete = true};
-	const char *name = api_query(call->target, "job");
+	const char *name = api_query_text(call, "job");
 	bool has_job = name == NULL;
-	uint64_t stuck;
 
-	if (!api_query_number(call, "stuck", 0, 1, 0, &stuck) ||
-		!api_query_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &found.limit) ||
-		!read_after(call, &found.after))
+	if (!read_after(call, &found.after))
 		return;
-	found.is_diagnosing = stuck == 1;
+	found.limit = api_query_number(call, "limit");
+	found.is_diagnosing = api_query_number(call, "stuck") == 1;
 	found.diagnosis = (struct api_diagnosis){.entries = json_array(), .limit = found.limit};
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job_snapshot *job = call->seen->by_id[i];

@@ -3,7 +3,6 @@
 #include "ctrl/api/call.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,10 +46,9 @@ parse_query(struct api_target *target, char *text)
 		strsep(&value, "=");
 		if (!decode(part, true) || (value != NULL && !decode(value, true)))
 			return false;
-		if (api_query(target, part) != NULL) {
-			target->repeated_key = part;
-			continue;
-		}
+		for (unsigned int i = 0; i < target->nb_query; i++)
+			if (strcmp(target->query[i].key, part) == 0)
+				target->repeated_key = part;
 		target->query[target->nb_query].key = part;
 		target->query[target->nb_query].value = value == NULL ? "" : value;
 		target->nb_query++;
@@ -110,77 +108,30 @@ api_target_fits(const struct api_target *target, const char *path,
 	return *path == '\0';
 }
 
-const char *
-api_query(const struct api_target *target, const char *key)
-{
-	for (unsigned int i = 0; i < target->nb_query; i++)
-		if (strcmp(target->query[i].key, key) == 0)
-			return target->query[i].value;
-	return NULL;
-}
+/* -- operation */
 
-bool
-api_query_number(struct api_call *call, const char *key, uint64_t min, uint64_t max,
-	uint64_t fallback, uint64_t *value)
-{
-	const char *text = api_query(call->target, key);
-	size_t digits;
-
-	*value = fallback;
-	if (text == NULL)
-		return true;
-	digits = strspn(text, "0123456789");
-	if (digits == 0 || text[digits] != '\0') {
-		api_error(call, 400, "wrong_type", key, "\"%.64s\" is not a whole number", text);
-		return false;
-	}
-	*value = strtoull(text, NULL, 10);
-	if (digits > 18 || *value < min || *value > max) {
-		api_error(call, 400, "out_of_range", key, "not in %" PRIu64 "..%" PRIu64, min, max);
-		return false;
-	}
-	return true;
-}
-
-/* -- route */
-
-const char *
-api_method_text(enum api_method method)
-{
-	static const char *const texts[] = {"GET", "POST", "PATCH", "PUT", "DELETE"};
-
-	return texts[method];
-}
-
-static bool
-is_method(const struct api_route *route, const char *method)
-{
-	if (strcmp(method, "HEAD") == 0)
-		method = "GET";
-	return strcmp(api_method_text(route->method), method) == 0;
-}
-
-const struct api_route *
+const struct api_operation *
 api_route_find(struct api_call *call, const char *method)
 {
 	char allow[64] = "";
 
-	for (size_t i = 0; i < api_routes_count; i++) {
-		const struct api_route *route = &api_routes[i];
+	if (strcmp(method, "HEAD") == 0)
+		method = "GET";
+	for (size_t i = 0; i < api_operations_count; i++) {
+		const struct api_operation *operation = &api_operations[i];
 
-		if (!api_target_fits(call->target, route->path, call->parameter))
+		if (!api_target_fits(call->target, operation->path, call->parameter))
 			continue;
-		if (is_method(route, method))
-			return route;
+		if (strcmp(operation->method, method) == 0)
+			return operation;
 		if (allow[0] != '\0')
 			strlcat(allow, ", ", sizeof(allow));
-		strlcat(allow, api_method_text(route->method), sizeof(allow));
-		if (route->method == API_GET)
+		strlcat(allow, operation->method, sizeof(allow));
+		if (strcmp(operation->method, "GET") == 0)
 			strlcat(allow, ", HEAD", sizeof(allow));
 	}
 	if (allow[0] == '\0') {
-		api_error(call, 404, "unknown_path", NULL,
-			"nothing is here: docs/openapi.yaml lists the paths");
+		api_error_unknown(call);
 		return NULL;
 	}
 	api_error(call, 405, "method_not_allowed", NULL, "%.32s is not for this path: it takes %s",
@@ -189,29 +140,62 @@ api_route_find(struct api_call *call, const char *method)
 	return NULL;
 }
 
-bool
-api_route_query(struct api_call *call, const struct api_route *route)
+/* The value of a key in the query, as JSON: a number where the key takes one, and it is one. */
+static json_t *
+query_value(const struct ctrl_key *key, const char *text)
 {
-	uint64_t dry_run = 0;
+	size_t digits = strspn(text, "0123456789");
 
-	for (unsigned int i = 0; i < call->target->nb_query; i++) {
-		const char *key = call->target->query[i].key;
+	if (key == NULL || key->kind != CTRL_INTEGER || digits == 0 || text[digits] != '\0')
+		return json_string(text);
+	return json_integer(digits > 18 ? INT64_MAX : strtoll(text, NULL, 10));
+}
 
-		if (route->query != NULL && ctrl_parse_word(route->query, key) >= 0)
-			continue;
-		api_error(call, 400, "unknown_key", key, "the query has an unknown key; known: %s",
-			route->query == NULL ? "none" : route->query);
+bool
+api_query_check(struct api_call *call, const struct ctrl_schema *schema)
+{
+	const struct api_target *target = call->target;
+	struct ctrl_error error;
+
+	json_decref(call->query);
+	call->query = json_object();
+	for (unsigned int i = 0; i < target->nb_query; i++) {
+		const char *key = target->query[i].key;
+
+		json_object_set_new(call->query, key,
+			query_value(ctrl_schema_find(schema, key), target->query[i].value));
+	}
+	if (json_object_size(call->query) < target->nb_query && target->repeated_key == NULL) {
+		api_error(call, 400, "wrong_type", NULL, "the query is not UTF-8");
 		return false;
 	}
-	if (call->target->repeated_key != NULL) {
-		api_error(call, 400, "duplicate", call->target->repeated_key,
+	if (ctrl_schema_check(schema, "", call->query, &error) < 0) {
+		api_answer_error(call, &error);
+		return false;
+	}
+	if (target->repeated_key != NULL) {
+		api_error(call, 400, "duplicate", target->repeated_key,
 			"the query has this key twice");
 		return false;
 	}
-	if (!api_query_number(call, "dry_run", 0, 1, 0, &dry_run))
-		return false;
-	call->is_dry_run = dry_run != 0;
+	call->is_dry_run = json_integer_value(json_object_get(call->query, "dry_run")) != 0;
 	return true;
+}
+
+uint64_t
+api_query_number(const struct api_call *call, const char *key)
+{
+	const json_t *value = json_object_get(call->query, key);
+
+	if (value != NULL)
+		return (uint64_t)json_integer_value(value);
+	return strtoull(ctrl_schema_find(&call->operation->query, key)->fallback, NULL, 10);
+}
+
+const char *
+api_query_text(const struct api_call *call, const char *key)
+{
+	return json_string_value(json_object_get(call->query, key));
 }
 
 /* -- body */

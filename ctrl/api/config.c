@@ -22,15 +22,8 @@ tenant_json(const struct ctrl_tenant *tenant, const struct ctrl_use *use)
 {
 	json_t *object = json_object(), *quota = json_object();
 
-	api_put_text(object, "name", tenant->name);
-	json_object_set_new(object, "admin", json_boolean(tenant->admin));
-	api_put(object, "jobs", use->jobs);
-	api_put(object, "members", use->members);
-	api_put(object, "memory", use->memory);
-	api_put(object, "blocks", use->blocks);
-	api_put(object, "rate_mbit", use->rate_mbit);
 	ctrl_keys_put("api.tenants[].quota", tenant, quota);
-	json_object_set_new(object, "quota", quota);
+	API_TENANT(API_PUT, API_SKIP)
 	return object;
 }
 
@@ -38,11 +31,12 @@ void
 api_get_tenants(struct api_call *call)
 {
 	const struct ctrl_api *api = &call->config->api;
-	json_t *list = json_array();
+	json_t *object = json_object(), *list = json_array();
 
 	for (unsigned int i = 0; i < api->nb_tenants; i++)
 		json_array_append_new(list, tenant_json(&api->tenant[i], &call->seen->use[i]));
-	api_answer(call, 200, json_pack("{s:o}", "tenants", list));
+	API_TENANTS(API_PUT, API_SKIP)
+	api_answer(call, 200, object);
 }
 
 #define LOOK_MS 2
@@ -72,6 +66,7 @@ ask_reload(struct api_call *call, struct ctrl_reloading *reloading)
 static void
 answer_reload(struct api_call *call, const struct ctrl_reloading *reloading)
 {
+	const struct ctrl_reloaded *did = &reloading->did;
 	json_t *object;
 
 	if (reloading->refused[0] != '\0') {
@@ -79,25 +74,18 @@ answer_reload(struct api_call *call, const struct ctrl_reloading *reloading)
 		return;
 	}
 	object = json_object();
-	api_put(object, "jobs_created", reloading->did.created);
-	api_put(object, "jobs_changed", reloading->did.changed);
-	api_put(object, "jobs_replaced", reloading->did.replaced);
-	api_put(object, "jobs_deleted", reloading->did.deleted);
-	api_put(object, "tenants", reloading->did.tenants);
-	api_put_text(object, "certificate", reloading->did.has_new_certificate ? "new" : "same");
+	API_RELOADED(API_PUT, API_SKIP)
 	api_answer(call, 200, object);
 }
 
 void
-api_post_reload(struct api_call *call)
+api_reload(struct api_call *call)
 {
 	struct ctrl_reloading *reloading =
 		&call->running->reloading[call->is_dry_run ? CTRL_DRY : CTRL_REAL];
 	const uint32_t *number = call->context;
 
-	if (call->body != NULL)
-		api_error(call, 400, "unknown_key", NULL, "this request takes no body");
-	else if (number == NULL)
+	if (number == NULL)
 		ask_reload(call, reloading);
 	else if ((int32_t)(reloading->done - *number) < 0)
 		api_wait(call, LOOK_MS);

@@ -249,16 +249,13 @@ put_cause(json_t *list, const struct ctrl_job_snapshot *of, json_t *missing,
 	const struct cause *cause)
 {
 	static const char *const severities[] = {"failure", "warning", "note"};
-	const char *detail = cause->detail.length == 0 ? NULL : cause->detail.text;
 	struct sentence who = {.length = 0};
-	json_t *entry;
+	json_t *object = json_object();
 
 	name_briefly(&who, missing);
-	entry = json_pack("{ss ss ss so ss ss ss?}", "job", of->shape.name, "reason", cause->reason,
-		"severity", severities[cause->severity], "missing", missing, "text",
-		cause->text.text, "who", who.text, "detail", detail);
-	json_array_append_new(list, entry);
-	return entry;
+	API_CAUSE(API_PUT, API_SKIP)
+	json_array_append_new(list, object);
+	return object;
 }
 
 /* Add why a job waits for sources. missing: taken. Returns the entry; NULL: no memory. */

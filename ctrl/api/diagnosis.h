@@ -3,7 +3,7 @@
  * What is wrong with jobs, in sentences: whom a job waits for, since when, and what its policy will
  * do. weirctl and the live page show these sentences, and word none themselves.
  *
- * An entry is an object of the schema Stuck or Remark in docs/openapi.yaml. A sentence names a few
+ * An entry is a Cause of ctrl/api/fields.h. A sentence names a few
  * sources with their address and state, and only the ranks of the others.
  */
 #ifndef CTRL_API_DIAGNOSIS_H

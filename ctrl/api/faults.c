@@ -9,25 +9,24 @@
 #include "ctrl/config/config.h"
 #include "ctrl/jobs/reload.h"
 
+static json_t *
+rule_json(const struct ctrl_config *config, const struct ppe_fault_rule *rule,
+	const struct ppe_fault_stats *stats, unsigned int i)
+{
+	json_t *object = ctrl_fault_rule_json(config, rule);
+
+	API_FAULT_RULE(API_PUT, API_SKIP)
+	return object;
+}
+
 static void
 answer(struct api_call *call, const struct ppe_faults *faults, const struct ppe_fault_stats *stats)
 {
 	json_t *object = json_object(), *rules = json_array();
 
-	api_put(object, "seed", faults->seed);
-	api_put(object, "held", faults->held);
-	for (unsigned int i = 0; i < faults->nb_rules; i++) {
-		json_t *rule = ctrl_fault_rule_json(call->config, &faults->rule[i]);
-
-		api_put(rule, "matched", stats->matched[i]);
-		api_put(rule, "hit", stats->hit[i]);
-		api_put(rule, "spared", stats->spared[i]);
-		json_array_append_new(rules, rule);
-	}
-	json_object_set_new(object, "rules", rules);
-	api_put(object, "elapsed_ms", stats->elapsed_us / 1000);
-	api_put(object, "held_now", stats->held);
-	api_put(object, "spared", stats->spared_ever);
+	for (unsigned int i = 0; i < faults->nb_rules; i++)
+		json_array_append_new(rules, rule_json(call->config, &faults->rule[i], stats, i));
+	API_FAULTS(API_PUT, API_SKIP)
 	api_answer(call, 200, object);
 }
 
@@ -60,7 +59,7 @@ set(struct api_call *call, const struct ppe_faults *faults)
 }
 
 void
-api_put_faults(struct api_call *call)
+api_set_faults(struct api_call *call)
 {
 	struct ctrl_error error;
 	struct ppe_faults *faults;
@@ -82,7 +81,7 @@ api_put_faults(struct api_call *call)
 }
 
 void
-api_delete_faults(struct api_call *call)
+api_clear_faults(struct api_call *call)
 {
 	set(call, &no_faults);
 }

@@ -2,6 +2,7 @@
 /* GET, POST and DELETE /v1/jobs; GET, PATCH and DELETE /v1/jobs/{name} */
 #include "ctrl/api/jobs.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,40 +18,25 @@
 #include "pktbuf/tag.h"
 #include "rmw/kernels.h"
 
-/* clang-format off */
-#define X(key, where, change, needs, tree, kind, field, ...) \
-	CTRL_API_##where({.path = #key, CTRL_##kind, __VA_ARGS__},)
-static const struct ctrl_key new_keys[] = {
-	CTRL_JOB_IDENTITY("", NULL, "", "")
-	CTRL_TREE_API_KEYS("")
-	CTRL_JOB_SETTINGS(X)
-};
-#undef X
-
-#define X(key, where, change, needs, tree, kind, field, ...) \
-	CTRL_CHANGE_##change({.path = #key, CTRL_##kind, __VA_ARGS__},)
-static const struct ctrl_key change_keys[] = {CTRL_JOB_SETTINGS(X)};
-#undef X
-/* clang-format on */
-
-static const struct ctrl_schema new_schema = {new_keys, RTE_DIM(new_keys)};
-static const struct ctrl_schema change_schema = {change_keys, RTE_DIM(change_keys)};
-
-static void
-put_state(json_t *object, const struct ppe_job_stats *stats)
+static json_t *
+buffers_json(const struct ppe_job_stats *stats)
 {
-	json_t *buffers = json_object();
+	json_t *object = json_object();
+
+	API_BUFFERS(API_PUT, API_SKIP)
+	return object;
+}
+
+static json_t *
+latency_json(const struct ppe_job_stats *stats)
+{
+	json_t *object = json_object();
 	uint64_t blocks = 0;
 
-	api_put(object, "blocks_in_flight", stats->blocks_in_flight);
-	api_put(buffers, "used", stats->buffers_used);
-	api_put(buffers, "reserved", stats->buffers_reserved);
-	json_object_set_new(object, "buffers", buffers);
 	for (unsigned int i = 0; i < PPE_BUCKETS; i++)
 		blocks += stats->latency.bucket[i];
-	json_object_set_new(object, "latency",
-		json_pack("{s:I,s:f}", "blocks", (json_int_t)blocks, "seconds",
-			(double)stats->latency.sum_ns / 1e9));
+	API_LATENCY(API_PUT, API_SKIP)
+	return object;
 }
 
 /* -- members */
@@ -70,17 +56,11 @@ state_text(const struct ctrl_job *job, const struct ctrl_membership *membership,
 	return job->member == NULL ? "expected" : texts[job->member[rank].state];
 }
 
-static void
-put_or_null(json_t *object, const char *key, bool there, double value)
+/* A text that is only shown; NULL: none. shown: the entry of a source or a parent. */
+static const char *
+text_in(const json_t *shown, const char *key)
 {
-	json_object_set_new(object, key, there ? json_real(value) : json_null());
-}
-
-/* Put a text that is only shown, or null. shown: the entry of a source or a parent. */
-static void
-put_shown(json_t *object, const json_t *shown, const char *key)
-{
-	api_put_text(object, key, json_string_value(json_object_get(shown, key)));
+	return json_string_value(json_object_get(shown, key));
 }
 
 bool
@@ -112,24 +92,15 @@ api_put_presence(json_t *object, const struct ctrl_job_snapshot *job, unsigned i
 	const struct ctrl_member *member = job->job.member == NULL ? NULL : &job->job.member[rank];
 	const struct ppe_source_stats *source = &job->source[rank];
 	uint32_t address = member == NULL ? job->shape.address[rank] : member->address;
-	double silent = 0;
+	bool is_gone = api_is_gone(&job->job, rank) && member->gone_at > 0;
+	double gone = is_gone ? job->taken - member->gone_at : (double)NAN, silent = 0;
 	bool heard = api_silence(job, rank, &silent);
 
-	api_put(object, "rank", rank);
-	api_put_text(object, "address", address == 0 ? NULL : ctrl_address_text(address).text);
-	put_or_null(object, "last_heard", heard, silent);
-	json_object_set_new(object, "silent", json_boolean(!heard || silent > API_SILENT_US / 1e6));
-	api_put_text(object, "state", state_text(&job->job, &job->membership, rank));
-	put_or_null(object, "gone", api_is_gone(&job->job, rank) && member->gone_at > 0,
-		member == NULL ? 0 : job->taken - member->gone_at);
-	put_or_null(object, "asks", source->joining, (double)source->joining_us / 1e6);
-	json_object_set_new(object, "contested", json_boolean(source->contested));
+	API_SOURCE(API_PUT, API_SKIP)
 	if (job->shape.children) {
 		const json_t *child = ctrl_tree_child(job->job.shown, rank);
 
-		api_put(object, "ranks", job->shape.ranks[rank]);
-		put_shown(object, child, "name");
-		put_shown(object, child, "api");
+		API_SOURCE_SWITCH(API_PUT, API_SKIP)
 	}
 }
 
@@ -142,15 +113,7 @@ member_json(
 	json_t *object = json_object();
 
 	api_put_presence(object, job, rank);
-	api_put_text(object, "port", s->located ? config->port[s->port].name : NULL);
-	json_object_set_new(object, "udp", s->located ? json_integer(s->udp) : json_null());
-	put_or_null(object, "joined", member != NULL && member->joined > 0,
-		member == NULL ? 0 : member->joined);
-	json_object_set_new(object, "membership",
-		member != NULL ? json_integer((json_int_t)member->membership) : json_null());
-	json_object_set_new(object, "waited", json_real((double)s->waited_us / 1e6));
-	json_object_set_new(object, "waiting", json_real((double)job->waiting_us[rank] / 1e6));
-	api_put(object, "last", s->last);
+	API_MEMBER(API_PUT, API_SKIP)
 	return object;
 }
 
@@ -163,7 +126,7 @@ api_has_rank(const struct ctrl_job *job, unsigned int rank)
 
 /* The members: expected, present and gone. */
 static json_t *
-members(const struct ctrl_config *config, const struct ctrl_job_snapshot *job)
+members_json(const struct ctrl_config *config, const struct ctrl_job_snapshot *job)
 {
 	json_t *list = json_array();
 
@@ -175,23 +138,25 @@ members(const struct ctrl_config *config, const struct ctrl_job_snapshot *job)
 
 /* -- trees */
 
+/* Why a parent refused a join; null: it did not. */
+static json_t *
+refused_json(const struct ppe_parent_stats *stats)
+{
+	json_t *object;
+
+	if (stats->refused == 0)
+		return json_null();
+	object = json_object();
+	API_REFUSED_PARENT(API_PUT, API_SKIP)
+	return object;
+}
+
 /* Add a parent's live state to its entry. */
 static void
 put_parent(json_t *object, const struct ppe_parent_stats *stats)
 {
-	put_shown(object, object, "api");
-	api_put(object, "generation", stats->generation);
-	json_object_set_new(object, "serves", json_boolean(stats->serves));
-	json_object_set_new(object, "silent_ms",
-		stats->heard ? json_integer((json_int_t)(stats->silent_us / 1000)) : json_null());
-	json_object_set_new(object, "joining", json_boolean(stats->joining));
-	json_object_set_new(object, "refused",
-		stats->refused == 0
-			? json_null()
-			: json_pack("{s:s, s:I, s:I, s:s}", "setting",
-				  ctrl_parent_words(stats->refused).setting, "here",
-				  (json_int_t)stats->ours, "there", (json_int_t)stats->theirs,
-				  "why", ctrl_parent_words(stats->refused).rule));
+	api_put_text(object, "api", text_in(object, "api"));
+	API_PARENT(API_PUT, API_SKIP)
 }
 
 /* Put a job's parents, and its sources if they are switches. */
@@ -204,8 +169,8 @@ put_tree(json_t *object, const struct ctrl_job_snapshot *job)
 	json_array_foreach (json_object_get(json_object_get(shown, "tree"), "parents"), i, entry)
 		put_parent(entry, &job->parent[i]);
 	json_array_foreach (json_object_get(shown, "sources"), i, entry) {
-		put_shown(entry, entry, "name");
-		put_shown(entry, entry, "api");
+		api_put_text(entry, "name", text_in(entry, "name"));
+		api_put_text(entry, "api", text_in(entry, "api"));
 	}
 	json_object_update(object, shown);
 	json_decref(shown);
@@ -243,26 +208,12 @@ job_json(const struct ctrl_config *config, const struct ctrl_job_snapshot *job, 
 	json_t *object = json_object(), *counters = json_object();
 	struct ctrl_job_spec spec = ctrl_job_settings(&job->job);
 	const struct ppe_job *shape = &job->shape;
+	bool has_members = with_members && job->membership.state != CTRL_JOB_DRAINING;
 
-	api_put(object, "id", shape->id);
-	api_put_text(object, "name", shape->name);
-	api_put_text(object, "tenant", job->job.tenant == NULL ? NULL : job->job.tenant->name);
-	api_put_text(object, "origin", job->job.from_file ? "file" : "api");
-	api_put(object, "size", shape->nb_sources);
-	api_put(object, "joined", job->membership.joined);
-	api_put(object, "generation", job->stats.generation);
-	ctrl_settings_put(object, &spec, false);
-	api_put(object, "element_bytes", weir_dtype_bytes(shape->dtype));
-	api_put_text(object, "state", ctrl_job_state_text(job->membership.state));
-	put_state(object, &job->stats);
-	json_object_set_new(object, "created", json_real(job->job.created));
 	ctrl_put_job_counters(counters, &job->stats);
-	json_object_set_new(object, "counters", counters);
+	API_JOB(API_PUT, API_SKIP)
+	ctrl_settings_put(object, &spec, false);
 	put_tree(object, job);
-	if (with_members && job->membership.state != CTRL_JOB_DRAINING) {
-		json_object_set_new(object, "members", members(config, job));
-		json_object_set_new(object, "remarks", api_job_remarks(job));
-	}
 	return object;
 }
 
@@ -309,15 +260,11 @@ put_leaving(const struct api_call *call, json_t *list)
 void
 api_get_jobs(struct api_call *call)
 {
-	uint64_t after, limit;
-	json_t *page, *next = NULL;
-	unsigned int id;
+	uint64_t after = api_query_number(call, "after"), limit = api_query_number(call, "limit");
+	bool is_first = json_object_get(call->query, "after") == NULL;
+	json_t *object = json_object(), *page = json_array(), *next = NULL;
 
-	if (!api_query_number(call, "after", 0, WEIR_JOBS_MAX - 1, UINT64_MAX, &after) ||
-		!api_query_number(call, "limit", 1, WEIR_JOBS_MAX, WEIR_JOBS_MAX, &limit))
-		return;
-	page = json_array();
-	for (id = (unsigned int)(after + 1); id < WEIR_JOBS_MAX; id++) {
+	for (uint64_t id = is_first ? 0 : after + 1; id < WEIR_JOBS_MAX; id++) {
 		const struct ctrl_job_snapshot *job = call->seen->by_id[id];
 
 		if (job == NULL || !api_may_see(call, &job->job))
@@ -331,7 +278,9 @@ api_get_jobs(struct api_call *call)
 	}
 	if (next == NULL)
 		put_leaving(call, page);
-	api_answer(call, 200, json_pack("{s:o,s:o*}", "jobs", page, "next", next));
+	API_JOBS(API_PUT, API_SKIP)
+	api_put_json(object, "next", next);
+	api_answer(call, 200, object);
 }
 
 /* The job of parameter[0] that is leaving and that the caller may see, or NULL. */
@@ -529,13 +478,13 @@ answer_made(struct api_call *call, const struct ctrl_job *job)
 
 /* A new job belongs to the caller's tenant; without a token, it has no owner. */
 void
-api_post_jobs(struct api_call *call)
+api_create_job(struct api_call *call)
 {
 	struct ctrl_job_spec spec;
 	struct ctrl_refusal why;
 	struct ctrl_job *job = NULL;
 
-	if (!api_body_check(call, &new_schema) || !api_may_id(call, call->body, NULL))
+	if (!api_may_id(call, call->body, NULL))
 		return;
 	spec = api_read_spec(call->body, "", 0);
 	if (!api_may_make(call, &spec, NULL) || !read_tree(call, &spec))
@@ -552,14 +501,14 @@ api_post_jobs(struct api_call *call)
 }
 
 void
-api_patch_job(struct api_call *call)
+api_change_job(struct api_call *call)
 {
 	struct ctrl_job *job = api_find_job(call);
 	struct ctrl_job_spec next;
 	struct ctrl_refusal why;
 	json_t *object;
 
-	if (job == NULL || !api_body_check(call, &change_schema))
+	if (job == NULL)
 		return;
 	next = ctrl_job_settings(job);
 	ctrl_settings_read(call->body, &next);
@@ -575,8 +524,10 @@ api_patch_job(struct api_call *call)
 static void
 answer_state(struct api_call *call, bool leaving)
 {
-	api_answer(call, leaving ? 202 : 200,
-		json_pack("{s:s}", "state", leaving ? "draining" : "gone"));
+	json_t *object = json_object();
+
+	API_JOB_STATE(API_PUT, API_SKIP)
+	api_answer(call, leaving ? 202 : 200, object);
 }
 
 /* May the caller, admitted by API_OPEN, delete a job that it sees? */
@@ -612,16 +563,12 @@ api_delete_job(struct api_call *call)
 void
 api_delete_jobs(struct api_call *call)
 {
-	const char *prefix = api_query(call->target, "prefix");
+	const char *prefix = api_query_text(call, "prefix");
 	uint64_t ids[CTRL_IDS_WORDS] = {0};
 	unsigned int deleted = 0, leaving = 0;
 	struct ctrl_refusal why;
+	json_t *object;
 
-	if (prefix == NULL || prefix[0] == '\0') {
-		api_error(call, 400, "missing_key", "prefix",
-			"the query has to say how the names of the temporary jobs to delete begin");
-		return;
-	}
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job *job = call->running->by_id[i];
 
@@ -632,9 +579,11 @@ api_delete_jobs(struct api_call *call)
 		deleted++;
 	}
 	if (deleted > 0 &&
-		ctrl_jobs_delete(call->running, ids, call->caller->name, &leaving, &why) < 0)
+		ctrl_jobs_delete(call->running, ids, call->caller->name, &leaving, &why) < 0) {
 		api_answer_refusal(call, &why, NULL);
-	else
-		api_answer(call, 200,
-			json_pack("{s:i, s:i}", "deleted", (int)deleted, "draining", (int)leaving));
+		return;
+	}
+	object = json_object();
+	API_DELETED(API_PUT, API_SKIP)
+	api_answer(call, 200, object);
 }

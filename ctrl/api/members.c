@@ -11,24 +11,6 @@
 #include "ctrl/jobs/tokens.h"
 #include "pktbuf/tag.h"
 
-#define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* exact in a double, as JSON parsers need */
-
-/* clang-format off */
-#define X(key, where, change, needs, tree, kind, field, ...) \
-	CTRL_API_##where({.path = "create." #key, CTRL_##kind, __VA_ARGS__},)
-static const struct ctrl_key join_keys[] = {
-	{"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
-	{"size", CTRL_INTEGER, "", NULL, .min = 1, .max = WEIR_SOURCES_MAX},
-	{"address", CTRL_ADDRESS, "", .fallback = ""},
-	{"create", CTRL_OBJECT, "", .fallback = ""},
-	CTRL_JOB_IDENTITY("create.", "", "", "")
-	CTRL_JOB_SETTINGS(X)
-};
-#undef X
-/* clang-format on */
-
-static const struct ctrl_schema join_schema = {join_keys, RTE_DIM(join_keys)};
-
 /* Put the key with which a new member proves its joins. It is not the job's own key, with which the
  * member could join as another. False: no memory. */
 static bool
@@ -48,29 +30,28 @@ put_key(json_t *object, const struct ppe_job *job, unsigned int rank)
 	return true;
 }
 
+static json_t *
+switch_json(const struct ctrl_running *running)
+{
+	const struct pktbuf_identity *identity = &running->config->ppe.identity;
+	json_t *object = json_object();
+
+	API_SWITCH(API_PUT, API_SKIP)
+	return object;
+}
+
 /* The answer to a join. NULL: no memory. */
 static json_t *
 joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank)
 {
-	const struct pktbuf_identity *identity = &running->config->ppe.identity;
 	const struct ppe_job *shape = job->job;
 	struct ctrl_job_spec spec = ctrl_job_settings(job);
-	json_t *object = json_object(), *at = json_object();
+	json_t *object = json_object();
 	struct ppe_job_stats stats;
 
 	ctrl_running_job_stats(running, job, &stats);
-	api_put(object, "job", shape->id);
-	api_put_text(object, "name", shape->name);
-	api_put(object, "source", rank);
-	api_put(object, "size", ppe_job_tree_ranks(shape));
-	api_put(object, "generation", stats.generation);
+	API_JOINED(API_PUT, API_SKIP)
 	ctrl_settings_put(object, &spec, true);
-	api_put(object, "datagram_bytes", ctrl_job_frame_bytes(shape) - 14);
-	api_put_text(at, "address", ctrl_address_text(identity->ip).text);
-	api_put(at, "mtu", ctrl_links_mtu(running->config));
-	api_put(at, "udp_port", identity->port_base);
-	api_put(at, "udp_port_ext", identity->port_ext);
-	json_object_set_new(object, "switch", at);
 	if (job->member != NULL && !running->is_dry_run)
 		api_put(object, "membership", job->member[rank].membership);
 	if (running->is_dry_run || put_key(object, shape, rank))
@@ -230,17 +211,13 @@ rank_tokens(const struct ctrl_job *job)
 }
 
 void
-api_post_tokens(struct api_call *call)
+api_get_rank_tokens(struct api_call *call)
 {
 	const struct ctrl_job *job = api_find_job(call);
-	json_t *list;
+	json_t *object, *list;
 
 	if (job == NULL || !api_check_private(call, job->job))
 		return;
-	if (call->body != NULL) {
-		api_error(call, 400, "unknown_key", NULL, "this request takes no body");
-		return;
-	}
 	if (job->member == NULL) {
 		api_error(call, 409, "conflict", NULL,
 			"job %s is the configuration's, or has switches as sources, which join "
@@ -256,7 +233,9 @@ api_post_tokens(struct api_call *call)
 	if (!call->is_dry_run)
 		ctrl_log_change(call->caller->name, "rank tokens given", "job=%s size=%u",
 			ctrl_log_quote(job->job->name).text, job->job->nb_sources);
-	api_answer(call, 200, json_pack("{s:o}", "tokens", list));
+	object = json_object();
+	API_TOKENS(API_PUT, API_SKIP)
+	api_answer(call, 200, object);
 }
 
 /*
@@ -300,14 +279,14 @@ join(struct api_call *call, struct ctrl_job *job, unsigned int rank, unsigned in
 }
 
 void
-api_post_member(struct api_call *call)
+api_join_job(struct api_call *call)
 {
 	unsigned int rank, size;
 	struct ctrl_job *job;
 	const json_t *create;
 	uint32_t address;
 
-	if (!api_body_check(call, &join_schema) || !read_address(call, &address))
+	if (!read_address(call, &address))
 		return;
 	rank = (unsigned int)json_integer_value(json_object_get(call->body, "rank"));
 	size = (unsigned int)json_integer_value(json_object_get(call->body, "size"));
@@ -333,7 +312,7 @@ member_address(const struct ctrl_job *job, unsigned int rank)
 }
 
 void
-api_delete_member(struct api_call *call)
+api_leave_job(struct api_call *call)
 {
 	struct ctrl_job *job = api_find_job(call);
 	const char *text = call->parameter[1];
@@ -341,9 +320,9 @@ api_delete_member(struct api_call *call)
 	char *end;
 	unsigned long rank;
 	uint32_t address;
-	uint64_t membership;
+	uint64_t membership = api_query_number(call, "membership");
 
-	if (job == NULL || !api_query_number(call, "membership", 1, MEMBERSHIP_MAX, 0, &membership))
+	if (job == NULL)
 		return;
 	rank = strtoul(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || rank >= WEIR_SOURCES_MAX) {

@@ -73,6 +73,7 @@ api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	pthread_mutex_unlock(&request->server->lock);
 	api_answer_clear(&request->call.answer);
 	free(request->call.text.at);
+	json_decref(request->call.query);
 	json_decref(request->call.body);
 	free(request->text);
 	free(request);
@@ -127,7 +128,7 @@ check_site(struct api_request *request)
 /* Identify the caller and check its rights, by the call's snapshot or the running switch. False:
  * the error is answered. */
 static bool
-authorize(struct api_request *request, const struct api_route *route)
+authorize(struct api_request *request, const struct api_operation *operation)
 {
 	struct api_call *call = &request->call;
 	const struct ctrl_api *api = &call->config->api;
@@ -143,7 +144,7 @@ authorize(struct api_request *request, const struct api_route *route)
 		api_header(call, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
 		return false;
 	}
-	verdict = api_may(api, &request->caller, route->access);
+	verdict = api_may(api, &request->caller, operation->access);
 	if (verdict != API_ALLOWED)
 		refuse_caller(call, verdict);
 	return verdict == API_ALLOWED;
@@ -203,13 +204,13 @@ charge(struct api_request *request, unsigned int *per_s)
 /* Limit the changes of each tenant, and of each address without one, so that none can occupy the
  * control thread. False: the error is answered. */
 static bool
-check_rate(struct api_request *request, const struct api_route *route)
+check_rate(struct api_request *request, const struct api_operation *operation)
 {
 	const struct ctrl_tenant *tenant = request->caller.payer;
 	unsigned int per_s;
 	double wait;
 
-	if (route->method == API_GET || request->is_charged ||
+	if (!api_is_change(operation) || request->is_charged ||
 		(tenant == NULL && request->caller.admin))
 		return true;
 	wait = charge(request, &per_s);
@@ -231,28 +232,27 @@ check_rate(struct api_request *request, const struct api_route *route)
 	return false;
 }
 
-/* All checks but those of the body, by the call's snapshot. Sets request->route, or the error is
+/* All checks but those of the body, by the call's snapshot. Sets call->operation, or the error is
  * answered. */
 static void
 admit(struct api_request *request, const char *method)
 {
 	struct api_call *call = &request->call;
-	const struct api_route *route;
+	const struct api_operation *operation;
 
-	request->route = NULL;
+	call->operation = NULL;
 	if (!check_site(request))
 		return;
 	if (!request->is_target_valid) {
-		api_error(call, 404, "unknown_path", NULL,
-			"nothing can be here: docs/openapi.yaml lists the paths");
+		api_error_unknown(call);
 		return;
 	}
-	route = api_route_find(call, method);
-	if (route == NULL || !authorize(request, route))
+	operation = api_route_find(call, method);
+	if (operation == NULL || !authorize(request, operation))
 		return;
 	note_caller(request);
-	if (api_route_query(call, route) && check_rate(request, route))
-		request->route = route;
+	if (api_query_check(call, &operation->query) && check_rate(request, operation))
+		call->operation = operation;
 	if (request->caller.payer != NULL)
 		strlcpy(request->owner, request->caller.payer->name, sizeof(request->owner));
 }
@@ -333,25 +333,22 @@ static bool
 read_body(struct api_request *request)
 {
 	struct api_call *call = &request->call;
+	const struct ctrl_schema *schema = &call->operation->body;
+	bool takes_none = schema->count == 0 && call->operation->section == NULL;
 
-	if (request->length == 0 || call->body != NULL)
-		return true;
-	if (request->length > API_BODY_BYTES) {
+	if (request->length > API_BODY_BYTES)
 		refuse_size(call);
-		return false;
-	}
-	if (request->text == NULL) {
+	else if (request->length > 0 && request->text == NULL)
 		api_error_memory(call);
-		return false;
-	}
-	if (request->route->method == API_GET || request->route->method == API_DELETE) {
+	else if (request->length > 0 && takes_none)
 		api_error(call, 400, "unknown_key", NULL, "this request takes no body");
+	else if (request->length == 0 || check_type(request))
+		call->body = request->length == 0
+			? NULL
+			: api_body_parse(call, request->text, request->length);
+	if (call->answer.status != 0)
 		return false;
-	}
-	if (!check_type(request))
-		return false;
-	call->body = api_body_parse(call, request->text, request->length);
-	return call->body != NULL;
+	return schema->count == 0 || api_body_check(call, schema);
 }
 
 /* Count the answer among those that clients have not read. False: these are too many bytes. */
@@ -402,7 +399,7 @@ call_handler(struct api_request *request)
 {
 	struct api_call *call = &request->call;
 
-	request->route->handler(call);
+	api_handlers[call->operation - api_operations](call);
 	if (call->answer.status == 0 && call->wait_ms == 0)
 		api_error(call, 500, "busy", NULL, "the switch had no answer");
 	if (call->is_dry_run && call->answer.status < 300)
@@ -419,7 +416,7 @@ api_request_make(struct api_request *request, struct ctrl_running *running)
 	call->config = running->config;
 	call->wait_ms = 0;
 	running->is_dry_run = call->is_dry_run;
-	if (authorize(request, request->route))
+	if (authorize(request, request->call.operation))
 		call_handler(request);
 	running->is_dry_run = false;
 	request->is_made = call->wait_ms == 0;
@@ -460,7 +457,7 @@ decide(struct api_request *request, const char *method)
 
 	if (look(request, ctrl_snapshot_last(snapshots)))
 		admit(request, method);
-	if (request->route != NULL)
+	if (request->call.operation != NULL)
 		return;
 	look_away(request);
 	api_answer_clear(&request->call.answer);
@@ -472,16 +469,18 @@ decide(struct api_request *request, const char *method)
 static void
 answer_reader(struct api_request *request, const char *method)
 {
-	unsigned int needs = request->route->needs;
+	static const unsigned int parts[] = {[API_DETAIL] = CTRL_SNAPSHOT_DETAIL,
+		[API_HISTORY] = CTRL_SNAPSHOT_DETAIL | CTRL_SNAPSHOT_HISTORY};
+	enum api_needs needs = request->call.operation->needs;
 
 	/* The last one may have a token that is no longer valid. */
 	if (needs != API_LAST || header(request, "Authorization") != NULL) {
 		look_away(request);
-		request->route = NULL;
-		if (look(request, ctrl_snapshot_get(request->server->snapshots, needs & ~API_LAST)))
+		request->call.operation = NULL;
+		if (look(request, ctrl_snapshot_get(request->server->snapshots, parts[needs])))
 			admit(request, method);
 	}
-	if (request->route != NULL)
+	if (request->call.operation != NULL)
 		call_handler(request);
 }
 
@@ -495,8 +494,8 @@ finish(struct api_request *request, const char *method)
 	if (request->is_made || request->call.answer.status != 0)
 		return respond(request);
 	decide(request, method);
-	if (request->route != NULL && read_body(request)) {
-		asks = request->route->needs == API_CONTROL;
+	if (request->call.operation != NULL && read_body(request)) {
+		asks = request->call.operation->needs == API_CONTROL;
 		if (!asks)
 			answer_reader(request, method);
 	}
@@ -520,9 +519,9 @@ take_head(struct api_request *request, const char *method)
 {
 	decide(request, method);
 	look_away(request);
-	if (request->route == NULL)
+	if (request->call.operation == NULL)
 		set_deadline(request->peer, API_REFUSED_S);
-	if (request->route == NULL && asks_first(request))
+	if (request->call.operation == NULL && asks_first(request))
 		return respond(request);
 	if (!far_too_large(request))
 		return MHD_YES;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The route table, in a file of its own: a test of the server has another one. */
+/* The handlers, in a file of their own: a test of the server has others. */
 #include "ctrl/api/call.h"
 
-const struct api_route api_routes[] = {
-#define X(method, path, access, needs, query, handler)                                             \
-	{method, path, access, needs, query, handler},
-	API_ROUTES(X)
+const api_handler api_handlers[] = {
+#define X(name, ...) api_##name,
+	API_OPERATIONS(X)
 #undef X
 };
-const size_t api_routes_count = sizeof(api_routes) / sizeof(api_routes[0]);

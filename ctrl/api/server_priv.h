@@ -99,7 +99,6 @@ struct api_request {
 	struct MHD_Connection *connection;
 	struct api_connection *peer; /* NULL until api_request_serve has been called for it */
 	struct api_server *server;
-	const struct api_route *route; /* NULL: not admitted yet, or refused */
 	bool is_target_valid;
 	bool is_charged; /* its change was taken from the limits */
 	bool is_made; /* the control thread has answered it */

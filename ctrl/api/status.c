@@ -13,6 +13,7 @@ void
 api_get_health(struct api_call *call)
 {
 	const struct ctrl_snapshot *seen = call->seen;
+	json_t *object;
 
 	if (ctrl_snapshot_age(seen) > CTRL_SNAPSHOT_S)
 		api_error(call, 503, "busy", NULL,
@@ -24,22 +25,29 @@ api_get_health(struct api_call *call)
 			"worker %d has been stuck for more than a second: is its CPU taken by "
 			"something else?",
 			seen->stuck_worker);
-	else
-		api_answer(
-			call, 200, json_pack("{s:s,s:f}", "status", "ok", "uptime", seen->uptime));
+	if (call->answer.status != 0)
+		return;
+	object = json_object();
+	API_HEALTH(API_PUT, API_SKIP)
+	api_answer(call, 200, object);
 }
 
 void
 api_get_ready(struct api_call *call)
 {
-	if (call->seen->is_ready)
-		api_answer(call, 200, json_pack("{s:b}", "ready", 1));
-	else
+	json_t *object;
+
+	if (!call->seen->is_ready) {
 		api_error(call, 503, "busy", NULL, "packets do not flow yet, or no more");
+		return;
+	}
+	object = json_object();
+	API_READY(API_PUT, API_SKIP)
+	api_answer(call, 200, object);
 }
 
 static json_t *
-workers(const struct ctrl_snapshot *seen)
+workers_json(const struct ctrl_snapshot *seen)
 {
 	const struct ctrl_config *config = seen->config;
 	json_t *list = ctrl_workers_json(&seen->stats);
@@ -47,17 +55,13 @@ workers(const struct ctrl_snapshot *seen)
 	for (unsigned int w = 0; w < config->ppe.workers; w++) {
 		json_t *object = json_array_get(list, w);
 
-		api_put(object, "id", w);
-		api_put(object, "lcore", w + 1); /* as ctrl/config/eal.c assigns them */
-		api_put(object, "cpu", config->cpu[w % config->nb_cpus]);
-		json_object_set_new(object, "busy", json_real(seen->pulse[w].busy));
-		api_put(object, "threads_live", seen->gauges.threads_live[w]);
+		API_WORKER(API_PUT, API_SKIP)
 	}
 	return list;
 }
 
 static json_t *
-memory(const struct ctrl_snapshot *seen)
+memory_json(const struct ctrl_snapshot *seen)
 {
 	json_t *object = json_object();
 	uint64_t data = 0;
@@ -65,9 +69,7 @@ memory(const struct ctrl_snapshot *seen)
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (seen->by_id[i] != NULL)
 			data += seen->by_id[i]->data_memory;
-	api_put(object, "total", (uint64_t)seen->config->memory_mb << 20);
-	api_put(object, "free", seen->memory_free);
-	api_put(object, "data", data);
+	API_MEMORY(API_PUT, API_SKIP)
 	for (unsigned int i = 0; seen->stats.statistic[i].what != NULL; i++) {
 		const struct ppe_statistic *what = seen->stats.statistic[i].what;
 
@@ -79,28 +81,36 @@ memory(const struct ctrl_snapshot *seen)
 }
 
 static json_t *
-pool(const struct ppe_pool_gauge *gauge)
+pool_json(const struct ppe_pool_gauge *gauge)
 {
 	json_t *object = json_object();
 
-	api_put(object, "size", gauge->size);
-	api_put(object, "free", gauge->free);
+	API_POOL(API_PUT, API_SKIP)
 	return object;
 }
 
 static json_t *
-packets(const struct ppe_stats *stats)
+pools_json(const struct ctrl_snapshot *seen)
 {
 	json_t *object = json_object();
 
-	ctrl_put_packet_counters(object, stats);
-	json_object_set_new(object, "off_by", json_integer(ctrl_stats_off_by(stats)));
+	API_POOLS(API_PUT, API_SKIP)
+	return object;
+}
+
+static json_t *
+packets_json(const struct ctrl_snapshot *seen)
+{
+	json_t *object = json_object();
+
+	ctrl_put_packet_counters(object, &seen->stats);
+	API_PACKETS(API_PUT, API_SKIP)
 	return object;
 }
 
 /* A summary; /v1/faults has the details. */
 static json_t *
-faults(const struct ctrl_snapshot *seen)
+faults_json(const struct ctrl_snapshot *seen)
 {
 	const struct ppe_fault_stats *stats = &seen->fault_stats;
 	json_t *object = json_object();
@@ -108,58 +118,45 @@ faults(const struct ctrl_snapshot *seen)
 
 	for (unsigned int i = 0; i < PPE_FAULT_RULES_MAX; i++)
 		hit += stats->hit[i];
-	api_put(object, "rules", seen->faults.nb_rules);
-	api_put(object, "elapsed_ms", stats->elapsed_us / 1000);
-	api_put(object, "hit", hit);
-	api_put(object, "held_now", stats->held);
+	API_FAULTS_BRIEF(API_PUT, API_SKIP)
 	return object;
 }
 
-static void
-put_mac(json_t *object, const uint8_t *m)
-{
+struct mac_text {
 	char text[18];
+};
 
-	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4],
-		m[5]);
-	api_put_text(object, "mac", text);
-}
-
-static void
-put_identity(json_t *object, const struct ctrl_config *config)
+static struct mac_text
+mac_text(const uint8_t *m)
 {
-	const struct pktbuf_identity *identity = &config->ppe.identity;
+	struct mac_text mac;
 
-	api_put_text(object, "address", ctrl_address_text(identity->ip).text);
-	put_mac(object, identity->mac);
-	api_put(object, "udp_port", identity->port_base);
-	api_put(object, "udp_port_ext", identity->port_ext);
+	snprintf(mac.text, sizeof(mac.text), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2],
+		m[3], m[4], m[5]);
+	return mac;
 }
 
 void
 api_get_status(struct api_call *call)
 {
 	const struct ctrl_snapshot *seen = call->seen;
+	const struct pktbuf_identity *identity = &seen->config->ppe.identity;
 	json_t *object = json_object();
 	unsigned int jobs = 0;
 
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		jobs += seen->by_id[i] != NULL;
-	api_put_text(object, "name", seen->config->name);
-	api_put_text(object, "version", WEIR_VERSION);
-	api_put(object, "pid", (uint64_t)getpid());
-	json_object_set_new(object, "uptime", json_real(seen->uptime));
-	put_identity(object, seen->config);
-	json_object_set_new(object, "workers", workers(seen));
-	api_put(object, "ports", seen->config->nb_ports);
-	api_put(object, "jobs", jobs);
-	json_object_set_new(object, "memory", memory(seen));
-	json_object_set_new(object, "pools",
-		json_pack("{s:o,s:o,s:o}", "packets", pool(&seen->gauges.packets), "headers",
-			pool(&seen->gauges.headers), "attaches", pool(&seen->gauges.attaches)));
-	json_object_set_new(object, "packets", packets(&seen->stats));
-	json_object_set_new(object, "faults", faults(seen));
+	API_STATUS(API_PUT, API_SKIP)
 	api_answer(call, 200, object);
+}
+
+static json_t *
+queues_json(const struct pktbuf_port_config *config, const struct ctrl_port_snapshot *port)
+{
+	json_t *object = json_object();
+
+	API_QUEUES(API_PUT, API_SKIP)
+	return object;
 }
 
 static json_t *
@@ -168,35 +165,22 @@ port_json(const struct ctrl_snapshot *seen, unsigned int index)
 	const struct pktbuf_port_config *config = &seen->config->port[index];
 	const char *neighbor = seen->config->port_more[index].neighbor;
 	const struct ctrl_port_snapshot *port = &seen->port[index];
-	json_t *object = json_object(), *queues = json_object();
+	json_t *object = json_object();
 
-	api_put(object, "id", index);
-	api_put_text(object, "name", config->name);
-	api_put_text(object, "device", config->device);
-	json_object_set_new(object, "up", json_boolean(port->is_up));
-	put_mac(object, port->mac);
-	api_put(object, "mtu", port->mtu);
-	api_put_text(object, "neighbor", neighbor[0] == '\0' ? NULL : neighbor);
+	API_PORT(API_PUT, API_SKIP)
 	ctrl_put_port_counters(object, &seen->stats.port[index]);
-	api_put(queues, "rx", config->rx_queues);
-	api_put(queues, "tx", config->tx_queues);
-	json_object_set_new(queues, "steered", json_boolean(port->is_steered));
-	api_put(queues, "waiting", port->queue.packets);
-	api_put(queues, "oldest_ms", port->queue.oldest_ms);
-	json_object_set_new(queues, "stalled", json_boolean(port->queue.is_stalled));
-	json_object_set_new(queues, "copied", json_boolean(port->queue.is_copied));
-	json_object_set_new(object, "queues", queues);
 	return object;
 }
 
 void
 api_get_ports(struct api_call *call)
 {
-	json_t *list = json_array();
+	json_t *object = json_object(), *list = json_array();
 
 	for (unsigned int p = 0; p < call->config->nb_ports; p++)
 		json_array_append_new(list, port_json(call->seen, p));
-	api_answer(call, 200, json_pack("{s:o}", "ports", list));
+	API_PORTS(API_PUT, API_SKIP)
+	api_answer(call, 200, object);
 }
 
 void
@@ -212,13 +196,12 @@ api_get_port(struct api_call *call)
 }
 
 static json_t *
-job_counters(const struct ctrl_config *config, const struct ctrl_job_snapshot *job)
+job_counters_json(const struct ctrl_config *config, const struct ctrl_job_snapshot *job)
 {
 	json_t *object = json_object();
 
 	(void)config;
-	api_put(object, "id", job->shape.id);
-	api_put_text(object, "name", job->shape.name);
+	API_JOB_COUNTERS(API_PUT, API_SKIP)
 	ctrl_put_job_counters(object, &job->stats);
 	return object;
 }
@@ -227,16 +210,14 @@ void
 api_get_counters(struct api_call *call)
 {
 	const struct ctrl_snapshot *seen = call->seen;
-	json_t *packets = json_object(), *workers = ctrl_workers_json(&seen->stats), *worker;
+	json_t *object = json_object(), *packets = json_object();
+	json_t *workers = ctrl_workers_json(&seen->stats), *worker;
 	size_t id;
 
 	json_array_foreach (workers, id, worker)
 		api_put(worker, "id", id);
 	ctrl_put_packet_counters(packets, &seen->stats);
 	json_object_del(packets, "in_flight"); /* a gauge */
-	api_answer(call, 200,
-		json_pack("{s:f,s:o,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "packets", packets,
-			"drops", ctrl_drops_json(&seen->stats), "workers", workers, "ports",
-			ctrl_ports_json(seen->config, &seen->stats), "jobs",
-			api_jobs(call, job_counters)));
+	API_COUNTERS(API_PUT, API_SKIP)
+	api_answer(call, 200, object);
 }

@@ -7,8 +7,7 @@
 #include "ctrl/stats/trace_json.h"
 #include "ppe/trace/trace.h"
 
-#define DEFAULT_MS 50
-#define LOOK_MS    5 /* between two looks: a full ring ends a trace early */
+#define LOOK_MS 5 /* between two looks: a full ring ends a trace early */
 
 struct request {
 	struct ppe *ppe;
@@ -30,15 +29,13 @@ static void
 start(struct api_call *call)
 {
 	struct request *request;
-	uint64_t ms;
 	int rc;
 
-	if (!api_query_number(call, "ms", 1, PPE_TRACE_MS_MAX, DEFAULT_MS, &ms))
-		return;
 	request = calloc(1, sizeof(*request));
 	rc = request == NULL
 		? -ENOMEM
-		: ppe_trace_start(call->running->ppe, (unsigned int)ms, PPE_TRACE_EVENTS);
+		: ppe_trace_start(call->running->ppe, (unsigned int)api_query_number(call, "ms"),
+			  PPE_TRACE_EVENTS);
 	if (rc < 0) {
 		free(request);
 		if (rc == -EBUSY)

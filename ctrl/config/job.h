@@ -8,14 +8,8 @@
 #define CTRL_CONFIG_JOB_H
 
 #include "ctrl/config/config.h"
-#include "ctrl/config/job_settings.h"
+#include "ctrl/config/job_keys.h"
 #include "ctrl/config/schema.h"
-
-/* Keys of a job other than its settings. must, must_size, must_id: NULL: required, "": not. */
-#define CTRL_JOB_IDENTITY(at, must, must_size, must_id)                                            \
-	{at "name", CTRL_NAME, "", must, .min = 1, .max = PPE_JOB_NAME_MAX - 1},                   \
-		{at "size", CTRL_INTEGER, "", must_size, .min = 1, .max = WEIR_SOURCES_MAX},       \
-		{at "id", CTRL_INTEGER, "", must_id, .max = WEIR_JOBS_MAX - 1},
 
 /* A job as it is asked for. */
 struct ctrl_job_spec {

@@ -3,7 +3,7 @@
  * The settings of a job, one line each. From this list come the keys of `jobs[]` in a
  * configuration, the keys of the control API's requests and answers and of the state file, their
  * checks and defaults, what `job set` and a reload change, weirctl's options,
- * docs/configuration.md, docs/openapi.yaml, docs/tree.md and apps/ctl/weirctl.1. To add a setting:
+ * docs/configuration.md, docs/openapi.json, docs/tree.md and apps/ctl/weirctl.1. To add a setting:
  * add its line, its field of struct ppe_job (or ctrl_job_spec), its use in the data plane and its
  * test, then run `make keys`, which rewrites the four documents.
  *

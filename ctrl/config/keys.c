@@ -143,7 +143,7 @@ static const struct ctrl_key keys[] = {
 		.help = "Name of the TAP interface that Weir creates, with the switch's MAC and "
 		"IPv4 address.", CONFIG(exception)},
 
-	OBJECT("api", "The control API (docs/openapi.yaml). Omit to disable it."),
+	OBJECT("api", "The control API (docs/api.md). Omit to disable it."),
 	{"api.listen", CTRL_ARRAY, "", "[\"unix:/run/weir/NAME.sock\"]", 1, CTRL_LISTENERS_MAX,
 		NULL,
 		.help = "Addresses to listen on. NAME is `switch.name`."},

@@ -8,13 +8,15 @@ KEYS is the program ctrl/document/keys.c, ROOT the source tree. `make keys` runs
 nothing is written, and the exit status is 1 if a document differs from the lists.
 
 docs/configuration.md has a table row for each key, and docs/weir.schema.json is their JSON Schema. In the other documents, generated lines are
-between a line that ends in `settings: NAME` and one that ends in `settings: end`.
+between a line that ends in `settings: NAME` (or `lists: NAME`) and one that ends in `settings: end` (`lists: end`).
 """
 import json
 import os
 import re
 import subprocess
 import sys
+
+from openapi import document, sentence
 
 
 def configuration(text, keys):
@@ -42,7 +44,7 @@ def regions(text, made):
     """Replace the lines of each region; made: {'NAME': [line, ...]}. Indented like the first marker."""
     lines, inside, seen = [], None, set()
     for line in text.split('\n'):
-        begin = re.search(r'^(\s*)\S+ settings: (\w+)( -->)?$', line)
+        begin = re.search(r'^(\s*)\S+ (?:settings|lists): (\w+)( -->)?$', line)
         if begin and begin.group(2) == 'end':
             inside = None
         if inside is None:
@@ -111,46 +113,23 @@ def whole_schema(keys):
     top = {'path': '', 'kind': 'object', 'unit': '', 'default': '', 'min': 0, 'max': 0, 'words': None,
            'help': 'The configuration of weir-switch: docs/configuration.md.'}
     made = key_schema(top, {key['path']: key for key in keys})
-    text = json.dumps({'$schema': 'https://json-schema.org/draft/2020-12/schema', 'title': 'weir.json', **made},
-                      indent=1, ensure_ascii=False)
-    # A key that has no others in it is one line.
+    return compact({'$schema': 'https://json-schema.org/draft/2020-12/schema', 'title': 'weir.json', **made})
+
+
+def compact(value):
+    """JSON in which an object that has no others in it is one line."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
     return re.sub(r'\{\n((?:[^{}"]|"[^"]*")*)\}', lambda inner: '{ %s }' % re.sub(r'\n *', ' ', inner.group(1)).strip(), text) + '\n'
-
-
-def schema(setting):
-    """A setting's value in OpenAPI."""
-    kind = setting['kind']
-    parts = ['type: ' + {'integer': 'integer', 'power': 'integer', 'boolean': 'boolean'}.get(kind, 'string')]
-    if kind in ('integer', 'power'):
-        parts += ['minimum: %d' % setting['min'], 'maximum: %d' % setting['max']]
-    if kind == 'word':
-        parts.append('enum: [%s]' % ', '.join(setting['words'].split('|')))
-    parts.append('default: ' + setting['default'])
-    unit = setting['unit'] + '; ' if setting['unit'] else ''
-    unit += 'a power of two. ' if kind == 'power' else ''
-    parts.append('description: %s' % json.dumps(unit + setting['help'], ensure_ascii=False))
-    return '{ %s }' % ', '.join(parts)
-
-
-def openapi(text, settings):
-    def references(chosen):
-        return ['%s: { $ref: "#/components/schemas/%s" }' % (s['name'], s['name']) for s in chosen]
-
-    return regions(text, {
-        'schemas': ['%s: %s' % (s['name'], schema(s)) for s in settings],
-        'new': references(settings),
-        'create': references(settings),
-        'job': references(settings),
-        'required': ['- ' + s['name'] for s in settings],
-        'change': references(s for s in settings if s['change']),
-        'joined': references(s for s in settings if s['host']),
-        'joined_required': ['- ' + s['name'] for s in settings if s['host']],
-    })
 
 
 def manual(text, settings):
     return regions(text, {name: ['.Fl -%s ,' % s['name'].replace('_', '-') for s in settings if s['change'] == change]
                           for name, change in (('fixed', False), ('change', True))})
+
+
+def operations(text, found):
+    rows = ['| `%s %s` | %s | %s |' % (o['method'], o['path'], o['access'], sentence(o['help'])) for o in found]
+    return regions(text, {'operations': ['', '| operation | access | |', '| --- | --- | --- |', *rows, '']})
 
 
 def tree(text, settings):
@@ -170,7 +149,8 @@ def main():
     documents = {
         'docs/configuration.md': lambda text: configuration(text, lists['keys']),
         'docs/weir.schema.json': lambda _: whole_schema(lists['keys']),
-        'docs/openapi.yaml': lambda text: openapi(text, lists['settings']),
+        'docs/openapi.json': lambda _: compact(document(lists, key_schema, os.path.join(root, 'docs/api.md'))),
+        'docs/api.md': lambda text: operations(text, lists['operations']),
         'docs/tree.md': lambda text: tree(text, lists['settings']),
         'apps/ctl/weirctl.1': lambda text: manual(text, lists['settings']),
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control API of a rack's switch, spoken to by Python's own HTTP client; docs/openapi.yaml judges what it answers.
+"""The control API of a rack's switch, spoken to by Python's own HTTP client; docs/openapi.json judges what it answers.
 
     api = Control(rack)                 # before start_switch: the configuration listens
     rack.start_switch()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control API of a real switch: as docs/openapi.yaml says, and what it does not say; its listeners; blocks that wait;
+"""The control API of a real switch: as docs/openapi.json says, and what it does not say; its listeners; blocks that wait;
 and changes while a worker stands still."""
 import contextlib
 import fcntl
@@ -48,7 +48,7 @@ def expect(answer, status, code=None):
 @case
 def every_answer_is_as_the_document_says():
     _, api = guarded()
-    paths = [path for path, method, _ in Document().served() if method == 'GET']
+    paths = [path for path, method, _ in Document().operations() if method == 'GET']
     check(len(paths) >= 10, 'only %d operations', len(paths))
     for path in paths:
         values = {'/v1/ports/{name}': 'p1', '/v1/jobs/{name}': 'job1', '/{file}': 'app.js'}
@@ -60,6 +60,27 @@ def every_answer_is_as_the_document_says():
         check(found.headers['X-Content-Type-Options'] == 'nosniff', '%s', found.headers)
         head = api.unix('HEAD', path)
         check(head.status == 200 and head.text == b'', 'HEAD %s: %d', path, head.status)
+
+
+@case
+def examples_are_as_the_document_says():
+    """A request that is an example is taken; an answer has what its example has, and the same kinds of values."""
+    document = Document()
+    with switch() as (_rack, api):
+        api.do('POST', '/v1/jobs', {'name': 'ring', 'size': 4}, 201)
+        for path, method, operation in document.operations():
+            for status, response in operation['responses'].items():
+                content = document.resolve(response).get('content', {}).get('application/json')
+                if content is not None:
+                    document.match(content['schema'], content['example'], '%s %s %s' % (method, path, status))
+            if 'requestBody' not in operation:
+                continue
+            content = operation['requestBody']['content']['application/json']
+            document.match(content['schema'], content['example'], '%s %s' % (method, path))
+            example = dict(content['example'], name='other') if path == '/v1/jobs' else content['example']
+            api.do(method, path.replace('{name}', 'ring'), example, 201 if path == '/v1/jobs' else 200)
+        found = api.tcp('GET', '/openapi.json')
+        check(json.loads(found.text) == document.root, 'the switch serves another document')
 
 
 @case

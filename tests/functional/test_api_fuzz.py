@@ -110,7 +110,7 @@ class Fuzz:
         self.rack, self.api, self.random = rack, api, random
         self.document = Document()
         self.operations = {(path, method): operation
-                           for path, method, operation in self.document.served()}
+                           for path, method, operation in self.document.operations()}
         self.kept = None  # a connection for looking
         self.seen = {}
         self.memory = []  # KiB, after each request

@@ -105,6 +105,39 @@ def another_rate_comes_with_a_reload():
     check(quota['changes_per_s'] == 1 and quota['changes_burst'] == 31, '%s', quota)
 
 
+# -- who may
+
+ACCESSES = ('public', 'read', 'read_job', 'read_all', 'join', 'change', 'open', 'admin')
+PERMISSIONS = {  # by access: + allowed, u 401, f 403
+    'nobody over TCP': '+uuuuuuu',
+    'a tenant': '+++f+++f',
+    'a rank': '+f+f+fff',
+    'an administrator': '++++++++',
+}
+
+
+@case
+def each_operation_is_for_whom_its_access_says():
+    """Each caller tries each operation; nothing changes, for a change is a dry run or lacks its body."""
+    _, api = tenants()
+    api.do('POST', '/v1/jobs', {'name': 'mine', 'size': 2}, 201, token='free')
+    rank = api.get('/v1/jobs/mine') and api.do('POST', '/v1/jobs/mine/tokens', token='free')['tokens'][1]
+    callers = {'nobody over TCP': api.tcp, 'an administrator': api.unix,
+               'a tenant': lambda *asked: api.tcp(*asked, token='free'), 'a rank': lambda *asked: api.tcp(*asked, token=rank)}
+    tried = set()
+    for path, method, operation in Document().operations():
+        target = path.replace('{name}', 'p0' if 'ports' in path else 'mine').replace('{rank}', '1').replace('{file}', 'app.js')
+        target += '' if method == 'GET' else '?dry_run=1'
+        tried.add(operation['x-access'])
+        for caller, ask in callers.items():
+            status = ask(method, target).status
+            may = {401: 'u', 403: 'f'}.get(status, '+')
+            check(may == PERMISSIONS[caller][ACCESSES.index(operation['x-access'])], '%s: %s %s: %d', caller, method, target, status)
+    check(tried == set(ACCESSES), '%s', tried)
+    check('mine' in api.jobs(), 'it is gone')
+    api.do('DELETE', '/v1/jobs/mine', token='free')
+
+
 # -- what a job takes
 
 def fill(api, token, **more):
@@ -199,7 +232,7 @@ def is_one_rank_of_ring(api, token, ask):
         for method, path, body in (('POST', '/members', member(1)), ('DELETE', '/members/1', None), ('GET', '', None)):
             expect(ask(method, '/v1/jobs/%s%s' % (name, path), body, token=token), 404, 'unknown_job')
     expect(ask('POST', '/v1/jobs/none/members', dict(member(1), create={}), token=token), 403, 'forbidden')
-    for path, method, operation in Document().served():
+    for path, method, operation in Document().operations():
         if operation['x-access'] not in ('public', 'join', 'read_job'):
             expect(ask(method, path.replace('{name}', 'ring'), token=token), 403, 'forbidden')
     # What a host asks for, and tells people why it waits.

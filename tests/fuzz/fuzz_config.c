@@ -110,20 +110,21 @@ request(char *text)
 	static struct api_target target;
 	struct api_call call = {.target = &target};
 	char *raw = strchr(text, ' ');
-	const struct api_route *route;
+	const struct api_operation *operation;
 
 	if (raw == NULL)
 		return;
 	*raw++ = '\0';
 	if (!api_target_parse(&target, raw))
 		return;
-	route = api_route_find(&call, text);
-	if (route == NULL)
+	operation = api_route_find(&call, text);
+	if (operation == NULL)
 		FUZZ_CHECK(call.answer.status == 404 || call.answer.status == 405,
 			"no route, and status %u", call.answer.status);
-	else if (api_route_query(&call, route))
+	else if (api_query_check(&call, &operation->query))
 		FUZZ_CHECK(call.answer.status == 0, "answered %u before it is served",
 			call.answer.status);
+	json_decref(call.query);
 	api_answer_clear(&call.answer);
 }
 

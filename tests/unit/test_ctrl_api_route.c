@@ -24,10 +24,11 @@ Test(ctrl_api_route, a_target_is_taken_apart)
 	cr_assert_eq(target.nb_segments, 3);
 	cr_assert_str_eq(target.segment[0], "v1");
 	cr_assert_str_eq(target.segment[2], "a/b");
-	cr_assert_str_eq(api_query(&target, "job"), "x y");
-	cr_assert_str_eq(api_query(&target, "stuck"), "1");
-	cr_assert_str_eq(api_query(&target, "empty"), "");
-	cr_assert_null(api_query(&target, "limit"));
+	cr_assert_eq(target.nb_query, 3);
+	cr_assert_str_eq(target.query[0].key, "job");
+	cr_assert_str_eq(target.query[0].value, "x y");
+	cr_assert_str_eq(target.query[1].value, "1");
+	cr_assert_str_eq(target.query[2].value, "");
 	cr_assert(parse("/"));
 	cr_assert_eq(target.nb_segments, 0);
 	cr_assert(parse("/?a=1"));
@@ -81,16 +82,36 @@ error_code(void)
 		json_object_get(json_object_get(call.answer.json, "error"), "code"));
 }
 
-Test(ctrl_api_route, every_route_is_found_by_its_own_path)
+Test(ctrl_api_route, every_operation_is_found_by_its_own_path)
 {
-	for (size_t i = 0; i < api_routes_count; i++) {
-		const struct api_route *route = &api_routes[i];
+	for (size_t i = 0; i < api_operations_count; i++) {
+		const struct api_operation *o = &api_operations[i];
 
-		cr_assert(parse(route->path), "%s", route->path);
-		cr_expect_eq(api_route_find(&call, api_method_text(route->method)), route,
-			"%s %s leads elsewhere", api_method_text(route->method), route->path);
-		cr_expect_not_null(route->handler);
+		cr_assert(parse(o->path), "%s", o->path);
+		cr_expect_eq(api_route_find(&call, o->method), o, "%s %s leads elsewhere",
+			o->method, o->path);
+		cr_expect_not_null(api_handlers[i]);
+		cr_expect_eq(api_is_change(o), ctrl_schema_find(&o->query, "dry_run") != NULL,
+			"%s %s: each change has a dry run", o->method, o->path);
+		cr_expect(o->answer == NULL || api_object_find(o->answer) != NULL, "%s", o->answer);
 	}
+}
+
+Test(ctrl_api_route, objects_of_answers_have_fields_once)
+{
+	for (size_t i = 0; i < api_objects_count; i++)
+		for (size_t k = 0; k < api_objects[i].count; k++) {
+			const struct api_field *f = &api_objects[i].fields[k];
+			bool names = f->kind == API_KIND_OBJECT || f->kind == API_KIND_LIST;
+
+			cr_expect_eq(api_field_find(&api_objects[i], f->key), f, "%s.%s twice",
+				api_objects[i].name, f->key);
+			cr_expect(!names || api_object_find(f->of) != NULL, "%s.%s",
+				api_objects[i].name, f->key);
+		}
+	cr_assert_eq(
+		api_field_find(api_object_find("Port"), "queues.oldest_ms")->kind, API_KIND_MS);
+	cr_assert_null(api_field_find(api_object_find("Port"), "queues.oldest"));
 }
 
 Test(ctrl_api_route, head_is_served_as_get)
@@ -116,37 +137,42 @@ Test(ctrl_api_route, unknown_paths_and_methods)
 	api_answer_clear(&call.answer);
 }
 
-Test(ctrl_api_route, keys_of_a_query_are_the_route_s)
+static const struct ctrl_key keys[] = {
+	{"job", CTRL_TEXT, "", "", .max = 8},
+	{"n", CTRL_INTEGER, "", "5", .min = 1, .max = 10},
+};
+static const struct api_operation operation = {.query = {keys, 2}};
+
+Test(ctrl_api_route, queries_are_checked)
 {
-	static const struct api_route route = {API_GET, "/x", API_PUBLIC, 0, "job|limit", NULL};
+	static const struct {
+		const char *code, *query;
+	} wrong[] = {{"wrong_type", "n="}, {"wrong_type", "n=-1"}, {"wrong_type", "n=%2b1"},
+		{"wrong_type", "n=1x"}, {"wrong_type", "n=%201"}, {"out_of_range", "n=0"},
+		{"out_of_range", "n=11"}, {"out_of_range", "n=99999999999999999999999"},
+		{"out_of_range", "job=123456789"}, {"unknown_key", "n=7&jobs=a"},
+		{"duplicate", "n=7&n=7"}, {"duplicate", "job=a&job=b"}, {"wrong_type", "job=%ff"}};
+	char raw[64];
 
-	parse("/x?limit=7&job=a");
-	cr_assert(api_route_query(&call, &route));
-	parse("/x?limit=7&jobs=a");
-	cr_assert(!api_route_query(&call, &route));
-	cr_assert_eq(call.answer.status, 400);
-	cr_assert_str_eq(error_code(), "unknown_key");
-	api_answer_clear(&call.answer);
-}
-
-Test(ctrl_api_route, numbers_of_a_query)
-{
-	static const char *const wrong[] = {"/?n=", "/?n=-1", "/?n=+1", "/?n=1x", "/?n=0", "/?n=11",
-		"/?n=99999999999999999999999", "/?n=%201"};
-	uint64_t n;
-
-	parse("/?n=10&f=1");
-	cr_assert(api_query_number(&call, "n", 1, 10, 5, &n) && n == 10);
-	cr_assert(api_query_number(&call, "f", 0, 1, 0, &n) && n == 1);
+	call.operation = &operation;
+	parse("/?n=10&job=a");
+	cr_assert(api_query_check(&call, &operation.query));
+	cr_assert_eq(api_query_number(&call, "n"), 10);
+	cr_assert_str_eq(api_query_text(&call, "job"), "a");
 	parse("/");
-	cr_assert(api_query_number(&call, "n", 1, 10, 5, &n) && n == 5);
-	cr_assert(api_query_number(&call, "f", 0, 1, 0, &n) && n == 0);
+	cr_assert(api_query_check(&call, &operation.query));
+	cr_assert_eq(api_query_number(&call, "n"), 5);
+	cr_assert_null(api_query_text(&call, "job"));
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		parse(wrong[i]);
-		cr_expect(!api_query_number(&call, "n", 1, 10, 5, &n), "%s", wrong[i]);
+		snprintf(raw, sizeof(raw), "/?%s", wrong[i].query);
+		parse(raw);
+		cr_expect(!api_query_check(&call, &operation.query), "%s", raw);
 		cr_expect_eq(call.answer.status, 400);
+		cr_expect_str_eq(error_code(), wrong[i].code, "%s", raw);
 		api_answer_clear(&call.answer);
 	}
+	json_decref(call.query);
+	call.query = NULL;
 }
 
 /* -- answers */

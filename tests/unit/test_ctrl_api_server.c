@@ -88,15 +88,24 @@ echo(struct api_call *call)
 	api_answer(call, 200, json_incref(call->body));
 }
 
-const struct api_route api_routes[] = {
-	{API_GET, "/twice", API_PUBLIC, API_CONTROL, NULL, wait_twice},
-	{API_GET, "/ever", API_PUBLIC, API_CONTROL, NULL, wait_for_ever},
-	{API_GET, "/stream", API_PUBLIC, 0, NULL, stream},
-	{API_GET, "/note/{digit}", API_PUBLIC, API_CONTROL, NULL, note},
-	{API_GET, "/nothing", API_PUBLIC, 0, NULL, say_nothing},
-	{API_POST, "/echo", API_CHANGE, API_CONTROL, NULL, echo},
+#define READS(at, how)                                                                             \
+	{                                                                                          \
+		.method = "GET", .path = at, .access = API_PUBLIC, .needs = how                    \
+	}
+const struct api_operation api_operations[] = {
+	READS("/twice", API_CONTROL),
+	READS("/ever", API_CONTROL),
+	READS("/stream", API_BASE),
+	READS("/note/{digit}", API_CONTROL),
+	READS("/nothing", API_BASE),
+	{.method = "POST",
+		.path = "/echo",
+		.access = API_CHANGE,
+		.needs = API_CONTROL,
+		.section = "x"},
 };
-const size_t api_routes_count = sizeof(api_routes) / sizeof(api_routes[0]);
+const size_t api_operations_count = sizeof(api_operations) / sizeof(api_operations[0]);
+const api_handler api_handlers[] = {wait_twice, wait_for_ever, stream, note, say_nothing, echo};
 
 static char folder[] = "/tmp/weir-test-XXXXXX";
 static struct ctrl_config config;

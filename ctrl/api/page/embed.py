@@ -5,6 +5,7 @@ import os
 import sys
 
 TYPES = {
+    '.json': 'application/json',
     '.html': 'text/html; charset=utf-8',
     '.js': 'text/javascript; charset=utf-8',
     '.css': 'text/css; charset=utf-8',
