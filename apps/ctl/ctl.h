@@ -10,6 +10,7 @@
 
 #include "apps/libweir/http.h"
 #include "apps/report/options.h"
+#include "ctrl/api/operations.h"
 
 #define CTL_FOLDER    "/run/weir" /* where a switch's socket is */
 #define CTL_PORT      "8080" /* of the control API, where only a name is given */
@@ -33,10 +34,12 @@ struct ctl_options {
 	const char *job, *output;
 	const char *prefix; /* of jobs' names, in place of one job */
 	double span, interval;
-	unsigned int limit, count;
+	unsigned int count;
 	unsigned int rank; /* CTL_RANKS_MAX: all */
-	bool stuck, watch, zeros, wait;
-	json_t *fields; /* of a job: the body of create and set; of a fault: a rule, and the seed */
+	bool watch, zeros, wait;
+	char *path; /* of the command's operation, with its query; NULL: it has none */
+	json_t *query; /* that query; numbers and texts */
+	json_t *fields; /* its body; of a fault: a rule, and the seed */
 	const char *words[2]; /* the command's arguments */
 	const char *space, *preload; /* of run */
 	const char *switches, *sizes, *plan, *save; /* of trees */
@@ -129,12 +132,14 @@ double ctl_clock(void);
 enum view_cell {
 	CELL_TEXT,
 	CELL_PRINT, /* as `print` writes it; at the left */
+	CELL_YES, /* yes or no */
 	CELL_EXACT, /* "12345678" */
 	CELL_COUNT, /* "12.3M" */
 	CELL_BYTES,
 	CELL_SHARE, /* of [0, 1]: "43 %" */
 	CELL_AGE, /* seconds */
 	CELL_MS, /* milliseconds, shown as CELL_AGE does */
+	CELL_TIME, /* Unix time, shown as its age */
 	CELL_RATE, /* per second, since the row was seen before */
 	CELL_OF, /* of the path "joined/size": "3 of 8", or "3" where there is no size or it is 0 */
 	CELL_PRINT_RIGHT, /* as CELL_PRINT */
@@ -165,6 +170,9 @@ void view_table(const struct view_column *columns, size_t count, const struct vi
 	view_table(columns, sizeof(columns) / sizeof((columns)[0]),                                \
 		&(struct view_rows){.now = (list), .none = (text)}, out, width)
 
+/* Seconds since a point in Unix time. */
+double age_of(double unix_seconds);
+
 /* A line, broken at blanks where it is wider than the terminal. indent: blanks before the second and
  * further lines; the first keeps its own. */
 void text_print(const char *text, FILE *out, unsigned int indent, unsigned int width);
@@ -178,7 +186,10 @@ unsigned int terminal_width(void);
 typedef void view_print(json_t *answer, FILE *out, unsigned int width);
 
 view_print view_status, view_ports, view_jobs, view_job, view_members, view_blocks, view_tenants,
-	view_json, view_health, view_faults;
+	view_json, view_health, view_faults, view_settings, view_reload;
+
+/* Any answer, by the list of its fields: values, then a table for each list. */
+void view_answer(const struct api_object *object, json_t *answer, FILE *out, unsigned int width);
 
 /* A line when the status says that faults are injected: nobody should forget them. */
 void view_faults_brief(json_t *status, FILE *out, unsigned int width);
@@ -188,15 +199,11 @@ void view_faults_brief(json_t *status, FILE *out, unsigned int width);
 int command_blocks(struct ctl *ctl);
 int command_counters(struct ctl *ctl);
 int command_trace(struct ctl *ctl);
-int command_job_create(struct ctl *ctl);
-int command_job_set(struct ctl *ctl);
 int command_job_delete(struct ctl *ctl);
 int command_job_tokens(struct ctl *ctl);
 int command_member_delete(struct ctl *ctl);
-int command_reload(struct ctl *ctl);
 int command_faults_set(struct ctl *ctl);
 int command_faults_add(struct ctl *ctl);
-int command_faults_clear(struct ctl *ctl);
 
 /* These connect by themselves. */
 int command_run(struct ctl *ctl);

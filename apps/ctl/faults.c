@@ -201,11 +201,11 @@ view_faults_brief(json_t *status, FILE *out, unsigned int width)
 
 /* Ask for a change, and show what is set then. */
 static int
-change(struct ctl *ctl, const char *method, json_t *body)
+change(struct ctl *ctl, json_t *body)
 {
 	json_t *answer;
 
-	if (!ctl_ask(ctl, method, "/v1/faults", body, &answer))
+	if (!ctl_ask(ctl, "PUT", "/v1/faults", body, &answer))
 		return ctl->status;
 	if (ctl_lacks(ctl, answer, "rules"))
 		ctl->status = CTL_REFUSED;
@@ -213,12 +213,6 @@ change(struct ctl *ctl, const char *method, json_t *body)
 		view_faults(answer, stdout, ctl->width);
 	json_decref(answer);
 	return ctl->status;
-}
-
-int
-command_faults_clear(struct ctl *ctl)
-{
-	return change(ctl, "DELETE", NULL);
 }
 
 /* Remove from an answer what can't be set. */
@@ -255,7 +249,7 @@ command_faults_set(struct ctl *ctl)
 		return CTL_USAGE;
 	}
 	keep_settings(section);
-	return change(ctl, "PUT", section);
+	return change(ctl, section);
 }
 
 /* The id of a job that the command line names by its id or its name; -1: there is no such job, or no
@@ -361,7 +355,7 @@ command_faults_add(struct ctl *ctl)
 			append(json_object_get(section, "rules"), rule);
 			if (seed != NULL)
 				json_object_set(section, "seed", seed);
-			ctl->status = change(ctl, "PUT", json_incref(section));
+			ctl->status = change(ctl, json_incref(section));
 		}
 		json_decref(section);
 	}

@@ -47,18 +47,6 @@ view_jobs(json_t *answer, FILE *out, unsigned int width)
 	VIEW_TABLE(columns, get(answer, "jobs"), "no jobs", out, width);
 }
 
-/* Seconds since a point in Unix time. */
-static double
-age_of(double unix_seconds)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return isfinite(unix_seconds)
-		? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - unix_seconds
-		: (double)NAN;
-}
-
 /* How long blocks have waited for a member, those that are open now included. */
 static void
 waited(json_t *member, FILE *out)
@@ -131,9 +119,9 @@ counters(json_t *from, FILE *out, unsigned int width)
 	json_decref(rows);
 }
 
-/* The settings of a job. */
-static void
-settings(json_t *j, FILE *out, unsigned int width)
+/* The settings of a job. A new one has no members and no counts. */
+void
+view_settings(json_t *j, FILE *out, unsigned int width)
 {
 	const char *from = get_text(j, "origin"), *tenant = get_text(j, "tenant");
 	bool owned = strcmp(tenant, "-") != 0;
@@ -165,7 +153,7 @@ view_job(json_t *j, FILE *out, unsigned int width)
 	double created = age_of(get_number(j, "created"));
 	bool dated = isfinite(created);
 
-	settings(j, out, width);
+	view_settings(j, out, width);
 	text_printf(out, INDENT, width, "members  %s of %s joined, generation %s%s%s%s",
 		units_exact(get_number(j, "joined")).text, units_exact(get_number(j, "size")).text,
 		units_exact(get_number(j, "generation")).text, dated ? ", created " : "",
@@ -230,75 +218,24 @@ view_blocks(json_t *answer, FILE *out, unsigned int width)
 int
 command_blocks(struct ctl *ctl)
 {
-	const struct ctl_options *o = &ctl->options;
-	const char *list = o->stuck ? "stuck" : "blocks";
-	char query[64];
-	json_t *answer;
-	char *path;
+	json_t *query = ctl->options.query, *answer;
+	const char *list = json_object_get(query, "stuck") != NULL ? "stuck" : "blocks";
+	double limit = get_number(query, "limit");
 
-	snprintf(query, sizeof(query), "%slimit=%u%s", o->job != NULL ? "&" : "?", o->limit,
-		o->stuck ? "&stuck=1" : "");
-	path = o->job != NULL ? ctl_path("/v1/blocks?job=", o->job, query)
-			      : ctl_path("/v1/blocks", NULL, query);
-	if (ctl_ask(ctl, "GET", path, NULL, &answer)) {
-		if (ctl_lacks(ctl, answer, list))
-			ctl->status = CTL_REFUSED;
-		else if (o->stuck)
-			view_stuck(ctl, answer);
-		else
-			view_blocks(answer, stdout, ctl->width);
-		if (json_array_size(get(answer, list)) >= o->limit)
-			printf("only the first %u are listed; --limit N lists more\n", o->limit);
-		json_decref(answer);
-	}
-	free(path);
-	return ctl->status;
-}
-
-/* Show the job as the switch has it now. A new job has no members and no counts. */
-static int
-change(struct ctl *ctl, const char *method, const char *path, json_t *body)
-{
-	json_t *answer;
-
-	if (!ctl_ask(ctl, method, path, body, &answer))
+	if (!ctl_ask(ctl, "GET", ctl->options.path, NULL, &answer))
 		return ctl->status;
-	settings(answer, stdout, ctl->width);
+	if (ctl_lacks(ctl, answer, list))
+		ctl->status = CTL_REFUSED;
+	else if (strcmp(list, "stuck") == 0)
+		view_stuck(ctl, answer);
+	else
+		view_blocks(answer, stdout, ctl->width);
+	if (!isfinite(limit))
+		limit = 256; /* the switch's default */
+	if ((double)json_array_size(get(answer, list)) >= limit)
+		printf("only the first %.0f are listed; --limit N lists more\n", limit);
 	json_decref(answer);
-	return CTL_OK;
-}
-
-int
-command_job_create(struct ctl *ctl)
-{
-	json_t *body = json_incref(ctl->options.fields);
-	json_t *name = json_string(ctl->options.words[0]);
-
-	if (json_object_get(body, "size") == NULL || name == NULL) {
-		ctl_say(name == NULL ? "the name is not UTF-8"
-				     : "job create: --size N, the number of sources, is missing");
-		json_decref(name);
-		json_decref(body);
-		return CTL_USAGE;
-	}
-	json_object_set_new(body, "name", name);
-	return change(ctl, "POST", "/v1/jobs", body);
-}
-
-int
-command_job_set(struct ctl *ctl)
-{
-	char *path;
-	int status;
-
-	if (json_object_size(ctl->options.fields) == 0) {
-		ctl_say("job set: nothing to set: weirctl job set --help lists the settings");
-		return CTL_USAGE;
-	}
-	path = ctl_path("/v1/jobs/", ctl->options.words[0], "");
-	status = change(ctl, "PATCH", path, json_incref(ctl->options.fields));
-	free(path);
-	return status;
+	return ctl->status;
 }
 
 /* Until the job does not exist any more; for --timeout at most. */
@@ -342,12 +279,11 @@ delete_by_prefix(struct ctl *ctl)
 int
 command_job_delete(struct ctl *ctl)
 {
+	const char *path = ctl->options.path;
 	json_t *answer;
-	char *path;
 
 	if (ctl->options.prefix != NULL)
 		return delete_by_prefix(ctl);
-	path = ctl_path("/v1/jobs/", ctl->options.words[0], "");
 	if (ctl_ask(ctl, "DELETE", path, NULL, &answer)) {
 		if (strcmp(get_text(answer, "state"), "draining") != 0)
 			puts("gone");
@@ -358,7 +294,6 @@ command_job_delete(struct ctl *ctl)
 			     "for it)");
 		json_decref(answer);
 	}
-	free(path);
 	return ctl->status;
 }
 
@@ -374,12 +309,11 @@ int
 command_job_tokens(struct ctl *ctl)
 {
 	const char *job = ctl->options.words[0];
-	char *path = ctl_path("/v1/jobs/", job, "/tokens");
 	unsigned int rank = ctl->options.rank;
 	json_t *answer, *list;
 	size_t size;
 
-	if (ctl_ask(ctl, "POST", path, NULL, &answer)) {
+	if (ctl_ask(ctl, "POST", ctl->options.path, NULL, &answer)) {
 		list = get(answer, "tokens");
 		size = json_array_size(list);
 		if (ctl_lacks(ctl, answer, "tokens")) {
@@ -395,7 +329,6 @@ command_job_tokens(struct ctl *ctl)
 		}
 		json_decref(answer);
 	}
-	free(path);
 	return ctl->status;
 }
 
@@ -427,11 +360,9 @@ int
 command_member_delete(struct ctl *ctl)
 {
 	const char *job = ctl->options.words[0], *rank = ctl->options.words[1];
-	char *members = ctl_path("/v1/jobs/", job, "/members/");
-	char *path = ctl_path(members, rank, "");
 	json_t *answer;
 
-	if (ctl_ask(ctl, "DELETE", path, NULL, &answer)) {
+	if (ctl_ask(ctl, "DELETE", ctl->options.path, NULL, &answer)) {
 		json_decref(answer);
 		if (ctl->options.dry_run)
 			puts("gone");
@@ -442,7 +373,5 @@ command_member_delete(struct ctl *ctl)
 		else if (ctl->status == CTL_OK)
 			puts("gone");
 	}
-	free(path);
-	free(members);
 	return ctl->status;
 }

@@ -14,10 +14,11 @@
 #include <string.h>
 
 #include "apps/ctl/ctl.h"
+#include "apps/ctl/field.h"
+#include "apps/ctl/get.h"
+#include "ctrl/api/operations.h"
 #include "ctrl/api/units.h"
-#include "ctrl/config/job_settings.h"
 
-#define SECONDS_MAX   3600
 #define NAME_BYTES    64
 
 #define FAULT_ACTIONS "drop|blackout|duplicate|reorder|delay|corrupt"
@@ -25,8 +26,8 @@
 /* What options set, as texts: the switch knows the ranges of most. */
 static struct {
 	const char *timeout, *interval, *span, *json;
-	uint64_t limit, count, rank;
-} text = {.timeout = "5s", .interval = "1s", .span = "50ms", .limit = 256, .rank = CTL_RANKS_MAX};
+	uint64_t count, rank;
+} text = {.timeout = "5s", .interval = "1s", .span = "50ms", .rank = CTL_RANKS_MAX};
 static struct ctl_options given;
 
 static const struct option_row everywhere[] = {
@@ -45,13 +46,6 @@ static const struct option_row everywhere[] = {
 	{"timeout", 't', OPTION_TEXT, &text.timeout, 0, 0, "TIME", "wait this long for an answer"},
 	{0},
 };
-static const struct option_row of_blocks[] = {
-	{"stuck", 0, OPTION_FLAG, &given.stuck, 0, 0, NULL,
-		"say in words which blocks wait too long, and for which sources"},
-	{"job", 0, OPTION_TEXT, &given.job, 0, 0, "JOB", "only blocks of this job"},
-	{"limit", 0, OPTION_UINT, &text.limit, 1, 1000000, "N", "list at most N"},
-	{0},
-};
 static const struct option_row of_counters[] = {
 	{"watch", 'w', OPTION_FLAG, &given.watch, 0, 0, NULL, "print rates until interrupted"},
 	{"zeros", 0, OPTION_FLAG, &given.zeros, 0, 0, NULL, "include counters that are 0"},
@@ -67,15 +61,7 @@ static const struct option_row of_trace[] = {
 	{0},
 };
 
-#define DRY_RUN                                                                                    \
-	{                                                                                          \
-		"dry-run", 0, OPTION_FLAG, &given.dry_run, 0, 0, NULL,                             \
-			"say what would happen, and change nothing"                                \
-	}
-
-static const struct option_row of_changes[] = {DRY_RUN, {0}};
 static const struct option_row of_job_delete[] = {
-	DRY_RUN,
 	{"wait", 0, OPTION_FLAG, &given.wait, 0, 0, NULL, "wait until the job is gone"},
 	{"prefix", 0, OPTION_TEXT, &given.prefix, 0, 0, "PREFIX",
 		"in place of JOB: delete all temporary jobs whose names begin so"},
@@ -115,182 +101,209 @@ static const struct option_row of_tree_create[] = {
 		"the numbers of hosts: as many switches, the first ones, are leaves; the others "
 		"are the parents of all leaves"},
 	{"save", 0, OPTION_TEXT, &given.save, 0, 0, "FILE", "write the plan as JSON"},
-	DRY_RUN,
 	{0},
 };
 
-/* Keys of a job or of a fault's rule, passed on: --timeout-ms is timeout_ms. */
-struct field {
-	const char *key;
-	enum { NUMBER, NUMBERS, PERCENT, WORD, FLAG } kind;
-	const char *argument; /* in the help */
-	const char *help;
-	const char *value; /* NULL: not given */
-	bool set; /* FLAG */
-};
-
-/* How a kind of ctrl/config/job_settings.h is given, and its argument. */
-#define KIND_INTEGER        NUMBER
-#define KIND_POWER          NUMBER
-#define KIND_BOOLEAN        FLAG
-#define KIND_WORD           WORD
-#define KIND_RESULTS        WORD
-#define ARGUMENT_INTEGER(w) "N"
-#define ARGUMENT_POWER(w)   "N"
-#define ARGUMENT_BOOLEAN(w) NULL
-#define ARGUMENT_WORD(w)    w
-#define ARGUMENT_RESULTS(w) "unicast|GROUP"
-
-static struct field job_fields[] = {
-	{"size", NUMBER, "N", "number of sources", NULL, false},
-	{"id", NUMBER, "N", "id of the job on the wire; default: the lowest free one", NULL, false},
-#define X(key, where, change, needs, tree, kind, field, unit, value, min, max, words, help)        \
-	CTRL_API_##where(CTRL_CREATE_##change(                                                     \
-		{#key, KIND_##kind, ARGUMENT_##kind(words), help, NULL, false}, ))
-#define CTRL_CREATE_NO(...) __VA_ARGS__
-#define CTRL_CREATE_YES(...)
-	CTRL_JOB_SETTINGS(X)
-#undef X
-		{0},
-};
-static struct field job_set_fields[] = {
-#define X(key, where, change, needs, tree, kind, field, unit, value, min, max, words, help)        \
-	CTRL_API_##where(CTRL_CHANGE_##change(                                                     \
-		{#key, KIND_##kind, ARGUMENT_##kind(words), help, NULL, false}, ))
-	CTRL_JOB_SETTINGS(X)
-#undef X
-		{0},
-};
-static struct field fault_fields[] = {
-	{"port", WORD, "PORT", "only packets at this port", NULL, false},
-	{"direction", WORD, "in|out", "only packets received (in) or sent (out); default: both",
-		NULL, false},
-	{"what", WORD, "any|contribution|result|ordinary", "only packets of this kind", NULL,
-		false},
-	{"source", NUMBER, "N", "only packets of this source", NULL, false},
-	{"first_block", NUMBER, "N", "only blocks from this one on", NULL, false},
-	{"last_block", NUMBER, "N", "only blocks up to this one", NULL, false},
-	{"percent", PERCENT, "P", "hit this share of them, at random (100)", NULL, false},
-	{"nth", NUMBER, "N", "hit one packet in N", NULL, false},
-	{"list", NUMBERS, "N,N,...", "hit the packets with these numbers", NULL, false},
-	{"from_ms", NUMBER, "N", "begin at this time", NULL, false},
-	{"to_ms", NUMBER, "N", "end at this time", NULL, false},
-	{"repeat_ms", NUMBER, "N", "begin again each time this period is over", NULL, false},
-	{"distance", NUMBER, "N", "let up to N packets overtake", NULL, false},
-	{"delay", WORD, "constant|uniform|exponential|pareto", "distribution of the delay", NULL,
-		false},
-	{"us", NUMBER, "N", "the constant delay, the shortest one, or the mean", NULL, false},
-	{"most_us", NUMBER, "N", "the longest delay", NULL, false},
-	{"bits", NUMBER, "N", "number of bits to flip", NULL, false},
-	{"seed", NUMBER, "N", "seed of all rules", NULL, false},
-	{0},
+/* Keys of a fault's rule. */
+static const struct ctrl_key fault_keys[] = {
+	{"port", CTRL_NAME, "", "", .help = "only packets at this port"},
+	{"direction", CTRL_WORD, "", "", .words = "in|out",
+		.help = "only packets received (in) or sent (out); default: both"},
+	{"what", CTRL_WORD, "", "", .words = "any|contribution|result|ordinary",
+		.help = "only packets of this kind"},
+	{"source", CTRL_INTEGER, "", "", .help = "only packets of this source"},
+	{"first_block", CTRL_INTEGER, "", "", .help = "only blocks from this one on"},
+	{"last_block", CTRL_INTEGER, "", "", .help = "only blocks up to this one"},
+	{"percent", CTRL_INTEGER, CTL_PERCENT, "",
+		.help = "hit this share of them, at random (100)"},
+	{"nth", CTRL_INTEGER, "", "", .help = "hit one packet in N"},
+	{"list", CTRL_ARRAY, "", "", .help = "hit the packets with these numbers"},
+	{"from_ms", CTRL_INTEGER, "", "", .help = "begin at this time"},
+	{"to_ms", CTRL_INTEGER, "", "", .help = "end at this time"},
+	{"repeat_ms", CTRL_INTEGER, "", "", .help = "begin again each time this period is over"},
+	{"distance", CTRL_INTEGER, "", "", .help = "let up to N packets overtake"},
+	{"delay", CTRL_WORD, "", "", .words = "constant|uniform|exponential|pareto",
+		.help = "distribution of the delay"},
+	{"us", CTRL_INTEGER, "", "", .help = "the constant delay, the shortest one, or the mean"},
+	{"most_us", CTRL_INTEGER, "", "", .help = "the longest delay"},
+	{"bits", CTRL_INTEGER, "", "", .help = "number of bits to flip"},
+	{"seed", CTRL_INTEGER, "", "", .help = "seed of all rules"},
 };
 static const struct option_row of_faults_add[] = {
-	DRY_RUN,
 	{"job", 0, OPTION_TEXT, &given.job, 0, 0, "JOB", "only packets of this job, by name or id"},
 	{0},
 };
 
+/* A command: an operation of the API, or more. */
 struct ctl_command {
 	const char *name; /* a word or two */
-	const char *arguments; /* for help: each is a word */
-	const char *help;
-	unsigned int words; /* arguments, all needed, or COMMAND_LINE */
-	const struct option_row *rows;
-	struct field *fields[2];
-	/* Either the answer to a question, the name (of `words` 1) at the path's end … */
-	const char *path;
-	view_print *view;
-	const char *needs; /* a key that the answer must have */
-	/* … or a function. */
-	int (*run)(struct ctl *ctl);
-};
+	const char *arguments, *help; /* NULL: the operation's; each argument is a word */
+	const char *of; /* the operation's name; NULL: the one with this command, if there is one */
+	const struct option_row *rows; /* options beside those of the operation */
+	bool is_own; /* the operation's query and body are no options */
+	const char *must; /* an option that it needs; NULL: none */
+	struct ctrl_schema keys; /* of the body, in place of the operation's */
+	view_print *view; /* NULL: view_answer() */
+	const char *needs; /* a key that the answer must have; NULL: none */
+	int (*run)(struct ctl *ctl); /* asks and prints by itself; NULL: the operation and a view */
 
-/* Arguments that are a command with its own options. */
-#define COMMAND_LINE UINT_MAX
+	const struct api_operation *operation;
+	struct ctl_field query[API_QUERY_KEYS], body[CTL_FIELDS_MAX]; /* the options */
+};
 
 /* clang-format off */
-static const struct ctl_command commands[] = {
-	{"status", "", "show workers, memory, pools and packets", 0, NULL, {NULL}, "/v1/status", view_status, "name", NULL},
-	{"health", "", "check that all workers run; exit status 1 if not", 0, NULL, {NULL}, "/v1/health", view_health,
-		"status", NULL},
-	{"ports", "", "show ports, their links and their traffic", 0, NULL, {NULL}, "/v1/ports", view_ports, "ports", NULL},
-	{"jobs", "", "list the jobs", 0, NULL, {NULL}, "/v1/jobs", view_jobs, "jobs", NULL},
-	{"job create", "NAME", "create a job; --size is required", 1, of_changes, {job_fields, job_set_fields}, NULL, NULL, NULL,
-		command_job_create},
-	{"job set", "JOB", "change settings of a job", 1, of_changes, {job_set_fields}, NULL, NULL, NULL, command_job_set},
-	{"job delete", "JOB", "delete a job", 1, of_job_delete, {NULL}, NULL, NULL, NULL, command_job_delete},
-	{"job tokens", "JOB", "print the tokens of a job's ranks, for its hosts", 1, of_job_tokens, {NULL}, NULL, NULL, NULL,
-		command_job_tokens},
-	{"tree create", "NAME", "create a job on a tree of switches, on all or on none", 1, of_tree_create,
-		{&job_fields[1], job_set_fields}, NULL, NULL, NULL, command_tree_create},
-	{"tree delete", "NAME", "delete a job on all switches of a tree", 1, of_tree, {NULL}, NULL, NULL, NULL,
-		command_tree_delete},
-	{"tree show", "NAME", "show a job on all switches of a tree", 1, of_tree, {NULL}, NULL, NULL, NULL, command_tree_show},
-	{"job", "JOB", "show a job: its settings, members and counters", 1, NULL, {NULL}, "/v1/jobs/", view_job, "name", NULL},
-	{"members", "JOB", "show the members of a job, and which is late", 1, NULL, {NULL}, "/v1/jobs/", view_members, "members", NULL},
-	{"member delete", "JOB RANK", "free the rank of a host that is gone", 2, of_changes, {NULL}, NULL, NULL, NULL,
-		command_member_delete},
-	{"blocks", "", "list blocks; --stuck: why jobs do not progress", 0, of_blocks, {NULL}, NULL, NULL, NULL,
-		command_blocks},
-	{"counters", "", "show counters that are not 0; --watch: rates", 0, of_counters, {NULL}, NULL, NULL, NULL, command_counters},
-	{"trace", "", "record what the workers do, for Perfetto; -o FILE", 0, of_trace, {NULL}, NULL, NULL, NULL, command_trace},
-	{"faults", "", "show injected faults: what they match and hit", 0, NULL, {NULL}, "/v1/faults", view_faults, "rules", NULL},
-	{"faults show", "", "the same as faults", 0, NULL, {NULL}, "/v1/faults", view_faults, "rules", NULL},
-	{"faults set", "FILE", "inject the faults of a file; - is standard input", 1, of_changes, {NULL}, NULL, NULL, NULL,
-		command_faults_set},
-	{"faults add", FAULT_ACTIONS, "inject one more fault", 1, of_faults_add, {fault_fields}, NULL, NULL, NULL, command_faults_add},
-	{"faults clear", "", "remove all faults", 0, of_changes, {NULL}, NULL, NULL, NULL, command_faults_clear},
-	{"config", "", "print the running configuration as JSON", 0, NULL, {NULL}, "/v1/config", view_json, NULL, NULL},
-	{"reload", "", "make the switch read its configuration again", 0, of_changes, {NULL}, NULL, NULL, NULL, command_reload},
-	{"run", "COMMAND", "run a command whose MPI programs use the switch", COMMAND_LINE, of_run, {NULL}, NULL, NULL, NULL,
-		command_run},
-	{"tenants", "", "show tenants, their usage and their quotas", 0, NULL, {NULL}, "/v1/tenants", view_tenants, "tenants", NULL},
+/* Commands that are more than an operation of the API with its options. */
+static struct ctl_command own[] = {
+	{"status", .view = view_status, .needs = "name"},
+	{"health", .view = view_health, .needs = "status"},
+	{"ports", .view = view_ports, .needs = "ports"},
+	{"jobs", .view = view_jobs, .needs = "jobs"},
+	{"job create", .must = "size", .view = view_settings},
+	{"job set", .view = view_settings},
+	{"job delete", .rows = of_job_delete, .run = command_job_delete},
+	{"job tokens", .rows = of_job_tokens, .run = command_job_tokens},
+	{"tree create", "NAME", "create a job on a tree of switches, on all or on none", "create_job", of_tree_create,
+		.run = command_tree_create},
+	{"tree delete", "NAME", "delete a job on all switches of a tree", .rows = of_tree, .run = command_tree_delete},
+	{"tree show", "NAME", "show a job on all switches of a tree", .rows = of_tree, .run = command_tree_show},
+	{"job", .view = view_job, .needs = "name"},
+	{"members", "JOB", "show the members of a job, and which is late", "get_job", .view = view_members, .needs = "members"},
+	{"member delete", .run = command_member_delete},
+	{"blocks", .run = command_blocks},
+	{"counters", .rows = of_counters, .run = command_counters},
+	{"trace", .rows = of_trace, .is_own = true, .run = command_trace},
+	{"faults", .view = view_faults, .needs = "rules"},
+	{"faults show", "", "the same as faults", "get_faults", .view = view_faults, .needs = "rules"},
+	{"faults set", .run = command_faults_set},
+	{"faults add", FAULT_ACTIONS, "inject one more fault", "set_faults", of_faults_add,
+		.keys = {fault_keys, sizeof(fault_keys) / sizeof(fault_keys[0])}, .run = command_faults_add},
+	{"faults clear", .view = view_faults, .needs = "rules"},
+	{"config", .view = view_json},
+	{"reload", .view = view_reload, .needs = "jobs_created"},
+	{"run", "COMMAND", "run a command whose MPI programs use the switch", .rows = of_run, .run = command_run},
+	{"tenants", .view = view_tenants, .needs = "tenants"},
 };
 /* clang-format on */
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
-#define ROWS_MAX 64
+#define OWN (sizeof(own) / sizeof(own[0]))
 
-static void __attribute__((noreturn, format(printf, 1, 2))) wrong(const char *format, ...)
+static struct ctl_command commands[OWN + 32];
+static size_t nb_commands;
+
+static unsigned int
+count_words(const char *from)
 {
-	va_list arguments;
+	unsigned int words = 0;
 
-	fputs("weirctl: ", stderr);
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fputs("\nweirctl --help lists the commands, weirctl COMMAND --help their options\n",
-		stderr);
-	exit(CTL_USAGE);
+	for (from += strspn(from, " "); *from != '\0'; from += strspn(from, " ")) {
+		from += strcspn(from, " ");
+		words++;
+	}
+	return words;
 }
 
-/* The options of a command, those of its fields included. Kept until the next call. */
-static const struct option_row *
-rows_of(const struct ctl_command *command)
+/* Is the key an argument of the command, such as NAME? */
+static bool
+is_argument(const char *arguments, const char *key)
 {
-	static struct option_row rows[ROWS_MAX];
-	static char names[ROWS_MAX][NAME_BYTES];
+	const char *found = strcasestr(arguments, key);
+
+	return found != NULL && (found == arguments || found[-1] == ' ') &&
+		strchr(" ", found[strlen(key)]) != NULL;
+}
+
+/* Is the key an option: neither an argument nor a part of an object? */
+static bool
+is_option(const struct ctrl_key *key, const struct ctl_command *command)
+{
+	if (strpbrk(key->path, ".[") != NULL || is_argument(command->arguments, key->path))
+		return false;
+	/* The plan of a tree has the sizes. */
+	if (command->run == command_tree_create && strcmp(key->path, "size") == 0)
+		return false;
+	return command->keys.count > 0 || (key->kind != CTRL_OBJECT && key->kind != CTRL_ARRAY);
+}
+
+static void
+set_fields(struct ctl_field *fields, size_t most, const struct ctrl_schema *schema,
+	const struct ctl_command *command)
+{
 	size_t count = 0;
 
+	for (size_t k = 0; k < schema->count && count + 1 < most; k++)
+		if (is_option(&schema->keys[k], command))
+			fields[count++].key = &schema->keys[k];
+}
+
+static void
+add_command(struct ctl_command command, const struct api_operation *operation)
+{
+	command.operation = operation;
+	if (command.arguments == NULL)
+		command.arguments = operation->command + strlen(command.name) +
+			strspn(operation->command + strlen(command.name), " ");
+	if (command.help == NULL)
+		command.help = operation->help;
+	if (operation != NULL && !command.is_own) {
+		set_fields(command.query, API_QUERY_KEYS, &operation->query, &command);
+		set_fields(command.body, CTL_FIELDS_MAX,
+			command.keys.count > 0 ? &command.keys : &operation->body, &command);
+	}
+	commands[nb_commands++] = command;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	const struct ctl_command *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+/* The commands of the operations, and those that are more. */
+static void
+make_commands(void)
+{
+	for (size_t o = 0; o < api_operations_count; o++) {
+		const struct api_operation *operation = &api_operations[o];
+		size_t length = operation->command == NULL
+			? 0
+			: strcspn(operation->command, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+		bool found = length == 0;
+
+		while (length > 0 && operation->command[length - 1] == ' ')
+			length--;
+		for (size_t i = 0; i < OWN; i++) {
+			bool is = length > 0 && strlen(own[i].name) == length &&
+				strncmp(own[i].name, operation->command, length) == 0;
+
+			found |= is;
+			if (own[i].of == NULL ? is : strcmp(own[i].of, operation->name) == 0)
+				add_command(own[i], operation);
+		}
+		if (!found)
+			add_command(
+				(struct ctl_command){.name = strndup(operation->command, length)},
+				operation);
+	}
+	for (size_t i = 0; i < OWN; i++)
+		if (own[i].rows == of_run || own[i].rows == of_tree)
+			add_command(own[i], NULL);
+	qsort(commands, nb_commands, sizeof(commands[0]), by_name);
+}
+
+/* The options of a command. Kept until the program ends. */
+static const struct option_row *
+rows_of(struct ctl_command *command)
+{
+	static struct option_row rows[2 * CTL_FIELDS_MAX];
+	size_t count = 0;
+
+	for (struct ctl_field *f = command->query; f->key != NULL; f++)
+		rows[count++] = ctl_field_row(f, &given.dry_run);
 	for (const struct option_row *r = command->rows; r != NULL && r->name != NULL; r++)
 		rows[count++] = *r;
-	for (size_t i = 0; i < 2 && command->fields[i] != NULL; i++)
-		for (struct field *f = command->fields[i]; f->key != NULL; f++, count++) {
-			const char *end = strstr(f->help, ". ");
-			size_t length = end == NULL ? strlen(f->help) : (size_t)(end - f->help);
-			char *help = strndup(f->help, length - (f->help[length - 1] == '.'));
-
-			snprintf(names[count], NAME_BYTES, "%s", f->key);
-			for (char *c = names[count]; (c = strchr(c, '_')) != NULL;)
-				*c = '-';
-			rows[count] = (struct option_row){names[count], 0,
-				f->kind == FLAG ? OPTION_FLAG : OPTION_TEXT,
-				f->kind == FLAG ? (void *)&f->set : (void *)&f->value, 0, 0,
-				/* All types do not fit into the help. */
-				f->argument == NULL || strlen(f->argument) <= 40 ? f->argument
-										 : "WORD",
-				help == NULL ? f->help : help};
-		}
+	for (struct ctl_field *f = command->body; f->key != NULL; f++)
+		rows[count++] = ctl_field_row(f, &given.dry_run);
 	rows[count] = (struct option_row){0};
 	return rows;
 }
@@ -300,100 +313,80 @@ span(const char *option, const char *value, double min)
 {
 	double seconds;
 
-	if (!units_read_span(value, &seconds) || seconds < min || seconds > SECONDS_MAX)
-		wrong("--%s %s: must be a time between %gs and %dh, such as 50ms or 2s", option,
-			value, min, SECONDS_MAX / 3600);
+	if (!units_read_span(value, &seconds) || seconds < min || seconds > CTL_SECONDS_MAX)
+		ctl_wrong("--%s %s: must be a time between %gs and %dh, such as 50ms or 2s", option,
+			value, min, CTL_SECONDS_MAX / 3600);
 	return seconds;
 }
 
-/* Whole numbers with commas between them; NULL: they are not. */
-static json_t *
-numbers(const char *from)
+/* Append text to a path, which is freed; `value` is escaped. */
+static char *
+join_path(char *path, const char *between, const char *value)
 {
-	json_t *list;
-	char *array;
+	char *before, *longer;
 
-	if (asprintf(&array, "[%s]", from) < 0)
-		err(CTL_USAGE, "number");
-	list = json_loads(array, 0, NULL);
-	free(array);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		json_t *value = json_array_get(list, i);
-
-		if (json_is_integer(value) && json_integer_value(value) >= 0)
-			continue;
-		json_decref(list);
-		return NULL;
-	}
-	return list;
+	if (asprintf(&before, "%s%s", path, between) < 0)
+		err(CTL_USAGE, "path");
+	longer = ctl_path(before, value, "");
+	free(before);
+	free(path);
+	return longer;
 }
 
-/* A share, as parts per million. */
-static json_t *
-percent(const char *from)
-{
-	double value = strtod(from, NULL);
-
-	if (from[strspn(from, "0123456789.")] != '\0' || from[0] == '\0' || value > 100 ||
-		(value > 0 && value < 1e-4))
-		return NULL;
-	return json_integer(lround(value * 1e4));
-}
-
-/* A time, for a key that ends in its unit: 2s is 2000 for timeout_ms. NULL: it is none. */
-static json_t *
-in_unit(const struct field *field)
-{
-	static const struct {
-		const char *end;
-		double per_s;
-	} units[] = {{"_ms", 1e3}, {"_us", 1e6}, {"_s", 1}};
-	size_t length = strlen(field->key);
-	double seconds;
-
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		size_t end = strlen(units[i].end);
-
-		if (length > end && strcmp(field->key + length - end, units[i].end) == 0 &&
-			units_read_span(field->value, &seconds) && seconds <= SECONDS_MAX)
-			return json_integer(llround(seconds * units[i].per_s));
-	}
-	return NULL;
-}
-
+/* The path of the operation, with its arguments and its query; and the body, which may be NULL. */
 static void
-put_field(json_t *object, const struct field *field)
+make_request(const struct ctl_command *command)
 {
-	static const char *const form[] = {[NUMBER] = "a whole number",
-		[NUMBERS] = "whole numbers with commas between them",
-		[PERCENT] = "0, or in 0.0001..100",
-		[WORD] = "UTF-8"};
-	json_t *value = NULL, *list;
+	const struct api_operation *operation = command->operation;
+	unsigned int word = 0;
+	char *path = strdup("");
+	const char *from = operation->path, *mark = "?";
 
-	if (field->kind == FLAG) {
-		if (field->set)
-			json_object_set_new(object, field->key, json_true());
-		return;
+	for (; path != NULL && *from != '\0' && *from != '?'; from += strcspn(from, "{")) {
+		char part[NAME_BYTES];
+
+		if (*from == '{') {
+			path = join_path(
+				path, "", given.words[word] == NULL ? "" : given.words[word]);
+			word++;
+			from = strchr(from, '}') + 1;
+		}
+		snprintf(part, sizeof(part), "%.*s", (int)strcspn(from, "{"), from);
+		path = join_path(path, part, NULL);
 	}
-	if (field->value == NULL)
-		return;
-	if (field->kind == WORD) {
-		value = json_string(field->value);
-	} else if (field->kind == PERCENT) {
-		value = percent(field->value);
-	} else {
-		list = numbers(field->value);
-		if (json_array_size(list) > 0 && field->kind == NUMBERS)
-			value = json_incref(list);
-		if (json_array_size(list) == 1 && field->kind == NUMBER)
-			value = json_incref(json_array_get(list, 0));
-		if (list == NULL && field->kind == NUMBER)
-			value = in_unit(field);
-		json_decref(list);
+	for (const struct ctl_field *f = command->query; path != NULL && f->key != NULL; f++) {
+		json_t *value = ctl_field_value(f);
+		char number[32], key[NAME_BYTES];
+
+		if (value == NULL)
+			continue;
+		json_object_set(given.query, f->key->path, value);
+		snprintf(
+			number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+		snprintf(key, sizeof(key), "%s%s=", mark, f->key->path);
+		path = join_path(
+			path, key, json_is_string(value) ? json_string_value(value) : number);
+		mark = "&";
+		json_decref(value);
 	}
-	if (value == NULL)
-		wrong("%s %s: must be %s", field->key, field->value, form[field->kind]);
-	json_object_set_new(object, field->key, value);
+	given.path = path;
+	for (const struct ctl_field *f = command->body; f->key != NULL; f++) {
+		json_t *value = ctl_field_value(f);
+
+		if (value != NULL)
+			json_object_set_new(given.fields, f->key->path, value);
+	}
+	if (command->run == NULL && operation->body.count > 0 &&
+		json_object_size(given.fields) == 0)
+		ctl_wrong("%s: nothing to set: weirctl %s --help lists the settings", command->name,
+			command->name);
+	if (command->must != NULL && json_object_get(given.fields, command->must) == NULL)
+		ctl_wrong("%s: --%s is missing", command->name, command->must);
+	for (unsigned int i = word; command->keys.count == 0 && i < 2 && given.words[i] != NULL &&
+		operation->body.count > 0;
+		i++)
+		if (json_object_set_new(given.fields, "name", json_string(given.words[i])) < 0)
+			ctl_wrong("the name is not UTF-8");
 }
 
 /* Insertions, deletions and replacements from one word to another. */
@@ -440,7 +433,7 @@ meant(const char *first, const char *second)
 		second = "";
 	snprintf(both, sizeof(both), "%.24s %.24s", first, second);
 	snprintf(plural, sizeof(plural), "%.24ss", first);
-	for (size_t i = 0; i < COMMANDS; i++) {
+	for (size_t i = 0; i < nb_commands; i++) {
 		const char *name = commands[i].name;
 		size_t away = distance(strchr(name, ' ') != NULL ? both : first, name);
 
@@ -464,20 +457,21 @@ static void __attribute__((noreturn)) unknown(const char *first, const char *sec
 	const char *name = meant(first, second);
 
 	if (name == NULL)
-		wrong("there is no command %s%s%s", first, second[0] != '\0' ? " " : "", second);
-	wrong("there is no command %s%s%s: did you mean \"%s\"?", first,
+		ctl_wrong(
+			"there is no command %s%s%s", first, second[0] != '\0' ? " " : "", second);
+	ctl_wrong("there is no command %s%s%s: did you mean \"%s\"?", first,
 		second[0] != '\0' ? " " : "", second, name);
 }
 
 /* The command of one or two words; NULL: there is none. */
-static const struct ctl_command *
+static struct ctl_command *
 find(const char *first, const char *second)
 {
-	const struct ctl_command *found = NULL;
+	struct ctl_command *found = NULL;
 	char both[NAME_BYTES];
 
 	snprintf(both, sizeof(both), "%.24s %.24s", first, second);
-	for (size_t i = 0; i < COMMANDS; i++) {
+	for (size_t i = 0; i < nb_commands; i++) {
 		if (strcmp(commands[i].name, both) == 0)
 			return &commands[i];
 		if (strcmp(commands[i].name, first) == 0)
@@ -493,28 +487,28 @@ is_mistyped(const struct ctl_command *command, const char *word)
 {
 	size_t length = strlen(command->name);
 
-	for (size_t i = 0; i < COMMANDS; i++)
+	for (size_t i = 0; i < nb_commands; i++)
 		if (strncmp(commands[i].name, command->name, length) == 0 &&
 			commands[i].name[length] == ' ' && strlen(word) > 4 &&
 			distance(word, commands[i].name + length + 1) == 1)
 			return true;
-	return command->words > 0 && command->words != COMMAND_LINE && is_show(word);
+	return command->arguments[0] != '\0' && command->run != command_run && is_show(word);
 }
 
 /* Commands that do not talk to the one switch of --switch, or not yet. */
 static bool
 connects_itself(const struct ctl_command *command)
 {
-	return command->words == COMMAND_LINE || strncmp(command->name, "tree ", 5) == 0;
+	return command->run == command_run || strncmp(command->name, "tree ", 5) == 0;
 }
 
 /* Its options and arguments; argv[0] is its last word. */
 static void
-read_command(const struct ctl_command *command, int argc, char **argv)
+read_command(struct ctl_command *command, int argc, char **argv)
 {
 	const struct option_row *const tables[] = {rows_of(command), everywhere, NULL};
 	char program[NAME_BYTES], first[NAME_BYTES];
-	unsigned int count = 0;
+	unsigned int count = 0, words = count_words(command->arguments);
 
 	snprintf(first, sizeof(first), "%.*s", (int)strcspn(command->name, " "), command->name);
 	snprintf(program, sizeof(program), "weirctl %s", command->name);
@@ -522,18 +516,18 @@ read_command(const struct ctl_command *command, int argc, char **argv)
 		at = options_parse(program, command->help, command->arguments, tables, argc, argv);
 		if (at >= argc)
 			break;
-		if (command->words == COMMAND_LINE) {
+		if (command->run == command_run) {
 			given.command = argv + at;
 			return;
 		}
-		if (count == command->words)
+		if (count == words)
 			unknown(first, count > 0 ? given.words[0] : argv[at]);
 		given.words[count++] = argv[at];
 	}
 	if (given.prefix != NULL && (count > 0 || given.wait))
-		wrong("%s: --prefix excludes JOB and --wait", command->name);
-	if (count < command->words && given.prefix == NULL)
-		wrong("%s: %s is missing", command->name, command->arguments);
+		ctl_wrong("%s: --prefix excludes JOB and --wait", command->name);
+	if (count < words && given.prefix == NULL && command->run != command_run)
+		ctl_wrong("%s: %s is missing", command->name, command->arguments);
 }
 
 static char *
@@ -548,7 +542,7 @@ about(void)
 	fputs("Inspect a running weir-switch, manage its jobs, inject faults, and run MPI "
 	      "programs.\n\n",
 		out);
-	for (size_t i = 0; i < COMMANDS; i++)
+	for (size_t i = 0; i < nb_commands; i++)
 		fprintf(out, "  %s %-*s %s\n", commands[i].name,
 			(int)(22 - strlen(commands[i].name)),
 			strlen(commands[i].arguments) > 8 ? "ACTION" : commands[i].arguments,
@@ -565,12 +559,12 @@ static const struct ctl_command *
 read_options(struct ctl_options *options, int argc, char **argv)
 {
 	const struct option_row *const tables[] = {everywhere, NULL};
-	const struct ctl_command *command;
+	struct ctl_command *command;
 	const char *second;
 	int at = options_parse("weirctl", about(), "COMMAND ...", tables, argc, argv);
 
 	if (at >= argc)
-		wrong("a command is missing");
+		ctl_wrong("a command is missing");
 	second = at + 1 < argc ? argv[at + 1] : "";
 	command = find(argv[at], second);
 	if (command == NULL || (strchr(command->name, ' ') == NULL && is_mistyped(command, second)))
@@ -578,21 +572,20 @@ read_options(struct ctl_options *options, int argc, char **argv)
 	at += strchr(command->name, ' ') != NULL;
 	read_command(command, argc - at, argv + at);
 	if (given.config != NULL && given.address != NULL)
-		wrong("--config and --switch exclude each other");
+		ctl_wrong("--config and --switch exclude each other");
 	given.json = text.json != NULL;
-	if (given.json && strcmp(text.json, "-") != 0 && command->words != COMMAND_LINE &&
+	if (given.json && strcmp(text.json, "-") != 0 && command->run != command_run &&
 		freopen(text.json, "we", stdout) == NULL)
-		wrong("--json=%s: %s", text.json, strerror(errno));
+		ctl_wrong("--json=%s: %s", text.json, strerror(errno));
 	given.timeout = span("timeout", text.timeout, 0.001);
 	given.interval = span("interval", text.interval, 0.1);
 	given.span = span("for", text.span, 0.001);
-	given.limit = (unsigned int)text.limit;
 	given.count = (unsigned int)text.count;
 	given.rank = (unsigned int)text.rank;
+	given.query = json_object();
 	given.fields = json_object();
-	for (size_t i = 0; i < 2 && command->fields[i] != NULL; i++)
-		for (const struct field *f = command->fields[i]; f->key != NULL; f++)
-			put_field(given.fields, f);
+	if (command->operation != NULL)
+		make_request(command);
 	*options = given;
 	return command;
 }
@@ -601,21 +594,23 @@ read_options(struct ctl_options *options, int argc, char **argv)
 static int
 run(const struct ctl_command *command, struct ctl *ctl)
 {
+	const struct api_operation *operation = command->operation;
+	bool has_body = operation != NULL && operation->body.count > 0;
 	json_t *answer;
-	char *path;
-	bool asked;
 
 	if (command->run != NULL)
 		return command->run(ctl);
-	path = ctl_path(command->path, ctl->options.words[0], "");
-	asked = ctl_ask(ctl, "GET", path, NULL, &answer);
-	free(path);
-	if (!asked)
+	if (!ctl_ask(ctl, operation->method, ctl->options.path,
+		    has_body ? json_incref(ctl->options.fields) : NULL, &answer))
 		return ctl->status;
 	if (ctl_lacks(ctl, answer, command->needs))
 		ctl->status = CTL_REFUSED;
-	else
+	else if (command->view != NULL)
 		command->view(answer, stdout, ctl->width);
+	else
+		view_answer(api_object_find(operation->answer), answer, stdout, ctl->width);
+	if (get(answer, "next") != NULL)
+		puts("more follow: --limit N, or --after with \"next\" of --json");
 	json_decref(answer);
 	return ctl->status;
 }
@@ -638,12 +633,15 @@ main(int argc, char **argv)
 	int status;
 
 	setlocale(LC_CTYPE, "");
+	make_commands();
 	command = read_options(&ctl.options, argc, argv);
 	ctl.width = terminal_width();
 	status = connects_itself(command) ? CTL_OK : ctl_connect(&ctl);
 	if (status == CTL_OK)
 		status = run(command, &ctl);
 	ctl_close(&ctl);
+	json_decref(ctl.options.query);
 	json_decref(ctl.options.fields);
+	free(ctl.options.path);
 	return finish(status);
 }

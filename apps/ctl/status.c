@@ -190,33 +190,21 @@ view_tenants(json_t *answer, FILE *out, unsigned int width)
 		width);
 }
 
-int
-command_reload(struct ctl *ctl)
+void
+view_reload(json_t *answer, FILE *out, unsigned int width)
 {
 	static const char *const keys[] = {"created", "changed", "replaced", "deleted"};
-	json_t *answer;
 
-	if (!ctl_ask(ctl, "POST", "/v1/reload", NULL, &answer))
-		return ctl->status;
-	if (ctl_lacks(ctl, answer, "jobs_created")) {
-		ctl->status = CTL_REFUSED;
-	} else {
-		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-			char key[32];
+	(void)width;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		char key[32];
 
-			snprintf(key, sizeof(key), "jobs_%s", keys[i]);
-			printf("%s %s %s",
-				i > 0                          ? ","
-					: ctl->options.dry_run ? "reload: jobs"
-							       : "reloaded: jobs",
-				keys[i], units_exact(get_number(answer, key)).text);
-		}
-		printf("; %s tenants; certificate %s\n",
-			units_exact(get_number(answer, "tenants")).text,
-			get_text(answer, "certificate"));
+		snprintf(key, sizeof(key), "jobs_%s", keys[i]);
+		fprintf(out, "%s %s %s", i > 0 ? "," : "jobs", keys[i],
+			units_exact(get_number(answer, key)).text);
 	}
-	json_decref(answer);
-	return ctl->status;
+	fprintf(out, "; %s tenants; certificate %s\n",
+		units_exact(get_number(answer, "tenants")).text, get_text(answer, "certificate"));
 }
 
 static int

@@ -2,12 +2,14 @@
 /* Tables and paragraphs of answers. */
 #include "apps/report/table.h"
 
+#include <ctype.h>
 #include <err.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
@@ -22,6 +24,17 @@ rate(const struct view_rows *rows, json_t *before, json_t *row, const char *path
 	double old = get_sum(before, path), now = get_sum(row, path);
 
 	return rows->seconds > 0 && now >= old ? (now - old) / rows->seconds : (double)NAN;
+}
+
+double
+age_of(double unix_seconds)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return isfinite(unix_seconds)
+		? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - unix_seconds
+		: (double)NAN;
 }
 
 static void
@@ -54,10 +67,32 @@ print_cell(const struct view_column *column, const struct view_rows *rows, json_
 	case CELL_SHARE: text = units_share(value); break;
 	case CELL_AGE: text = units_age(value); break;
 	case CELL_MS: text = units_age(value / 1e3); break;
+	case CELL_YES: fputs(isnan(value) ? "-" : value > 0 ? "yes" : "no", out); return;
+	case CELL_TIME: text = units_age(age_of(value)); break;
 	case CELL_RATE: text = units_rate(rate(rows, before, row, column->path)); break;
 	case CELL_OF: print_of(row, column->path, out); return;
 	}
 	fputs(text.text, out);
+}
+
+static enum view_cell
+cell_of(const struct api_field *field)
+{
+	static const enum view_cell cells[] = {[API_KIND_BOOLEAN] = CELL_YES,
+		[API_KIND_ID] = CELL_EXACT,
+		[API_KIND_ID_OR_NULL] = CELL_EXACT,
+		[API_KIND_COUNT] = CELL_EXACT,
+		[API_KIND_BYTES] = CELL_BYTES,
+		[API_KIND_MS] = CELL_MS,
+		[API_KIND_MS_OR_NULL] = CELL_MS,
+		[API_KIND_MBIT] = CELL_EXACT,
+		[API_KIND_SECONDS] = CELL_AGE,
+		[API_KIND_TIME] = CELL_TIME,
+		[API_KIND_SHARE] = CELL_SHARE,
+		[API_KIND_TEXT] = CELL_TEXT,
+		[API_KIND_WORD] = CELL_TEXT};
+
+	return cells[field->kind];
 }
 
 static void
@@ -115,6 +150,56 @@ view_table(const struct view_column *columns, size_t count, const struct view_ro
 		errx(1, "table: no memory");
 	table_destroy(table);
 	json_decref(before);
+}
+
+/* The columns of an object's fields, those of objects in it included. Returns their number. */
+static size_t
+columns_of(struct view_column *columns, size_t count, const struct api_object *object,
+	const char *before)
+{
+	for (size_t i = 0; object != NULL && i < object->count; i++) {
+		const struct api_field *field = &object->fields[i];
+		char *path, *title;
+
+		if (asprintf(&path, "%s%s%s", before, before[0] == '\0' ? "" : ".", field->key) < 0)
+			err(1, "table");
+		title = strdup(path);
+		for (char *c = title; c != NULL && *c != '\0'; c++)
+			*c = (char)(*c == '_' || *c == '.' ? ' ' : toupper((unsigned char)*c));
+		if (field->kind == API_KIND_OBJECT)
+			count = columns_of(columns, count, api_object_find(field->of), path);
+		else if (field->kind < API_KIND_LIST && count < COLUMNS_MAX)
+			columns[count++] = (struct view_column){
+				title, path, cell_of(field), 0, (unsigned int)i, NULL};
+	}
+	return count;
+}
+
+void
+view_answer(const struct api_object *object, json_t *answer, FILE *out, unsigned int width)
+{
+	struct view_column columns[COLUMNS_MAX];
+	size_t count = columns_of(columns, 0, object, "");
+	const struct view_rows none = {0};
+
+	for (size_t c = 0; c < count; c++) {
+		if (get(answer, columns[c].path) == NULL)
+			continue;
+		fprintf(out, "%-20s ", columns[c].path);
+		print_cell(&columns[c], &none, NULL, answer, out);
+		fputc('\n', out);
+	}
+	for (size_t i = 0; object != NULL && i < object->count; i++) {
+		const struct api_field *field = &object->fields[i];
+		struct view_rows rows = {.now = get(answer, field->key), .none = "none"};
+
+		if (field->kind != API_KIND_LIST || rows.now == NULL)
+			continue;
+		if (object->count > 1)
+			fprintf(out, "\n%s\n", field->key);
+		view_table(columns, columns_of(columns, 0, api_object_find(field->of), ""), &rows,
+			out, width);
+	}
 }
 
 void

@@ -257,7 +257,7 @@ def traces():
 @case
 def what_is_stuck_is_asked_for():
     with switch() as api:
-        for words, path in (((), 'limit=256&stuck=1'), (('--job', 'a/b&c', '--limit', '7'), 'job=a%2Fb%26c&limit=7&stuck=1')):
+        for words, path in (((), 'stuck=1'), (('--job', 'a/b&c', '--limit', '7'), 'job=a%2Fb%26c&stuck=1&limit=7')):
             ctl(api.address, 'blocks', '--stuck', *words)
             check(('GET', '/v1/blocks?' + path) in [a[:2] for a in api.asked], '%s', api.asked)
         for answer in (error(503, 'busy', 'too much to do'), FakeApi.unknown, b'<html>', {'blocks': []}):
@@ -533,7 +533,7 @@ def changes_can_be_tried():
                 ('faults set ' + file.name, 'PUT', '/v1/faults?dry_run=1', 'no faults'),
                 ('faults add drop', 'PUT', '/v1/faults?dry_run=1', 'no faults'),
                 ('faults clear', 'DELETE', '/v1/faults?dry_run=1', 'no faults'),
-                ('reload', 'POST', '/v1/reload?dry_run=1', 'reload: jobs created 0, changed 1, replaced 2, deleted 3')):
+                ('reload', 'POST', '/v1/reload?dry_run=1', 'jobs created 0, changed 1, replaced 2, deleted 3')):
             says(ctl(api.address, *words.split(), '--dry-run'), 0, '^dry run, nothing changes:\n', what)
             asked(api, method, path)
         api.routes['/v1/jobs'] = {'deleted': 3, 'draining': 0}
