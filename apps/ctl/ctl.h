@@ -36,7 +36,7 @@ struct ctl_options {
 	double span, interval;
 	unsigned int count;
 	unsigned int rank; /* CTL_RANKS_MAX: all */
-	bool watch, zeros, wait;
+	bool watch, zeros, wait, follow;
 	char *path; /* of the command's operation, with its query; NULL: it has none */
 	json_t *query; /* that query; numbers and texts */
 	json_t *fields; /* its body; of a fault: a rule, and the seed */
@@ -186,7 +186,7 @@ unsigned int terminal_width(void);
 typedef void view_print(json_t *answer, FILE *out, unsigned int width);
 
 view_print view_status, view_ports, view_jobs, view_job, view_members, view_blocks, view_tenants,
-	view_json, view_health, view_faults, view_settings, view_reload;
+	view_json, view_faults, view_settings;
 
 /* Any answer, by the list of its fields: values, then a table for each list. */
 void view_answer(const struct api_object *object, json_t *answer, FILE *out, unsigned int width);
@@ -199,6 +199,7 @@ void view_faults_brief(json_t *status, FILE *out, unsigned int width);
 int command_blocks(struct ctl *ctl);
 int command_counters(struct ctl *ctl);
 int command_trace(struct ctl *ctl);
+int command_log(struct ctl *ctl);
 int command_job_delete(struct ctl *ctl);
 int command_job_tokens(struct ctl *ctl);
 int command_member_delete(struct ctl *ctl);

@@ -54,6 +54,10 @@ static const struct option_row of_counters[] = {
 		"print rates N times; 0: until interrupted"},
 	{0},
 };
+static const struct option_row of_log[] = {
+	{"follow", 'f', OPTION_FLAG, &given.follow, 0, 0, NULL, "print further lines as they come"},
+	{0},
+};
 static const struct option_row of_trace[] = {
 	{"for", 0, OPTION_TEXT, &text.span, 0, 0, "TIME", "how long to record"},
 	{"output", 'o', OPTION_TEXT, &given.output, 0, 0, "FILE",
@@ -155,7 +159,7 @@ struct ctl_command {
 /* Commands that are more than an operation of the API with its options. */
 static struct ctl_command own[] = {
 	{"status", .view = view_status, .needs = "name"},
-	{"health", .view = view_health, .needs = "status"},
+	{"health", .needs = "status"},
 	{"ports", .view = view_ports, .needs = "ports"},
 	{"jobs", .view = view_jobs, .needs = "jobs"},
 	{"job create", .must = "size", .view = view_settings},
@@ -171,6 +175,7 @@ static struct ctl_command own[] = {
 	{"member delete", .run = command_member_delete},
 	{"blocks", .run = command_blocks},
 	{"counters", .rows = of_counters, .run = command_counters},
+	{"log", .rows = of_log, .run = command_log},
 	{"trace", .rows = of_trace, .is_own = true, .run = command_trace},
 	{"faults", .view = view_faults, .needs = "rules"},
 	{"faults show", "", "the same as faults", "get_faults", .view = view_faults, .needs = "rules"},
@@ -179,7 +184,7 @@ static struct ctl_command own[] = {
 		.keys = {fault_keys, sizeof(fault_keys) / sizeof(fault_keys[0])}, .run = command_faults_add},
 	{"faults clear", .view = view_faults, .needs = "rules"},
 	{"config", .view = view_json},
-	{"reload", .view = view_reload, .needs = "jobs_created"},
+	{"reload", .needs = "jobs_created"},
 	{"run", "COMMAND", "run a command whose MPI programs use the switch", .rows = of_run, .run = command_run},
 	{"tenants", .view = view_tenants, .needs = "tenants"},
 };
@@ -382,7 +387,7 @@ make_request(const struct ctl_command *command)
 			command->name);
 	if (command->must != NULL && json_object_get(given.fields, command->must) == NULL)
 		ctl_wrong("%s: --%s is missing", command->name, command->must);
-	for (unsigned int i = word; command->keys.count == 0 && i < 2 && given.words[i] != NULL &&
+	for (unsigned int i = word; command->run == NULL && i < 2 && given.words[i] != NULL &&
 		operation->body.count > 0;
 		i++)
 		if (json_object_set_new(given.fields, "name", json_string(given.words[i])) < 0)
@@ -526,7 +531,7 @@ read_command(struct ctl_command *command, int argc, char **argv)
 	}
 	if (given.prefix != NULL && (count > 0 || given.wait))
 		ctl_wrong("%s: --prefix excludes JOB and --wait", command->name);
-	if (count < words && given.prefix == NULL && command->run != command_run)
+	if (count < words && given.prefix == NULL)
 		ctl_wrong("%s: %s is missing", command->name, command->arguments);
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
@@ -106,13 +107,6 @@ view_status(json_t *s, FILE *out, unsigned int width)
 	}
 }
 
-void
-view_health(json_t *answer, FILE *out, unsigned int width)
-{
-	text_printf(out, INDENT, width, "%s, up %s", get_text(answer, "status"),
-		units_age(get_number(answer, "uptime")).text);
-}
-
 static void
 link_state(json_t *port, FILE *out)
 {
@@ -190,21 +184,36 @@ view_tenants(json_t *answer, FILE *out, unsigned int width)
 		width);
 }
 
-void
-view_reload(json_t *answer, FILE *out, unsigned int width)
+int
+command_log(struct ctl *ctl)
 {
-	static const char *const keys[] = {"created", "changed", "replaced", "deleted"};
+	const struct timespec pause = {0, 500000000};
+	char path[64] = "";
 
-	(void)width;
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		char key[32];
+	do {
+		json_t *answer, *line;
+		size_t i;
 
-		snprintf(key, sizeof(key), "jobs_%s", keys[i]);
-		fprintf(out, "%s %s %s", i > 0 ? "," : "jobs", keys[i],
-			units_exact(get_number(answer, key)).text);
-	}
-	fprintf(out, "; %s tenants; certificate %s\n",
-		units_exact(get_number(answer, "tenants")).text, get_text(answer, "certificate"));
+		if (path[0] != '\0')
+			nanosleep(&pause, NULL);
+		if (!ctl_ask(ctl, "GET", path[0] == '\0' ? ctl->options.path : path, NULL, &answer))
+			break;
+		if (ctl_lacks(ctl, answer, "lines")) {
+			json_decref(answer);
+			return CTL_REFUSED;
+		}
+		if (get_number(answer, "missed") > 0)
+			fprintf(stderr, "weirctl: %s lines are missing: they came too fast\n",
+				units_exact(get_number(answer, "missed")).text);
+		json_array_foreach (get(answer, "lines"), i, line)
+			puts(json_is_string(line) ? json_string_value(line) : "-");
+		fflush(stdout);
+		if (json_is_integer(get(answer, "last")))
+			snprintf(path, sizeof(path), "/v1/log?after=%s",
+				units_exact(get_number(answer, "last")).text);
+		json_decref(answer);
+	} while (ctl->options.follow);
+	return ctl->status;
 }
 
 static int

@@ -2,7 +2,6 @@
 /* Tables and paragraphs of answers. */
 #include "apps/report/table.h"
 
-#include <ctype.h>
 #include <err.h>
 #include <math.h>
 #include <stdarg.h>
@@ -164,8 +163,8 @@ columns_of(struct view_column *columns, size_t count, const struct api_object *o
 		if (asprintf(&path, "%s%s%s", before, before[0] == '\0' ? "" : ".", field->key) < 0)
 			err(1, "table");
 		title = strdup(path);
-		for (char *c = title; c != NULL && *c != '\0'; c++)
-			*c = (char)(*c == '_' || *c == '.' ? ' ' : toupper((unsigned char)*c));
+		for (char *c = title; c != NULL && (c = strpbrk(c, "_.")) != NULL;)
+			*c = ' ';
 		if (field->kind == API_KIND_OBJECT)
 			count = columns_of(columns, count, api_object_find(field->of), path);
 		else if (field->kind < API_KIND_LIST && count < COLUMNS_MAX)
@@ -181,18 +180,28 @@ view_answer(const struct api_object *object, json_t *answer, FILE *out, unsigned
 	struct view_column columns[COLUMNS_MAX];
 	size_t count = columns_of(columns, 0, object, "");
 	const struct view_rows none = {0};
+	size_t widest = 0;
 
+	for (size_t c = 0; c < count; c++)
+		if (get(answer, columns[c].path) != NULL && strlen(columns[c].title) > widest)
+			widest = strlen(columns[c].title);
 	for (size_t c = 0; c < count; c++) {
 		if (get(answer, columns[c].path) == NULL)
 			continue;
-		fprintf(out, "%-20s ", columns[c].path);
+		fprintf(out, "%-*s", (int)widest + 2, columns[c].title);
 		print_cell(&columns[c], &none, NULL, answer, out);
 		fputc('\n', out);
 	}
 	for (size_t i = 0; object != NULL && i < object->count; i++) {
 		const struct api_field *field = &object->fields[i];
 		struct view_rows rows = {.now = get(answer, field->key), .none = "none"};
+		size_t l;
+		json_t *text;
 
+		if (field->kind == API_KIND_TEXTS)
+			json_array_foreach (rows.now, l, text)
+				fprintf(out, "%s\n",
+					json_is_string(text) ? json_string_value(text) : "-");
 		if (field->kind != API_KIND_LIST || rows.now == NULL)
 			continue;
 		if (object->count > 1)

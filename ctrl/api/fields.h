@@ -431,6 +431,12 @@
 	X(tenants, COUNT, 0, did->tenants, "2", "") \
 	X(certificate, WORD, 0, did->has_new_certificate ? "new" : "same", "same|new", "")
 
+#define API_LOG(X, E) \
+	X(lines, TEXTS, 0, lines, NULL, "") \
+	X(last, ID_OR_NULL, NULLABLE, (int64_t)number - 1, NULL, \
+		"number of the last line: `after` of the next question; null: there is none") \
+	X(missed, COUNT, 0, missed, "0", "lines after `after` that the switch no longer has")
+
 #define API_FAULT_RULE(X, E) \
 	X(matched, COUNT, 0, stats->matched[i], NULL, "over all ports") \
 	X(hit, COUNT, 0, stats->hit[i], NULL, "over all ports") \
@@ -504,6 +510,7 @@
 	X(Tenants, API_TENANTS, NONE, NONE, "") \
 	X(Reloaded, API_RELOADED, NONE, NONE, \
 		"The numbers of jobs of the configuration by change.") \
+	X(Log, API_LOG, NONE, NONE, "") \
 	X(FaultRule, API_FAULT_RULE, NONE, FAULT, "") \
 	X(Faults, API_FAULTS, NONE, NONE, "")
 

@@ -52,6 +52,11 @@ static const struct ctrl_key trace_keys[] = {
 	{"ms", CTRL_INTEGER, "ms", "50", 1, TRACE_MS_MAX, NULL, .help = "How long to record."},
 };
 
+static const struct ctrl_key log_keys[] = {
+	{"after", CTRL_INTEGER, "", "", 0, INT64_MAX, NULL,
+		.help = "Only lines that follow the one with this number."},
+};
+
 #define QUERY_none        {NULL, 0}
 #define QUERY_dry_run     KEYS(dry_run_keys)
 #define QUERY_jobs        KEYS(jobs_keys)
@@ -59,6 +64,7 @@ static const struct ctrl_key trace_keys[] = {
 #define QUERY_leave_job   KEYS(leave_job_keys)
 #define QUERY_blocks      KEYS(blocks_keys)
 #define QUERY_trace       KEYS(trace_keys)
+#define QUERY_log         KEYS(log_keys)
 
 /* -- bodies */
 

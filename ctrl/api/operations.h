@@ -146,6 +146,11 @@
 		"As SIGHUP does. docs/configuration.md lists the keys that a reload applies. " \
 		"Simultaneous requests get the same answer. 409: the file is wrong, or changes " \
 		"keys that need a restart; nothing has changed.") \
+	X(get_log, GET, "/v1/log", ADMIN, LAST, log, none, \
+		"Log", "200", "log", \
+		"show the last lines of the switch's log", \
+		"The oldest first; the switch keeps 256. The log itself is on its standard " \
+		"error.") \
 	X(get_faults, GET, "/v1/faults", ADMIN, BASE, none, none, \
 		"Faults", "200", "faults", \
 		"show injected faults: what they match and hit", \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET /v1/health, /v1/ready, /v1/status, /v1/ports, /v1/ports/{name}, /v1/counters */
+/* GET /v1/health, /v1/ready, /v1/status, /v1/ports, /v1/ports/{name}, /v1/counters, /v1/log */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -219,5 +219,24 @@ api_get_counters(struct api_call *call)
 	ctrl_put_packet_counters(packets, &seen->stats);
 	json_object_del(packets, "in_flight"); /* a gauge */
 	API_COUNTERS(API_PUT, API_SKIP)
+	api_answer(call, 200, object);
+}
+
+void
+api_get_log(struct api_call *call)
+{
+	bool is_after = json_object_get(call->query, "after") != NULL;
+	uint64_t asked = is_after ? api_query_number(call, "after") + 1 : 0, number = asked;
+	json_t *object = json_object(), *lines = json_array();
+	uint64_t missed = 0;
+	char line[CTRL_LOG_LINE_BYTES];
+
+	while (ctrl_log_read(&number, line)) {
+		if (json_array_size(lines) == 0 && is_after)
+			missed = number - asked;
+		json_array_append_new(lines, json_string(line));
+		number++;
+	}
+	API_LOG(API_PUT, API_SKIP)
 	api_answer(call, 200, object);
 }

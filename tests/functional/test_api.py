@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import stat
+import subprocess
 import time
 
 from control import PORT, Control, hash_of, make_certificate, switch, tenant
@@ -113,6 +114,29 @@ def the_answers_are_true():
     # Also to hosts, over their links.
     found = rack.call(0, ['curl', '-sS', '-m', '60', 'http://%s:%d/v1/jobs/job1' % (SWITCH_ADDRESS, PORT)])
     check('"name":"job1"' in found, '%s', found)
+
+
+@case
+def the_log_is_read():
+    rack, api = plain()
+
+    def lines(after=None):
+        found = api.get('/v1/log' + ('' if after is None else '?after=%d' % after))
+        return found['lines'], found['last'], found['missed']
+    _, before, _ = lines()
+    api.do('POST', '/v1/jobs', {'name': 'logged', 'size': 2}, 201)
+    new, last, missed = lines(before)
+    check(len(new) == 1 and 'msg="job created"' in new[0] and 'job=logged' in new[0] and missed == 0, '%s', new)
+    check(last == (-1 if before is None else before) + 1 and lines(last) == ([], last, 0), '%s', lines(last))
+    for number in range(150):  # more lines than are kept
+        api.do('PATCH', '/v1/jobs/logged', {'timeout_ms': 1 + number}, 200)
+        api.do('PATCH', '/v1/jobs/logged', {'timeout_ms': 1000}, 200)
+    new, end, missed = lines(last)
+    check(len(new) == 256 and missed == end - last - 256 > 0, '%d lines, %d missed', len(new), missed)
+    run = subprocess.run([rack.program(('ctl', 'weirctl')), '-s', 'unix:' + api.path, 'log', '--after', str(end - 2)],
+                         capture_output=True, text=True, timeout=60, check=True)
+    check(run.stdout.splitlines() == new[-2:], '%s', run)
+    api.do('DELETE', '/v1/jobs/logged')
 
 
 @case

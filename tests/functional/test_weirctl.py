@@ -74,7 +74,7 @@ SHOWN = (
     (slow_member, 'members ring', r'^rank 2 \(10\.77\.0\.3\) caused 100 % of the time$', r' 12\.3 s +64 '),
     (None, 'counters', r'^port p0 +tx_packets\.results +1234567$', '- 0$', '-malformed'),
     (None, 'tenants', r'^research  1 of 4  2 of 1024  16\.0 MiB of 64\.0 MiB  128 of 1024 '),
-    (None, 'health', '^ok, up 2 h 13 min$'),
+    (None, 'health', r'^status +ok\nuptime +2 h 13 min$'),
     (None, 'blocks --limit 64', 'only the first 64 are listed'),
     (None, 'blocks --limit 65', '-only'),
     (None, 'blocks --stuck', r'^job ring: 64 blocks 17\.\.80 wait for rank 2 \(10\.77\.0\.3\), last heard 12\.4 s ago; policy wait: '
@@ -533,7 +533,7 @@ def changes_can_be_tried():
                 ('faults set ' + file.name, 'PUT', '/v1/faults?dry_run=1', 'no faults'),
                 ('faults add drop', 'PUT', '/v1/faults?dry_run=1', 'no faults'),
                 ('faults clear', 'DELETE', '/v1/faults?dry_run=1', 'no faults'),
-                ('reload', 'POST', '/v1/reload?dry_run=1', 'jobs created 0, changed 1, replaced 2, deleted 3')):
+                ('reload', 'POST', '/v1/reload?dry_run=1', r'jobs created +0\njobs changed +1\njobs replaced +2\njobs deleted +3')):
             says(ctl(api.address, *words.split(), '--dry-run'), 0, '^dry run, nothing changes:\n', what)
             asked(api, method, path)
         api.routes['/v1/jobs'] = {'deleted': 3, 'draining': 0}

@@ -61,7 +61,7 @@ def what_it_shows_is_what_happened():
         received = [number(ctl('ports'), r'^p%d +up .*?  (\d+)  [\d.]+ [KM]iB ' % p) for p in (0, 1)]
         check(min(received) >= blocks, '%s', received)
         for words, *patterns in (('members job1', r'^   1  joined  10\.77\.0\.2 '), ('counters --zeros', ' 0$'), ('config', '"jobs"'),
-                                 ('status', '^switch   .*, weir-switch ', r'^packets +\d+ +\d+ +\d+ %$'), ('health', '^ok, up '),
+                                 ('status', '^switch   .*, weir-switch ', r'^packets +\d+ +\d+ +\d+ %$'), ('health', r'^status +ok\nuptime '),
                                  ('ports', '^p1 +up '), ('tenants', '.')):
             text = ctl(words, *patterns)
             if words in ('status', 'ports', 'health'):  # no value is a dash
