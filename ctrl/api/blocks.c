@@ -26,11 +26,10 @@ struct found {
 	unsigned int count;
 	uint64_t total; /* blocks, including those that did not fit */
 	bool is_complete; /* false: no memory for all */
-	/* The last list of missing sources, as text: many blocks wait for the same sources. */
+	/* The last list of missing sources: many blocks wait for the same ones. */
 	const struct ctrl_job_snapshot *of;
 	uint64_t heard[WEIR_SOURCES_MAX / 64];
-	char *missing; /* NULL: none yet */
-	size_t nb_missing;
+	json_t *missing; /* NULL: none yet */
 };
 
 static double
@@ -101,25 +100,22 @@ policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 	return left < 0 ? 0 : left;
 }
 
-static const char *
-missing_text(
+/* The sources that the block lacks: the list of the block before, where it is equal. */
+static json_t *
+missing_json(
 	struct found *found, const struct ctrl_job_snapshot *of, const struct ppe_block_info *block)
 {
 	if (api_waits_for_parent(of, block))
-		return "[]";
+		return json_array();
 	if (found->missing == NULL || found->of != of ||
 		memcmp(found->heard, block->heard, sizeof(found->heard)) != 0) {
-		json_t *list = api_missing(of, block->heard);
-
-		free(found->missing);
-		found->missing = json_dumps(list, JSON_COMPACT);
-		found->nb_missing = json_array_size(list);
+		json_decref(found->missing);
+		found->missing = api_missing(of, block->heard);
 		found->of = of;
 		memcpy(found->heard, block->heard, sizeof(found->heard));
-		json_decref(list);
 	}
-	found->listed += found->nb_missing;
-	return found->missing == NULL ? "[]" : found->missing;
+	found->listed += json_array_size(found->missing);
+	return json_incref(found->missing);
 }
 
 static const char *
@@ -146,19 +142,15 @@ waits_for_json(const struct ctrl_job_snapshot *of, const struct ppe_block_info *
 	return object;
 }
 
-static void
-put_block(struct found *found, const struct ctrl_job_snapshot *of,
-	const struct ppe_block_info *block, bool is_first)
+static json_t *
+block_json(
+	struct found *found, const struct ctrl_job_snapshot *of, const struct ppe_block_info *block)
 {
 	const struct ppe_job *job = &of->shape;
 	json_t *object = json_object();
 
 	API_BLOCK(API_PUT, API_SKIP)
-	api_text_put(&found->call->text, is_first ? "{" : ",{");
-	api_text_put_object(&found->call->text, object, JSON_EMBED);
-	api_text_put(&found->call->text, ",\"missing\":");
-	api_text_put(&found->call->text, missing_text(found, of, block));
-	api_text_put(&found->call->text, "}");
+	return object;
 }
 
 /* Read "OPENED-JOB-BLOCK", the `next` of a page. False: wrong syntax; the call is answered. */
@@ -177,12 +169,12 @@ read_after(struct api_call *call, struct ppe_block_info *after)
 	return false;
 }
 
-/* Put the blocks, the oldest first, as many as fit. Sets *last to the last one of a page that has
- * more behind it; NULL: there are no more. */
-static void
-list_blocks(struct found *found, const struct ppe_block_info **last)
+/* The blocks, the oldest first, as many as fit. Sets *last to the last one of a page that has more
+ * behind it; NULL: there are no more. */
+static json_t *
+blocks_json(struct found *found, const struct ppe_block_info **last)
 {
-	unsigned int count = 0;
+	json_t *list = json_array();
 
 	if (found->count > 0)
 		qsort(found->block, found->count, sizeof(*found->block), oldest_first);
@@ -194,35 +186,30 @@ list_blocks(struct found *found, const struct ppe_block_info **last)
 		if (oldest_first(block, &found->after) <= 0)
 			continue;
 		/* The answer is in memory as a whole: API_MISSING_MAX keeps it to some MiB. */
-		if (count == found->limit || found->listed >= API_MISSING_MAX)
-			return;
-		put_block(found, found->call->seen->by_id[block->job], block, count++ == 0);
+		if (json_array_size(list) == found->limit || found->listed >= API_MISSING_MAX)
+			return list;
+		json_array_append_new(
+			list, block_json(found, found->call->seen->by_id[block->job], block));
 		*last = block;
 	}
 	*last = NULL;
+	return list;
 }
 
 static void
 answer_blocks(struct found *found)
 {
-	struct api_text *text = &found->call->text;
 	const struct ppe_block_info *last;
-	char next[64] = "";
+	json_t *object = json_object(), *blocks = blocks_json(found, &last);
+	char next[64];
 
-	api_text_begin(text, FIRST_BYTES);
-	api_text_put(text, "{\"blocks\":[");
-	list_blocks(found, &last);
-	if (last != NULL)
+	API_BLOCKS(API_PUT, API_SKIP)
+	if (last != NULL) {
 		snprintf(next, sizeof(next), "%" PRIu64 "-%u-%u", last->opened_us, last->job,
 			last->block);
-	api_text_put(text, "],");
-	api_text_put_object(text,
-		json_pack("{s:I,s:s*,s:O*}", "total", (json_int_t)found->total, "next",
-			last != NULL ? next : NULL, "stuck",
-			found->is_diagnosing ? found->diagnosis.entries : NULL),
-		JSON_EMBED);
-	api_text_put(text, "}\n");
-	api_answer_text(found->call, "application/json");
+		api_put_text(object, "next", next);
+	}
+	api_answer(found->call, 200, object);
 }
 
 void
@@ -253,7 +240,7 @@ api_get_blocks(struct api_call *call)
 			"no memory for the list of blocks; ask for one job");
 	else
 		answer_blocks(&found);
-	free(found.missing);
+	json_decref(found.missing);
 	json_decref(found.diagnosis.entries);
 	free(found.block);
 }

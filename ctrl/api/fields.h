@@ -344,16 +344,15 @@
 	X(size, COUNT, 0, job->nb_sources, NULL, "") \
 	X(policy, TEXT, 0, ctrl_policy_text(job->policy), "wait", "") \
 	X(policy_in, SECONDS, NULLABLE, policy_in(job, block), "null", \
-		"until the policy acts; null: it waits")
-
-#define API_BLOCK_MISSING(X, E) \
-	E(missing, LIST, 0, "Source", "")
+		"until the policy acts; null: it waits") \
+	X(missing, LIST, 0, missing_json(found, of, block), "Source", "")
 
 #define API_BLOCKS(X, E) \
-	E(blocks, LIST, 0, "Block", "") \
-	E(total, COUNT, 0, NULL, "number of blocks without the limit") \
+	X(blocks, LIST, 0, blocks, "Block", "") \
+	X(total, COUNT, 0, found->total, NULL, "number of blocks without the limit") \
 	E(next, TEXT, OPTIONAL, "1000-1-17", "there are more: `after` of the next page") \
-	E(stuck, LIST, OPTIONAL, "Cause", \
+	X(stuck, LIST, OPTIONAL, \
+		found->is_diagnosing ? json_incref(found->diagnosis.entries) : NULL, "Cause", \
 		"with stuck=1: why jobs do not progress. Blocks that wait for the same sources " \
 		"are one entry")
 
@@ -498,7 +497,7 @@
 	X(Switch, API_SWITCH, NONE, NONE, "") \
 	X(Joined, API_JOINED, NONE, HOST, "What the host needs.") \
 	X(WaitsFor, API_WAITS_FOR, NONE, NONE, "") \
-	X(Block, API_BLOCK_ALL, NONE, NONE, "") \
+	X(Block, API_BLOCK, NONE, NONE, "") \
 	X(Blocks, API_BLOCKS, NONE, NONE, "") \
 	X(Cause, API_CAUSE_ALL, NONE, NONE, "Why a job does not progress, or what else is wrong.") \
 	X(PortHistory, API_PORT_HISTORY, NONE, NONE, "") \
@@ -518,7 +517,6 @@
 #define API_PARENT_ALL(X, E) API_PARENT_GIVEN(X, E) API_PARENT(X, E)
 #define API_SOURCE_ALL(X, E) API_SOURCE(X, E) API_SOURCE_SWITCH(X, E)
 #define API_MEMBER_ALL(X, E) API_SOURCE_ALL(X, E) API_MEMBER(X, E)
-#define API_BLOCK_ALL(X, E)  API_BLOCK(X, E) API_BLOCK_MISSING(X, E)
 #define API_CAUSE_ALL(X, E)  API_CAUSE(X, E) API_CAUSE_MORE(X, E)
 /* clang-format on */
 

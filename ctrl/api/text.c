@@ -92,24 +92,6 @@ api_text_put_json(struct api_text *text, const char *string)
 	json_decref(value);
 }
 
-static int
-put_part(const char *bytes, size_t length, void *text)
-{
-	api_text_put_bytes(text, bytes, length);
-	return 0;
-}
-
-void
-api_text_put_object(struct api_text *text, json_t *object, size_t flags)
-{
-	if (object == NULL ||
-		json_dump_callback(object, put_part, text, JSON_COMPACT | flags) < 0) {
-		free(text->at);
-		text->at = NULL;
-	}
-	json_decref(object);
-}
-
 void
 api_text_family(struct api_text *text, const char *name, const char *type, const char *help)
 {

@@ -31,8 +31,6 @@ void api_text_put_number(struct api_text *text, uint64_t value, unsigned int dig
 void api_text_put_real(struct api_text *text, double value);
 /* A string of a JSON document, with its quotes. */
 void api_text_put_json(struct api_text *text, const char *string);
-/* A JSON object, which is freed; without its braces, for JSON_EMBED in `flags`. NULL: no memory. */
-void api_text_put_object(struct api_text *text, json_t *object, size_t flags);
 
 /*
  * Prometheus' exposition format 0.0.4: begin a family, then put its samples. type: NULL: counter if
