@@ -42,7 +42,8 @@ struct ctl_options {
 	json_t *fields; /* its body; of a fault: a rule, and the seed */
 	const char *words[2]; /* the command's arguments */
 	const char *space, *preload; /* of run */
-	const char *switches, *sizes, *plan, *save; /* of trees */
+	const char *switches, *plan, *save; /* of trees */
+	struct option_list sizes;
 	bool dry_run; /* changes are checked, and not made */
 	bool no_token; /* the switch is not to get it */
 	char **command; /* that run runs */

@@ -101,7 +101,7 @@ static const struct option_row of_run[] = {
 static const struct option_row of_tree[] = {OF_TREE, {0}};
 static const struct option_row of_tree_create[] = {
 	OF_TREE,
-	{"sizes", 0, OPTION_TEXT, &given.sizes, 0, 0, "N,N,...",
+	{"sizes", 0, OPTION_LIST, &given.sizes, 1, CTL_RANKS_MAX, "N,N,...",
 		"the numbers of hosts: as many switches, the first ones, are leaves; the others "
 		"are the parents of all leaves"},
 	{"save", 0, OPTION_TEXT, &given.save, 0, 0, "FILE", "write the plan as JSON"},

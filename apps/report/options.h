@@ -37,7 +37,7 @@ enum status {
 #undef X
 };
 
-#define OPTION_LIST_MAX 32
+#define OPTION_LIST_MAX 64
 
 /* Values of a sweep: "64,256,1024", or "8..4096" for the powers of two in between. */
 struct option_list {
