@@ -39,6 +39,8 @@ def installed_programs_and_configurations():
         page = open(stage.path('share/man/man8/weir-switch.8')).read()
         for name in set(re.findall(r'--([a-z][a-z-]*)', call([switch, '--help']))) - {'usage'}:
             check(re.search(r'Fl -' + name + r'\b', page), 'weir-switch(8) lacks --%s', name)
+        for name in ('bash-completion/completions/weirctl', 'fish/vendor_completions.d/weirctl.fish', 'zsh/site-functions/_weirctl'):
+            check(os.path.exists(stage.path('share', name)), '%s is missing', name)
         unit = open(stage.path('lib/systemd/system/weir-switch@.service')).read()
         check('@' not in re.sub(r'weir-switch@|modprobe@|=~?@[a-z-]+( @[a-z-]+)*|~@[a-z @-]+', '',
                                 unit), 'a place holder is left in the unit:\n%s', unit)

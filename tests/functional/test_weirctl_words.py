@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl's --help, its manual page and its completion for bash: they say the same."""
+"""weirctl's --help, its manual page and its completion for bash, zsh and fish: they say the same."""
 import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import tempfile
 import time
 
 from ctl import WEIRCTL, ctl, good
-from tap import case, check, main
+from tap import Skip, case, check, main, table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -51,57 +52,68 @@ def the_manual_has_every_command_and_option():
         if command != 'faults show':
             want = options_of(help_of(*command.split())) - common
             check(paragraphs.get(command) == want, 'weirctl.1: %s: %s, not %s', command, paragraphs.get(command), want)
-    for command in (['mandoc', '-T', 'lint', '-W', 'style', page],
-                    ['bash', '-n', ROOT + '/apps/ctl/weirctl.bash']):
-        try:
-            run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 timeout=800)
-        except FileNotFoundError:
-            print('# %s is not there' % command[0])
-            continue
-        said = [line for line in run.stdout.splitlines() if 'referenced manual not found: Xr weir' not in line]
-        check(not said and (run.returncode == 0 or run.stdout), '%s: %s', command[0], run.stdout)
+# Print what a shell offers for the last of these words; functions of zsh's completion are played.
+SCRIPTS = {
+    'bash': """source $0.bash; COMP_WORDS=(weirctl "$@") COMP_CWORD=$#; _weirctl; printf '%s\n' "${COMPREPLY[@]}" """,
+    'zsh': """words=(weirctl "$@"); CURRENT=$#words; file=$0.zsh
+        _describe() { print -l -- ${(M)${${(P)2}%%:*}:#$words[CURRENT]*} }
+        _normal() { (( CURRENT > 1 )) || print -l ${(k)commands} }
+        compset() { words[CURRENT]=${words[CURRENT]#*=} }
+        complete() { source $file }; complete""",
+    'fish': 'source $argv[1].fish; complete -C "weirctl $argv[2..]" | cut -f 1'}
 
 
-def bash_offers(*words):
-    """What Tab offers."""
-    script = ('source %s/apps/ctl/weirctl.bash; COMP_WORDS=(%s); COMP_CWORD=%d; '
-              '_weirctl; printf "%%s\\n" "${COMPREPLY[@]}"'
-              % (ROOT, ' '.join("'%s'" % w for w in ('weirctl',) + words), len(words)))
-    env = dict(os.environ, PATH=os.path.dirname(WEIRCTL) + ':' + os.environ['PATH'])
-    run = subprocess.run(['bash', '--norc', '-c', script], env=env, timeout=800, text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def run_shell(shell, *words):
+    if not shutil.which(shell):
+        raise Skip('%s is not installed' % shell)
+    env = dict(os.environ, PATH=os.path.dirname(WEIRCTL) + ':' + os.environ['PATH'], HOME='/nowhere')
+    with tempfile.TemporaryDirectory(prefix='weir-words-') as folder:  # no files to offer
+        run = subprocess.run([shell, {'bash': '--norc', 'zsh': '-f', 'fish': '--no-config'}[shell], '-c', SCRIPTS[shell],
+                              os.path.join(ROOT, 'apps', 'ctl', 'weirctl'), *words], cwd=folder, env=env, timeout=800,
+                             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     check(run.returncode == 0 and not run.stderr, '%s', run)
     return set(run.stdout.split())
 
 
-@case
-def completion_in_bash():
+def completion(shell):
+    offers = lambda *words: run_shell(shell, *words)
     for words, want in ((('bl',), {'blocks'}), (('job', ''), {'create', 'set', 'delete', 'tokens'}),
                         (('job', 'set', 'ring', '--policy', ''), {'wait', 'partial', 'error'}),
-                        (('job', 'set', 'ring', '--policy', '=', 'p'), {'partial'}),
                         (('faults', ''), {'show', 'set', 'add', 'clear'}), (('member', ''), {'delete'}),
-                        (('member', 'delete', 'ring', ''), set())):
-        check(bash_offers(*words) == want, '%s: %s', words, bash_offers(*words))
+                        (('-s', 'unix:/a.sock', 'job', 'del'), {'delete'}), (('member', 'delete', 'ring', ''), set())):
+        check(offers(*words) == want, '%s: %s', words, offers(*words))
+    last = ('--policy', '=', 'p') if shell == 'bash' else ('--policy=p',)
+    check({word.split('=')[-1] for word in offers('job', 'set', 'ring', *last)} == {'partial'}, 'behind an equals sign')
     for command in commands():
-        given, want = {word[2:] for word in bash_offers(*command.split(), 'ring', '--')}, options_of(help_of(*command.split()))
+        given, want = {word[2:] for word in offers(*command.split(), 'ring', '--')}, options_of(help_of(*command.split()))
         check(given == want, '%s: %s, not %s', command, given, want)
-    check({'status', 'blocks', 'job'} <= bash_offers(''), '%s', bash_offers(''))
-    check('bash' in bash_offers('run', '--space', 'a', '--', 'bas'), 'the commands of the shell')
-    check(not bash_offers('run', '--', 'bash', '--s'), 'options of weirctl for another command')
+    check({'status', 'blocks', 'job', 'tree'} <= offers(''), '%s', offers(''))
+    check('bash' in offers('run', '--space', 'a', '--', 'bas'), 'the commands of the shell')
+    check('--space' not in offers('run', '--', 'bash', '--s'), 'options of weirctl for another command')
 
 
-def typed(keys, folder):
-    """What stands in the line of a bash after these keys, the last of which is a Tab."""
-    rc = os.path.join(folder, 'bashrc')
-    with open(rc, 'w') as file:
-        file.write('PS1="> "; bind "set enable-bracketed-paste off"; HISTFILE=\n'
-                   'source %s/apps/ctl/weirctl.bash\n' % ROOT)
+table(completion, **{'completion_in_' + shell: {'shell': shell} for shell in SCRIPTS})
+
+
+# How a shell starts in a terminal.
+STARTS = {
+    'bash': ('.bashrc', ['bash', '--noprofile', '--rcfile', '.bashrc', '-i'],
+             'PS1="> "; bind "set enable-bracketed-paste off"; HISTFILE=; source %s/apps/ctl/weirctl.bash'),
+    'zsh': ('.zshrc', ['zsh', '-d', '-i'], 'PS1="> "; unset zle_bracketed_paste; bindkey -e; ln -s %s/apps/ctl/weirctl.zsh _weirctl; '
+            'fpath=($PWD $fpath); autoload -U compinit; compinit -u -d dump')}
+
+
+def typed(shell, keys, folder):
+    """What stands in the line of a shell after these keys, the last of which is a Tab."""
+    file, words, begin = STARTS[shell]
+    with open(os.path.join(folder, file), 'w') as rc:
+        rc.write(begin % ROOT)
     pid, fd = pty.fork()
     if pid == 0:
         env = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_')}
-        env.update(TERM='dumb', COLUMNS='500', PATH=os.path.dirname(WEIRCTL) + ':' + env['PATH'])
-        os.execvpe('bash', ['bash', '--noprofile', '--rcfile', rc, '-i'], env)
+        env.update(TERM='dumb', COLUMNS='500', ZDOTDIR=folder, PATH=os.path.dirname(WEIRCTL) + ':' + env['PATH'])
+        os.chdir(folder)
+        os.execvpe(shell, words, env)
     # Then to its begin and its end, so that printf shows it as it stands.
     said, until, keys = b'', time.monotonic() + 60, keys + '\t\x01printf "<%s>" \'\x05\'\n'
     try:
@@ -120,19 +132,23 @@ def typed(keys, folder):
     return found.group(1).decode()
 
 
-@case
-def completion_behind_an_address_in_a_terminal():
+def completion_behind_an_address(shell):
     """Colons and equals signs break words for readline: an address comes to the function in pieces."""
-    with tempfile.TemporaryDirectory(prefix='weir-words-') as folder:
-        with open(os.path.join(folder, 'rules.json'), 'w'):
-            pass
-        for begin, keys, end in (('-s unix:/run/weir/a.sock', 'job del', 'job delete '),
-                                 ('--switch=unix:/run/weir/a.sock', 'bl', 'blocks '),
-                                 ('-s unix:/run/weir/a.sock', 'job set ring --policy par', 'job set ring --policy partial '),
-                                 ('--switch=unix:/run/weir/a.sock', 'job set ring --policy=par', 'job set ring --policy=partial '),
-                                 ('-s unix:/a', 'faults set %s/ru' % folder, 'faults set %s/rules.json ' % folder)):
-            line = typed('weirctl %s %s' % (begin, keys), folder)
-            check(line == 'weirctl %s %s' % (begin, end), '%s: %s', keys, line)
+    if not shutil.which(shell):
+        raise Skip('%s is not installed' % shell)
+    for begin, keys, end in (('-s unix:/run/weir/a.sock', 'job del', 'job delete'),
+                             ('--switch=unix:/run/weir/a.sock', 'bl', 'blocks'),
+                             ('-s unix:/run/weir/a.sock', 'job set ring --policy par', 'job set ring --policy partial'),
+                             ('--switch=unix:/run/weir/a.sock', 'job set ring --policy=par', 'job set ring --policy=partial'),
+                             ('-s unix:/a', 'faults set ./ru', 'faults set ./rules.json')):
+        with tempfile.TemporaryDirectory(prefix='weir-words-') as folder:
+            with open(os.path.join(folder, 'rules.json'), 'w'):
+                pass
+            line = typed(shell, 'weirctl %s %s' % (begin, keys), folder)
+            check(line.strip() == 'weirctl %s %s' % (begin, end), '%s: %s', keys, line)
+
+
+table(completion_behind_an_address, **{'completion_in_a_terminal_of_' + shell: {'shell': shell} for shell in STARTS})
 
 
 if __name__ == '__main__':
