@@ -11,7 +11,6 @@
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
-#include "ctrl/api/units.h"
 
 /* Of the environment; NULL: it is not set, or to nothing. */
 static const char *
@@ -46,67 +45,49 @@ read_token(struct ctl *ctl, const char *name)
 	return true;
 }
 
+static int
+is_socket(const struct dirent *entry)
+{
+	return entry->d_type == DT_SOCK;
+}
+
 /* The only socket in CTL_FOLDER. */
 static bool
 find_socket(char *address, size_t size)
 {
+	struct dirent **found = NULL;
+	int count = scandir(CTL_FOLDER, &found, is_socket, alphasort);
 	char names[512] = "";
-	unsigned int found = 0;
-	struct dirent *entry;
-	DIR *dir = opendir(CTL_FOLDER);
 
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		struct stat kind;
-		size_t used = strlen(names);
-
-		if (fstatat(dirfd(dir), entry->d_name, &kind, 0) < 0 || !S_ISSOCK(kind.st_mode))
-			continue;
-		if (found++ == 0)
-			snprintf(address, size, "unix:" CTL_FOLDER "/%s", entry->d_name);
-		snprintf(names + used, sizeof(names) - used, "%s%s", used > 0 ? ", " : "",
-			entry->d_name);
+	for (int i = 0; i < count; i++) {
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			i > 0 ? ", " : "", found[i]->d_name);
+		free(found[i]);
 	}
-	if (dir != NULL)
-		closedir(dir);
-	if (found == 0)
+	free(found);
+	if (count < 1)
 		ctl_say("no socket in " CTL_FOLDER ": is the switch running, and does its "
 			"configuration have a section \"api\"? -s or WEIR_SWITCH names another "
 			"address");
-	else if (found > 1)
-		ctl_say("%u switches in " CTL_FOLDER ": %s; choose one with -s unix:" CTL_FOLDER
+	else if (count > 1)
+		ctl_say("%d switches in " CTL_FOLDER ": %s; choose one with -s unix:" CTL_FOLDER
 			"/NAME",
-			found, names);
-	return found == 1;
-}
-
-static const char *
-first_socket(json_t *listeners)
-{
-	for (size_t i = 0; i < json_array_size(listeners); i++) {
-		const char *listener = json_string_value(json_array_get(listeners, i));
-
-		if (listener != NULL && strncmp(listener, "unix:", 5) == 0)
-			return listener;
-	}
-	return NULL;
+			count, names);
+	snprintf(address, size, "unix:" CTL_FOLDER "/%s", names);
+	return count == 1;
 }
 
 json_t *
 ctl_load(const char *name)
 {
 	bool input = strcmp(name, "-") == 0;
-	FILE *file = input ? stdin : fopen(name, "re");
 	json_error_t error;
-	json_t *root;
+	json_t *root = input ? json_loadf(stdin, JSON_REJECT_DUPLICATES, &error)
+			     : json_load_file(name, JSON_REJECT_DUPLICATES, &error);
 
-	if (file == NULL) {
-		ctl_say("%s: %s", name, strerror(errno));
-		return NULL;
-	}
-	root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-	if (!input)
-		fclose(file);
-	if (root == NULL)
+	if (root == NULL && json_error_code(&error) == json_error_cannot_open_file)
+		ctl_say("%s", error.text);
+	else if (root == NULL)
 		ctl_say("%s:%d:%d: %s", input ? "standard input" : name,
 			error.line < 1 ? 1 : error.line, error.column < 1 ? 1 : error.column,
 			error.text);
@@ -118,21 +99,23 @@ static bool
 find_socket_of(const char *file, char *address, size_t size)
 {
 	json_t *root = ctl_load(file), *api = json_object_get(root, "api");
-	json_t *listeners = json_object_get(api, "listen");
-	const char *found = first_socket(listeners), *name = get_text(root, "switch.name");
-	bool standard = json_is_object(api) && listeners == NULL && strcmp(name, "-") != 0;
+	json_t *listeners = json_object_get(api, "listen"), *one;
+	const char *name = get_text(root, "switch.name");
+	size_t i;
 
-	if (found != NULL)
-		snprintf(address, size, "%s", found);
-	else if (standard)
+	address[0] = '\0';
+	if (json_is_object(api) && listeners == NULL && strcmp(name, "-") != 0)
 		snprintf(address, size, "unix:" CTL_FOLDER "/%s.sock", name);
-	else if (root != NULL)
+	json_array_foreach (listeners, i, one)
+		if (address[0] == '\0' && json_is_string(one) &&
+			strncmp(json_string_value(one), "unix:", 5) == 0)
+			snprintf(address, size, "%s", json_string_value(one));
+	if (address[0] == '\0' && root != NULL)
 		ctl_say("%s: the switch listens on no Unix socket: the section \"api\" needs a "
 			"\"listen\" with unix:PATH",
 			file);
-	standard |= found != NULL;
 	json_decref(root);
-	return standard;
+	return address[0] != '\0';
 }
 
 bool
@@ -208,46 +191,35 @@ ctl_close(struct ctl *ctl)
 static bool
 take(void *to, const char *bytes, size_t length)
 {
-	struct ctl_answer *answer = to;
-
-	if (answer->length + length + 1 > answer->room) {
-		size_t room = 2 * (answer->length + length) + 4096;
-		char *body = realloc(answer->body, room);
-
-		if (body == NULL)
-			return false;
-		answer->body = body;
-		answer->room = room;
-	}
-	memcpy(answer->body + answer->length, bytes, length);
-	answer->length += length;
-	answer->body[answer->length] = '\0';
-	return true;
+	return fwrite(bytes, 1, length, to) == length;
 }
 
 bool
 ctl_request(struct ctl *ctl, const char *method, const char *path, const char *body, double more,
 	size_t most, struct ctl_answer *answer)
 {
-	const struct weir_http_request request = {
+	struct weir_http_request request = {
 		.method = method,
 		.path = path,
 		.body = body,
 		.timeout_ns = (uint64_t)((ctl->options.timeout + more) * 1e9),
 		.take = take,
-		.to = answer,
 		.most = most,
 	};
 	char why[1024];
+	FILE *to;
+	int rc;
 
 	*answer = (struct ctl_answer){0};
-	ctl->answered = 0;
-	if (weir_http_request(ctl->http, &request, &answer->status, why, sizeof(why)) == 0) {
-		ctl->answered = answer->status;
+	request.to = to = open_memstream(&answer->body, &answer->length);
+	if (to == NULL)
+		err(CTL_REFUSED, "answer");
+	rc = weir_http_request(ctl->http, &request, &answer->status, why, sizeof(why));
+	ctl->answered = rc == 0 ? answer->status : 0;
+	if (fclose(to) == 0 && rc == 0)
 		return true;
-	}
 	free(answer->body);
-	ctl_say("%s", why);
+	ctl_say("%s", rc == 0 ? "out of memory" : why);
 	ctl->status = CTL_NO_CONNECTION;
 	return false;
 }
@@ -312,34 +284,10 @@ advise(const struct ctl *ctl, long status, const char *code)
 		ctl_say("this switch may be older than weirctl " WEIR_VERSION);
 }
 
-/* "free" and "needed" of a 507, as {key: number}. */
-static void
-say_amounts(json_t *error, const char *what)
-{
-	json_t *amounts = get(error, what), *value;
-	char line[512] = "";
-	const char *key;
-
-	json_object_foreach (amounts, key, value) {
-		size_t used = strlen(line);
-		double amount = json_number_value(value);
-		bool bytes = strcmp(key, "memory") == 0 || strstr(key, "bytes") != NULL;
-
-		if (json_is_number(value))
-			snprintf(line + used, sizeof(line) - used, "%s%s %s", used > 0 ? ", " : "",
-				bytes ? units_bytes(amount).text : units_exact(amount).text, key);
-	}
-	if (json_is_number(amounts))
-		snprintf(line, sizeof(line), "%s", units_bytes(json_number_value(amounts)).text);
-	if (line[0] != '\0')
-		ctl_say("%s: %s", what, line);
-}
-
 void
 ctl_refused(const struct ctl *ctl, const struct ctl_answer *answer)
 {
-	json_error_t where;
-	json_t *all = get_parsed(answer->body == NULL ? "" : answer->body, answer->length, &where);
+	json_t *all = get_parsed(answer->body, answer->length);
 	json_t *error = get(all, "error");
 	const char *key = get_text(error, "key");
 	const char *code = get_text(error, "code");
@@ -353,8 +301,6 @@ ctl_refused(const struct ctl *ctl, const struct ctl_answer *answer)
 		ctl_say("%s%s%s%s%s (%s)", ctl->name == NULL ? "" : ctl->name,
 			ctl->name == NULL ? "" : ": ", key[0] == '-' ? "" : key,
 			key[0] == '-' ? "" : ": ", get_text(error, "message"), code);
-		say_amounts(error, "needed");
-		say_amounts(error, "free");
 	}
 	advise(ctl, answer->status, code);
 	json_decref(all);
@@ -364,8 +310,7 @@ ctl_refused(const struct ctl *ctl, const struct ctl_answer *answer)
 static json_t *
 parse(const struct ctl *ctl, const struct ctl_answer *answer)
 {
-	json_error_t where;
-	json_t *all = get_parsed(answer->body == NULL ? "" : answer->body, answer->length, &where);
+	json_t *all = get_parsed(answer->body, answer->length);
 
 	if (!json_is_object(all)) {
 		ctl_say("%s does not answer in JSON: is it a weir-switch?", ctl->address);

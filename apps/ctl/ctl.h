@@ -75,8 +75,8 @@ int ctl_connect_to(struct ctl *ctl, const struct ctl *like, const char *name, co
 
 struct ctl_answer {
 	long status; /* of HTTP */
-	char *body; /* terminated; may be NULL */
-	size_t length, room;
+	char *body; /* terminated */
+	size_t length;
 };
 
 /**

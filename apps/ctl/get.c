@@ -117,7 +117,7 @@ get_clean(char *text)
 	*to = '\0';
 }
 
-/* A clean and short copy; NULL when `text` is both. */
+/* A clean and short copy. */
 static char *
 cleaned(const char *text)
 {
@@ -133,73 +133,49 @@ cleaned(const char *text)
 			end--;
 		strcpy(end, CUT);
 	}
-	if (strcmp(copy, text) != 0)
-		return copy;
-	free(copy);
-	return NULL;
+	return copy;
 }
 
-/* All strings and keys below a value, in place. */
-static void
+/* A copy whose strings and keys are clean. */
+static json_t *
 clean(json_t *value)
 {
-	json_t *entry;
+	json_t *copy = json_is_object(value) ? json_object() : json_array(), *entry;
 	const char *key;
 	char *text;
-	void *next;
+	size_t i;
 
-	if (json_is_string(value) && (text = cleaned(json_string_value(value))) != NULL) {
-		/* It is no UTF-8 in a locale that is neither this nor ASCII. */
-		if (json_string_set(value, text) < 0)
-			json_string_set(value, "?");
-		free(text);
-	}
-	for (size_t i = 0; i < json_array_size(value); i++)
-		clean(json_array_get(value, i));
-	json_object_foreach_safe(value, next, key, entry)
-	{
-		clean(entry);
+	json_array_foreach (value, i, entry)
+		json_array_append_new(copy, clean(entry));
+	json_object_foreach (value, key, entry) {
 		text = cleaned(key);
-		if (text == NULL)
-			continue;
-		json_object_set(value, text, entry);
-		json_object_del(value, key);
+		json_object_set_new(copy, text, clean(entry));
 		free(text);
 	}
+	if (json_is_object(value) || json_is_array(value))
+		return copy;
+	json_decref(copy);
+	if (!json_is_string(value))
+		return json_incref(value);
+	text = cleaned(json_string_value(value));
+	copy = json_string(text);
+	free(text);
+	/* It is no UTF-8 in a locale that is neither this nor ASCII. */
+	return copy != NULL ? copy : json_string("?");
 }
 
 json_t *
-get_parsed(const char *body, size_t length, json_error_t *error)
+get_parsed(const char *body, size_t length)
 {
-	json_t *value = json_loadb(body, length, JSON_DECODE_ANY, error);
+	json_error_t error;
+	json_t *value = json_loadb(body, length, JSON_DECODE_ANY, &error), *copy;
 
 	/* A counter that is too large for jansson's integers is none for its reals. */
-	if (value == NULL && json_error_code(error) == json_error_numeric_overflow)
-		value = json_loadb(body, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, error);
-	if (value != NULL)
-		clean(value);
-	return value;
-}
-
-/* The next character of UTF-8, whatever the locale; a byte that begins none is taken for itself. */
-static size_t
-decode(const char *text, size_t length, uint32_t *c)
-{
-	unsigned char first = (unsigned char)text[0];
-	size_t bytes = first >= 0xf0 && first < 0xf5 ? 4
-		: first >= 0xe0 && first < 0xf0      ? 3
-		: first >= 0xc2 && first < 0xe0      ? 2
-						     : 1;
-
-	*c = bytes == 1 ? first : first & (0xffu >> (bytes + 1));
-	for (size_t i = 1; i < bytes; i++) {
-		if (i == length || (text[i] & 0xc0) != 0x80) {
-			*c = first;
-			return 1;
-		}
-		*c = *c << 6 | (text[i] & 0x3fu);
-	}
-	return bytes;
+	if (value == NULL && json_error_code(&error) == json_error_numeric_overflow)
+		value = json_loadb(body, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+	copy = value == NULL ? NULL : clean(value);
+	json_decref(value);
+	return copy;
 }
 
 void
@@ -210,9 +186,12 @@ get_print(const char *body, size_t length, FILE *out)
 		return;
 	}
 	for (size_t at = 0; at < length;) {
-		uint32_t c;
+		unsigned char first = (unsigned char)body[at++];
+		unsigned int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0;
+		uint32_t c = more == 0 ? first : first & (0x3fu >> more);
 
-		at += decode(body + at, length - at, &c);
+		for (; more > 0 && at < length; more--)
+			c = c << 6 | (body[at++] & 0x3fu);
 		if ((c >= ' ' && c <= '~') || c == '\n' || c == '\t')
 			fputc((int)c, out);
 		else if (c == '\r')

@@ -40,7 +40,7 @@ json_t *get_by_text(json_t *array, const char *key);
  *
  * @return NULL when it is not JSON
  */
-json_t *get_parsed(const char *body, size_t length, json_error_t *error);
+json_t *get_parsed(const char *body, size_t length);
 
 /**
  * Write JSON as it came; to a terminal, with all but printable ASCII, blanks and line ends as \u

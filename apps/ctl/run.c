@@ -18,7 +18,6 @@
 #define NUMBERED    (SPACE_BYTES + 7)
 #define NOT_FOUND   127 /* exit statuses of env(1) and shells */
 #define NOT_STARTED 126
-#define ANSWER_MAX  ((size_t)1 << 20)
 
 /* A name below the given one that nobody else has: a run never deletes the jobs of another. */
 static bool
@@ -53,21 +52,15 @@ name_space(const char *given, char space[NUMBERED])
 	return true;
 }
 
-/* Delete the temporary jobs of the name space. CTL_NO_CONNECTION and CTL_REFUSED: it is said why not. */
+/* Delete the temporary jobs of the name space. Returns the exit status; it is said why not. */
 static int
 delete_jobs(struct ctl *ctl, const char *space)
 {
 	char *path = ctl_path("/v1/jobs?prefix=", space, ".");
-	struct ctl_answer answer;
+	json_t *answer;
 
-	ctl->status = CTL_OK;
-	if (ctl_request(ctl, "DELETE", path, NULL, 0, ANSWER_MAX, &answer)) {
-		if (answer.status / 100 != 2) {
-			ctl_refused(ctl, &answer);
-			ctl->status = CTL_REFUSED;
-		}
-		free(answer.body);
-	}
+	ctl_ask(ctl, "DELETE", path, NULL, &answer);
+	json_decref(answer);
 	free(path);
 	return ctl->status;
 }
@@ -93,27 +86,31 @@ set(const char *name, const char *value)
 		err(CTL_REFUSED, "%s", name);
 }
 
-/* Let mpirun of Open MPI pass LD_PRELOAD and Weir's variables to all hosts. */
+/* A list in the environment, with these before what it has. */
 static void
-set_passed(void)
+set_before(const char *name, const char *others, const char *first, const char *between)
 {
-	const char *others = getenv("OMPI_MCA_mca_base_env_list");
-	char *list = NULL;
-	size_t length;
-	FILE *out = open_memstream(&list, &length);
+	char *all;
 
-	if (out == NULL)
-		err(CTL_REFUSED, "mca_base_env_list");
-	fputs("LD_PRELOAD", out);
+	if (asprintf(&all, "%s%s%s", first, others != NULL ? between : "",
+		    others != NULL ? others : "") < 0)
+		err(CTL_REFUSED, "%s", name);
+	set(name, all);
+	free(all);
+}
+
+/* Let MPI's calls go through a library first, on all ranks: mpirun of Open MPI passes it, and Weir's variables. */
+static void
+preload(const char *library)
+{
+	char passed[4096] = "LD_PRELOAD";
+
+	set_before("LD_PRELOAD", getenv("LD_PRELOAD"), library, ":");
 	for (char **variable = environ; *variable != NULL; variable++)
 		if (strncmp(*variable, "WEIR_", 5) == 0)
-			fprintf(out, ";%.*s", (int)strcspn(*variable, "="), *variable);
-	if (others != NULL)
-		fprintf(out, ";%s", others);
-	if (fclose(out) != 0)
-		err(CTL_REFUSED, "mca_base_env_list");
-	set("OMPI_MCA_mca_base_env_list", list);
-	free(list);
+			snprintf(passed + strlen(passed), sizeof(passed) - strlen(passed), ";%.*s",
+				(int)strcspn(*variable, "="), *variable);
+	set_before("OMPI_MCA_mca_base_env_list", getenv("OMPI_MCA_mca_base_env_list"), passed, ";");
 }
 
 /* The name of the library for ld.so, which finds one without a slash where it finds all libraries. NULL: ld.so could not
@@ -136,25 +133,10 @@ find_library(const char *given)
 	return NULL;
 }
 
-/* The library that MPI's calls go through first, on all ranks. */
-static void
-preload(const char *library)
-{
-	const char *others = getenv("LD_PRELOAD");
-	char *all;
-
-	if (asprintf(&all, "%s%s%s", library, others != NULL ? ":" : "",
-		    others != NULL ? others : "") < 0)
-		err(CTL_REFUSED, "LD_PRELOAD");
-	set("LD_PRELOAD", all);
-	free(all);
-	set_passed();
-}
-
 /*
  * What Weir's MPI plug-ins, and libweir, read. mpirun of Open MPI passes to ranks on other hosts the variables that
  * begin with OMPI_, and no others unless it is told. It can be told by mca_base_env_list, but then refuses a command
- * line with -x; so only set_passed() does that. mpiexec of MPICH, srun and torchrun pass all.
+ * line with -x; so only preload() does that. mpiexec of MPICH, srun and torchrun pass all.
  */
 static void
 set_environment(const struct ctl *ctl, const char *space, const char *library)
@@ -245,6 +227,7 @@ command_run(struct ctl *ctl)
 	int ready, ended;
 	pid_t child;
 
+	ctl->options.json = false;
 	if (!name_space(ctl->options.space, space))
 		return CTL_USAGE;
 	if (ctl->options.preload != NULL && (library = find_library(ctl->options.preload)) == NULL)

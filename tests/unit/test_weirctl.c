@@ -122,13 +122,12 @@ check_width(const char *text, unsigned int width)
 
 Test(weirctl, tables_fit, .timeout = 90)
 {
-	json_error_t error;
 	static const char body[] =
 		"{\"ports\": [{\"name\": \"a\", \"up\": true, \"device\": "
 		"\"net_memif_of_a_long_name\","
 		"\"rx_packets\": 18446744073709551615, \"mtu\": 1500, \"missed\": 1},"
 		"{\"name\": \"port-of-the-longest-name-that-there-is\", \"up\": false}, {}, 7]}";
-	json_t *answer = get_parsed(body, sizeof(body) - 1, &error);
+	json_t *answer = get_parsed(body, sizeof(body) - 1);
 	char *text = print(answer, view_ports, 0);
 
 	setlocale(LC_CTYPE, "C");
@@ -167,7 +166,6 @@ Test(weirctl, paragraphs_break_at_blanks, .timeout = 5)
 Test(weirctl, texts_of_answers_are_cut, .timeout = 5)
 {
 	static char body[3 * GET_TEXT_MAX] = "[\"", expected[2 * GET_TEXT_MAX];
-	json_error_t error;
 	json_t *answer;
 
 	setlocale(LC_CTYPE, "C.UTF-8");
@@ -179,7 +177,7 @@ Test(weirctl, texts_of_answers_are_cut, .timeout = 5)
 	strcat(body, "\"]");
 	for (unsigned int i = 0; i < GET_TEXT_MAX / 2 - 2; i++)
 		strcat(expected, "\u00e4");
-	answer = get_parsed(body, strlen(body), &error);
+	answer = get_parsed(body, strlen(body));
 	cr_assert_eq(strlen(json_string_value(json_array_get(answer, 0))), GET_TEXT_MAX);
 	strcat(expected, "...");
 	cr_assert_str_eq(json_string_value(json_array_get(answer, 1)), expected);
@@ -192,13 +190,12 @@ Test(weirctl, no_text_commands_the_terminal, .timeout = 5)
 		"{\"k\\u001b[2J\": \"a\\u001b[31m\\u0007\\u007f\\u009b\\u202eb\\n\\r\\tc\", \"n\": "
 		"[\"\\u0001\"]}";
 	char text[] = "a\033]0;x\007b";
-	json_error_t error;
 
 	for (int i = 0; i < 2; i++) {
 		json_t *answer;
 
 		cr_assert_not_null(setlocale(LC_CTYPE, i == 0 ? "C" : "C.UTF-8"));
-		answer = get_parsed(body, sizeof(body) - 1, &error);
+		answer = get_parsed(body, sizeof(body) - 1);
 		cr_assert_str_eq(get_text(answer, "k?[2J"),
 			i == 0 ? "a?[31m???????b???c" : "a?[31m????b???c");
 		cr_assert_str_eq(json_string_value(json_array_get(get(answer, "n"), 0)), "?");
