@@ -7,9 +7,8 @@
 
 A route is the path without its query. Its value is a JSON value, or bytes (sent as they are), or
 (status, value), or a function of the handler (`.command`, `.body`, `.headers`) that returns one of
-these. As a
-switch does over TCP, a body that does not say that it is JSON is refused. `api.asked` lists what
-was asked: (method, path with query, body, headers).
+these. As a switch does over TCP, a body that does not say that it is JSON is refused. `api.asked` lists what was asked:
+(method, path with query, body, headers).
 """
 import contextlib
 import http.server
@@ -40,13 +39,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     timeout = 20
 
+    def setup(self):
+        super().setup()
+        self.server.api.connections.add(self.connection)
+
     def answer(self):
-        api = self.server.api
+        api, self.kind = self.server.api, 'application/json'
         length = int(self.headers.get('Content-Length') or 0)
         body = self.rfile.read(length) if length else None
         self.body = json.loads(body) if body else None
         api.asked.append((self.command, self.path, self.body, dict(self.headers)))
-        found = api.routes.get(self.path.split('?')[0], api.unknown)
+        found = api.find(self)
         if body and self.headers.get('Content-Type') != 'application/json':
             found = api.wrong_type
         if callable(found):
@@ -56,8 +59,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         status, value = found if isinstance(found, tuple) else (200, found)
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.send_response(status)
-        self.send_header('Content-Type', 'application/json')
-        self.send_header('Content-Length', str(len(data)))
+        for header in (('Content-Type', self.kind), ('Content-Length', str(len(data))), *api.headers):
+            self.send_header(*header)
         self.end_headers()
         self.wfile.write(data)
 
@@ -85,23 +88,26 @@ class FakeApi:
     unknown = (404, {'error': {'status': 404, 'code': 'unknown_path', 'key': None,
                                'message': 'there is no such path'}})
 
+    headers = ()  # more, of each answer
     wrong_type = (415, {'error': {'status': 415, 'code': 'wrong_type', 'key': None,
                                   'message': 'a body needs the header Content-Type: application/json'}})
 
     def __init__(self, tcp=False, context=None, folder=None, name='fake.sock', host='127.0.0.1',
                  port=0):
-        self.routes, self.asked = {}, []
+        self.routes, self.asked, self.connections = {}, [], set()
         self.made = None if folder else tempfile.mkdtemp(prefix='weir-fake-api-')
         if tcp:
-            self.server = TcpServer((host, port), Handler)
-            self.address = '%s://%s:%d' % ('https' if context else 'http', host,
-                                           self.server.server_port)
+            self.serve(TcpServer((host, port), Handler))
+            self.address = '%s://%s:%d' % ('https' if context else 'http', host, self.server.server_port)
         else:
             path = os.path.join(folder or self.made, name)
-            self.server = UnixServer(path, Handler)
+            self.serve(UnixServer(path, Handler))
             self.address = 'unix:' + path
         if context:
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+
+    def serve(self, server):
+        self.server = server
         self.server.handle_error = lambda *_: None  # a client that goes is no error
         self.server.api = self
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
@@ -119,6 +125,10 @@ class FakeApi:
         """No more connections: the socket stays, and nobody listens."""
         self.server.shutdown()
         self.server.server_close()
+
+    def find(self, handler):
+        """The value of a route."""
+        return self.routes.get(handler.path.split('?')[0], self.unknown)
 
     def fill(self):
         """The answers of a switch with two jobs, one of which waits for rank 2."""

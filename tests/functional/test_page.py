@@ -19,8 +19,9 @@ HOSTILE = ['<img src=x onerror="document.title=1;window.pwned=1">', '"><script>w
 
 def rounds(switch, count=2):
     """Wait until the page has asked so often again; what it had before the last time is on the screen."""
-    before = switch.asked.count('/v1/status')
-    wait_for(lambda: switch.asked.count('/v1/status') >= before + count, 'the page does not ask')
+    count_now = lambda: [a[1] for a in switch.asked].count('/v1/status')
+    before = count_now()
+    wait_for(lambda: count_now() >= before + count, 'the page does not ask')
 
 
 class Visit:
@@ -158,9 +159,9 @@ def a_host_dies():
         spoken = page.text('#spoken')
         rounds(switch)
         check(page.text('#spoken') == spoken, 'it is spoken again: %s', spoken)
-        switch.absent.add('/v1/blocks')  # who is silent while others speak is a remark of the job
+        switch.routes['/v1/blocks'] = switch.unknown  # who is silent while others speak is a remark of the job
         page.wait('/nothing comes from rank 2 .10.77.0.3., last heard/.test(document.querySelector("#verdict").innerText)')
-        switch.absent.clear()
+        switch.routes.clear()
         page.wait('/64 blocks 17..80 wait/.test(document.querySelector("#verdict").innerText)')
         # Another one dies, and both return.
         switch.jobs[0].dead[1] = time.monotonic() - 9
@@ -232,7 +233,7 @@ def hostile_names_are_only_text():
         one.address = lambda rank, name=name: name
     jobs[0].dead[1] = time.monotonic() - 5
     with FakeSwitch(jobs, ports=HOSTILE, name=HOSTILE[0]) as switch:
-        switch.answers['/v1/counters'] = (200, {'drops': dict.fromkeys(HOSTILE, 7)})
+        switch.routes['/v1/counters'] = (200, {'drops': dict.fromkeys(HOSTILE, 7)})
         with Visit(switch) as page:
             page.wait('document.querySelectorAll(".job").length === %d' % len(HOSTILE))
             page.wait('document.querySelector(".member.dead")')
@@ -250,7 +251,7 @@ def hostile_names_are_only_text():
 @case
 def absurd_answers_do_no_harm():
     with FakeSwitch([Job(1, 'ring', 4)]) as switch:
-        switch.answers.update({
+        switch.routes.update({
             '/v1/history': (200, {'ports': [None, 7, {'name': None, 'rx_bps': 'x'}], 'jobs': {},
                                   'drops': {'late': [None, 'x', -5, 1e308, True]}}),
             '/v1/blocks': (200, {'stuck': [{}, {'missing': 'x'}, {'missing': [None, {}], 'job': 5}]}),
@@ -263,12 +264,12 @@ def absurd_answers_do_no_harm():
             page.wait('document.querySelectorAll(".trouble").length >= 3')
             has(lambda: page.text('#verdict'), r'The switch answers 500 to /v1/jobs',
                 'worker 2 has been stuck', 'Job 5: ')
-            switch.answers['/v1/status'] = (200, b'{"name": ')
+            switch.routes['/v1/status'] = (200, b'{"name": ')
             page.wait('/answer to .v1.status is not JSON/.test(document.body.innerText)')
             for answer in (b'', b'null', b'[]', b'"x"', b'{"workers": [{"busy": {}}], "pools": [7]}'):
-                switch.answers['/v1/status'] = (200, answer)
+                switch.routes['/v1/status'] = (200, answer)
                 rounds(switch)
-            switch.answers.clear()
+            switch.routes.clear()
             page.wait('document.querySelectorAll(".member").length === 4')
             page.wait('!document.querySelector(".trouble")')
 
@@ -284,7 +285,7 @@ def many_ports_members_and_joins():
         wait_for(lambda: members(page, 1)[4:] == ['well'] + ['absent'] * 3, 'members: %s', lambda: members(page, 1))
         becomes(64, page.ask, 'document.querySelectorAll("article.port").length')
         rounds(switch)  # a large history is asked for less often, and the page goes on
-        history = len([path for path in switch.asked if path == '/v1/history'])
+        history = len([a for a in switch.asked if a[1] == '/v1/history'])
         check(history <= 2, 'a large history was asked for %d times', history)
         for one in jobs[2:12]:
             one.dead[1] = time.monotonic() - 5
