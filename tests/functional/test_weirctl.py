@@ -108,7 +108,7 @@ def what_is_shown():
 @case
 def nothing_is_wider_than_the_terminal():
     with switch() as api:
-        for columns in (40, 80, 132):
+        for columns in (20, 40, 80, 132):
             for words in READ:
                 if words != 'config':
                     for line in good(ctl(api.address, *words.split(), columns=columns)).split('\n'):
