@@ -44,31 +44,33 @@ ctl_field_row(struct ctl_field *field, bool *dry_run)
 	const struct ctrl_key *key = field->key;
 	const char *about = key->help == NULL ? "" : key->help, *end = strstr(about, ". ");
 	size_t length = end == NULL ? strlen(about) : (size_t)(end - about);
-	char *name = strdup(key->path),
-	     *help = strndup(about, length - (length > 0 && about[length - 1] == '.'));
 	const char *argument = key->words != NULL ? key->words : arguments[key->kind];
-	char *upper = strdup(key->path);
+	const char *help;
 	bool flag = is_flag(key);
 
-	if (name == NULL || help == NULL || upper == NULL)
+	field->name = strdup(key->path);
+	field->argument = strdup(key->path);
+	field->help = strndup(about, length - (length > 0 && about[length - 1] == '.'));
+	if (field->name == NULL || field->argument == NULL || field->help == NULL)
 		err(CTL_USAGE, "options");
-	for (char *c = upper; *c != '\0'; c++)
+	for (char *c = field->argument; *c != '\0'; c++)
 		*c = (char)toupper((unsigned char)*c);
 	if (argument == NULL)
-		argument = upper;
-	for (char *c = name; (c = strchr(c, '_')) != NULL;)
+		argument = field->argument;
+	for (char *c = field->name; (c = strchr(c, '_')) != NULL;)
 		*c = '-';
+	help = flag && strncmp(field->help, "1: ", 3) == 0 ? field->help + 3 : field->help;
 	if (strcmp(key->path, "dry_run") == 0)
-		return (struct option_row){name, 0, OPTION_FLAG, dry_run, 0, 0, NULL,
+		return (struct option_row){field->name, 0, OPTION_FLAG, dry_run, 0, 0, NULL,
 			"say what would happen, and change nothing"};
 	if (strcmp(key->unit, CTL_PERCENT) == 0)
 		argument = "P";
 	/* All types do not fit into the help. */
 	if (strlen(argument) > 40)
 		argument = "WORD";
-	return (struct option_row){name, 0, flag ? OPTION_FLAG : OPTION_TEXT,
+	return (struct option_row){field->name, 0, flag ? OPTION_FLAG : OPTION_TEXT,
 		flag ? (void *)&field->set : (void *)&field->value, 0, 0, flag ? NULL : argument,
-		flag && strncmp(help, "1: ", 3) == 0 ? help + 3 : help};
+		help};
 }
 
 /* Whole numbers with commas between them; NULL: they are not. */

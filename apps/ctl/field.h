@@ -17,9 +17,10 @@ struct ctl_field {
 	const struct ctrl_key *key; /* NULL: the end of a list */
 	const char *value; /* NULL: not given */
 	bool set; /* of a flag */
+	char *name, *argument, *help; /* of its option, once it has one */
 };
 
-/* The option of a key. It is kept until the program ends. dry_run: set by --dry-run. */
+/* The option of a key; its texts are the field's. dry_run: set by --dry-run. */
 struct option_row ctl_field_row(struct ctl_field *field, bool *dry_run);
 
 /* The value that was given, as the API takes it: new; NULL: none was. Ends the program when it is none. */

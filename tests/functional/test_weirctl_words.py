@@ -66,8 +66,10 @@ SCRIPTS = {
 def run_shell(shell, *words):
     if not shutil.which(shell):
         raise Skip('%s is not installed' % shell)
-    env = dict(os.environ, PATH=os.path.dirname(WEIRCTL) + ':' + os.environ['PATH'], HOME='/nowhere')
-    with tempfile.TemporaryDirectory(prefix='weir-words-') as folder:  # no files to offer
+    with tempfile.TemporaryDirectory(prefix='weir-words-') as home:
+        env = dict(os.environ, PATH=os.path.dirname(WEIRCTL) + ':' + os.environ['PATH'], HOME=home)
+        folder = os.path.join(home, 'empty')  # no files to offer
+        os.mkdir(folder)
         run = subprocess.run([shell, {'bash': '--norc', 'zsh': '-f', 'fish': '--no-config'}[shell], '-c', SCRIPTS[shell],
                               os.path.join(ROOT, 'apps', 'ctl', 'weirctl'), *words], cwd=folder, env=env, timeout=800,
                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
