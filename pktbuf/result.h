@@ -142,7 +142,7 @@ int pktbuf_result_end(
 	const struct pktbuf_pools *pools, struct rte_mbuf *result, const void *end, uint32_t bytes);
 
 /*
- * One reply to one endpoint, with a payload of at most 64 bytes that is copied behind the header,
+ * One reply to one endpoint, with a payload of at most 255 bytes that is copied behind the header,
  * NULL with 0. The packet is the caller's. NULL: the pool is empty. Worker.
  */
 struct rte_mbuf *pktbuf_reply_build(const struct pktbuf_pools *pools,

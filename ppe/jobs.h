@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pktbuf/wire/wire.h"
+#include "pktbuf/wire/settings.h"
 
 #define PPE_JOB_NAME_MAX 32
 #define PPE_WINDOW_MAX   4096 /* blocks; a window is a power of two in [1, PPE_WINDOW_MAX] */
@@ -170,29 +170,17 @@ ppe_job_tree_ranks(const struct ppe_job *job)
 }
 
 /*
- * Why a switch does not take part in a parent's job. When the parent accepts its join, it compares
- * these settings of both jobs. ctrl has the words and rules for people.
+ * Why a switch does not take part in a parent's job: the setting in which the two disagree (enum
+ * weir_setting; the rules are in ctrl/config/job_settings.h), or one of these. ctrl has the words
+ * for people.
  */
 enum ppe_parent_setting {
 	PPE_PARENT_AGREES,
-	/* Settings of a job: the rules are in ctrl/config/job_settings.h. */
-	PPE_PARENT_WINDOW,
-	PPE_PARENT_ELEMENTS,
-	PPE_PARENT_TYPE,
-	PPE_PARENT_OP,
-	PPE_PARENT_POLICY,
-	PPE_PARENT_DETERMINISTIC,
-	PPE_PARENT_NARROW,
-	PPE_PARENT_AUTHENTICATE,
-	PPE_PARENT_INTEGRITY,
-	PPE_PARENT_REJOIN,
-	PPE_PARENT_TIMEOUT,
-	PPE_PARENT_DEAD_AFTER,
-	/* Others: the rules are in ctrl/jobs/parents.c. */
-	PPE_PARENT_RANKS, /* of the tree */
+	PPE_PARENT_RANKS = WEIR_SETTINGS, /* of the tree */
 	PPE_PARENT_SOURCE_RANKS, /* of this switch */
 	PPE_PARENT_ABOVE, /* the parent does not take part in a job of its own parents */
 	PPE_PARENT_GONE, /* the parent has no such job or source */
+	PPE_PARENT_UNKNOWN, /* its job has a setting, by its code, that this switch must know */
 };
 
 /* The least timeout of a parent's job, unless the policy is `wait`: a straggler is found within 1.1

@@ -194,9 +194,9 @@ new_job(json_t *fields, bool parent)
 		json_t *value = json_object_get(fields, s->key);
 		json_int_t ms = value != NULL ? json_integer_value(value) : atoll(s->value);
 
-		if (s->tree.compared == PPE_PARENT_TIMEOUT)
+		if (s->tree.compared == WEIR_SETTING_TIMEOUT)
 			timeout = ms;
-		else if (s->tree.compared == PPE_PARENT_DEAD_AFTER)
+		else if (s->tree.compared == WEIR_SETTING_DEAD_AFTER)
 			dead = ms;
 		else if (!parent || s->tree.must_be_equal)
 			json_object_set(job, s->key, value);
@@ -478,10 +478,10 @@ settings_agree(const struct place *child, const struct place *parent)
 		json_int_t above = json_integer_value(there);
 		bool good = s->tree.text == NULL || json_equal(here, there);
 
-		if (s->tree.compared == PPE_PARENT_TIMEOUT)
+		if (s->tree.compared == WEIR_SETTING_TIMEOUT)
 			good = strcmp(policy, "wait") == 0 ||
 				above >= ppe_parent_timeout_least((uint32_t)timeout);
-		else if (s->tree.compared == PPE_PARENT_DEAD_AFTER)
+		else if (s->tree.compared == WEIR_SETTING_DEAD_AFTER)
 			good = strcmp(policy, "partial") != 0 || above == 0 ||
 				above >= json_integer_value(here) + timeout;
 		if (!agree(child, parent, s->key, here, there, good, s->tree.text))

@@ -13,6 +13,7 @@
 
 #include "apps/libweir/control.h"
 #include "apps/libweir/work.h"
+#include "pktbuf/wire/settings.h"
 
 /* ---- joining ---- */
 
@@ -30,6 +31,7 @@ send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 		.block_id = nonce,
 		.gen_id = generation,
 		.collective = WEIR_COLLECTIVE_JOIN,
+		.op = WEIR_JOIN_ASKS_LIST,
 		.flags = (h->auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0) |
 			(h->base_form ? WEIR_FLAG_BASE_RESULTS : WEIR_FLAG_SKIPS_OWN),
 	};
@@ -54,45 +56,36 @@ send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 	return 0;
 }
 
-/* Read the job's settings from the reply that begins the generation. 1, or -EPROTO. */
+/* Take the job's settings from the reply that begins the generation. 1, or -EPROTO. */
 static int
-take_settings(struct weir_handle *h, const struct weir_header *reply, const uint8_t *payload)
+take_settings(struct weir_handle *h, const struct weir_header *reply, const struct weir_accepted *a)
 {
-	struct weir_join_reply r;
-	uint32_t window, must;
+	const uint32_t *v = a->setting;
+	uint32_t window = v[WEIR_SETTING_WINDOW], group = v[WEIR_SETTING_RESULTS];
 
-	memcpy(&r, payload, sizeof(r));
-	window = weir_get16(r.window);
-	must = weir_get16(r.elements) >> WEIR_JOIN_MUST_SHIFT;
 	h->generation = reply->gen_id;
 	h->window_job = (uint16_t)window;
-	h->elements = weir_get16(r.elements) & WEIR_ELEMENTS_MAX;
-	h->sources = weir_get16(r.sources);
-	h->row_room = (must & WEIR_JOIN_MUST_ALLTOALL) != 0 ? row_room(h->elements, h->sources)
-							    : h->elements;
+	h->elements = v[WEIR_SETTING_ELEMENTS];
+	h->sources = a->sources;
+	h->row_room =
+		v[WEIR_SETTING_ALLTOALL] != 0 ? row_room(h->elements, h->sources) : h->elements;
 	h->rank = reply->root;
-	h->job_dtype = r.dtype_op >> 4;
-	h->job_op = r.dtype_op & 0xf;
-	h->skips_own = (r.flags & WEIR_JOIN_SKIPS_OWN) != 0;
-	h->more_ports = r.flags >> WEIR_JOIN_PORTS_SHIFT;
-	h->timeout_ms = weir_get32(r.timeout_ms);
-	if (r.flags & WEIR_JOIN_MULTICAST)
-		memcpy(&h->group, r.group, sizeof(h->group));
+	h->job_dtype = (uint8_t)v[WEIR_SETTING_TYPE];
+	h->job_op = (uint8_t)v[WEIR_SETTING_OP];
+	h->skips_own = a->skips_own;
+	h->more_ports = a->more_ports;
+	h->timeout_ms = v[WEIR_SETTING_TIMEOUT];
+	h->group.s_addr = htonl(group);
 	if (h->generation == WEIR_GEN_JOIN || window == 0 || window > WEIR_WINDOW_MAX ||
-		(window & (window - 1)) != 0 || h->elements == 0 || h->sources == 0 ||
+		(window & (window - 1)) != 0 || h->elements == 0 ||
+		h->elements > WEIR_ELEMENTS_MAX || h->sources == 0 ||
 		h->sources > WEIR_SOURCES_MAX || h->rank >= h->sources ||
-		!weir_dtype_has_op(h->job_dtype, h->job_op) ||
-		((r.flags & WEIR_JOIN_MULTICAST) && !IN_MULTICAST(ntohl(h->group.s_addr))))
+		!weir_dtype_has_op(h->job_dtype, h->job_op) || (group != 0 && !IN_MULTICAST(group)))
 		return weir_error_set(h, -EPROTO,
 			"%s: the switch's reply to the join makes no sense (generation %u, window "
 			"%u, %u elements, %u sources): do switch and library have the same "
 			"version?",
 			h->job_text, h->generation, window, h->elements, h->sources);
-	if ((must & ~WEIR_JOIN_MUST_KNOWN) != 0)
-		return weir_error_set(h, -EPROTO,
-			"%s has settings that this library does not know (options %#x): take a "
-			"newer libweir",
-			h->job_text, must);
 	if (h->expected != 0 && h->expected != h->sources)
 		return weir_error_set(h, -EPROTO,
 			"%s has %u %ss at the switch, but %u were expected here: one of the two "
@@ -106,27 +99,34 @@ static int
 take_accepted(struct weir_handle *h, const struct weir_header *reply, const uint8_t *payload,
 	size_t bytes)
 {
-	const uint8_t *challenge = payload + sizeof(struct weir_join_reply);
-	size_t expected = sizeof(struct weir_join_reply);
-
-	h->is_tagged = bytes >= expected &&
-		(payload[offsetof(struct weir_join_reply, flags)] & WEIR_JOIN_AUTHENTICATED) != 0;
-	h->has_crc = bytes >= expected &&
-		(weir_get16(payload + offsetof(struct weir_join_reply, elements)) >>
-				WEIR_JOIN_MUST_SHIFT &
-			WEIR_JOIN_MUST_CRC32C) != 0;
+	struct weir_accepted a;
+	size_t used = weir_accepted_read(payload, bytes, false, &a);
+	const uint8_t *challenge = payload + used;
 	/* The length also tells whether there is a CRC, and no damaged bit changes it. */
-	if (h->auth == NULL && (h->has_crc || bytes == expected + WEIR_CRC_BYTES)) {
-		if (!h->has_crc ||
-			!weir_crc_holds(reply, payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + bytes)) {
+	bool ends_with_crc = h->auth == NULL &&
+		(weir_accepted_has_crc(payload, bytes) || bytes == used + WEIR_CRC_BYTES);
+
+	if (ends_with_crc) {
+		if (!weir_crc_holds(reply, payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + bytes)) {
 			WEIR_COUNT(h, crc, 1);
 			return 0;
 		}
 		bytes -= WEIR_CRC_BYTES;
 	}
-	if (h->auth != NULL)
-		expected += WEIR_CHALLENGE_BYTES + (h->is_tagged ? WEIR_KEY_BYTES : 0u);
-	if (bytes != expected || (h->is_tagged && (h->auth == NULL || h->base_form)))
+	if (used != 0 && a.unknown != 0)
+		return weir_error_set(h, -EPROTO,
+			"%s has settings that this library does not know (number %u): take a newer "
+			"libweir",
+			h->job_text, a.unknown);
+	h->is_tagged = a.setting[WEIR_SETTING_AUTHENTICATE] != 0;
+	h->has_crc = a.setting[WEIR_SETTING_INTEGRITY] != 0;
+	if (used == 0 ||
+		bytes - used !=
+			(h->auth == NULL               ? 0u
+					: h->is_tagged ? WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES
+						       : WEIR_CHALLENGE_BYTES) ||
+		(h->auth == NULL && h->has_crc != ends_with_crc) ||
+		(h->is_tagged && (h->auth == NULL || h->base_form)))
 		return weir_error_set(h, -EPROTO,
 			"%s: the switch's reply to the join makes no sense (%zu bytes, flags %u): "
 			"do switch and library have the same version?",
@@ -136,7 +136,7 @@ take_accepted(struct weir_handle *h, const struct weir_header *reply, const uint
 	if (h->is_tagged &&
 		!weir_auth_begin(h->auth, reply->gen_id, challenge + WEIR_CHALLENGE_BYTES))
 		return weir_error_set(h, -ENOMEM, "out of memory");
-	return take_settings(h, reply, payload);
+	return take_settings(h, reply, &a);
 }
 
 /* The reply that lists the sources which have joined. */

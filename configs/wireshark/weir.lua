@@ -22,6 +22,10 @@ local TYPES = { [0] = { "int8", 1 }, { "uint8", 1 }, { "int16", 2 }, { "uint16",
 local DTYPE, DTYPE_BYTES, E4M3 = {}, {}, 12
 for code, row in pairs(TYPES) do DTYPE[code], DTYPE_BYTES[code] = row[1], row[2] end
 local OP = { [0] = "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor" }
+-- Settings: name, bytes.
+local SETTINGS = { { "window", 2 }, { "elements", 2 }, { "timeout_ms", 4 }, { "type", 1 }, { "op", 1 }, { "integrity", 1 },
+	{ "authenticate", 1 }, { "results", 4 }, { "alltoall", 1 }, { "policy", 1 }, { "deterministic", 1 }, { "narrow", 1 },
+	{ "rejoin", 1 }, { "dead_after_ms", 4 } }
 local FIELD = { "collective", "op", "type", "root", "grad_cnt", "final" }
 local KIND = { "contribution", "join", "result", "reply", "acknowledgement", "probe" }
 local CONTRIBUTION, JOINING, RESULT, REPLY, ACKNOWLEDGEMENT, PROBING = 1, 2, 3, 4, 5, 6
@@ -123,6 +127,10 @@ local f = {
 	own_skipped = ProtoField.bool("weir.join.skips_own", "own slices are left out", 8, nil, 0x08),
 	timeout = ProtoField.uint32("weir.join.timeout_ms", "timeout_ms"),
 	group = ProtoField.ipv4("weir.join.group", "group"),
+	asks_list = ProtoField.bool("weir.join.asks_list", "would take the list of settings", 8, nil, 0x01),
+	listed = ProtoField.bool("weir.join.listed", "a list of settings follows", 16, nil, 0x2000),
+	list = ProtoField.bytes("weir.join.settings", "settings"),
+	setting = ProtoField.string("weir.join.setting", "setting"),
 	field = ProtoField.uint8("weir.mismatch.field", "field", base.DEC, FIELD),
 	m_source = ProtoField.uint8("weir.mismatch.source", "source"),
 	m_block = ProtoField.uint16("weir.mismatch.block", "block"),
@@ -402,7 +410,8 @@ local function show_header(tree, buf, h)
 	tree:add(f.grad_cnt, buf(10, 2))
 	if h.form == FORM_EXTENDED then
 		tree:add(f.collective, buf(12, 1))
-		tree:add(f.op, buf(12, 1))
+		local op = tree:add(f.op, buf(12, 1))
+		if h.kind == JOINING then op:add(f.asks_list, buf(12, 1)) end
 		tree:add(f.dtype, buf(13, 1))
 		local flags = tree:add(f.flags, buf(13, 1))
 		flags:add(f.base_results, buf(13, 1))
@@ -589,6 +598,7 @@ local function show_join(tree, buf, at, h, complain)
 	item:add(f.window, buf(at, 2))
 	local options = item:add(f.options, buf(at + 2, 2))
 	options:add(f.crcs, buf(at + 2, 2))
+	options:add(f.listed, buf(at + 2, 2))
 	options:add(f.full_rows, buf(at + 2, 2))
 	item:add(f.elements, buf(at + 2, 2))
 	item:add(f.join_sources, buf(at + 4, 2))
@@ -607,12 +617,36 @@ local function show_join(tree, buf, at, h, complain)
 	while power < window do power = power * 2 end
 	if window ~= power then complain("window " .. window .. " is no power of two") end
 	if elements < 1 then complain("elements 0 is not in 1..4095") end
-	if buf(at + 2, 1):bitfield(1, 2) ~= 0 then complain("an option is reserved") end
+	if buf(at + 2, 1):bitfield(1, 1) ~= 0 then complain("an option is reserved") end
 	if sources < 1 or sources > 256 then complain("sources " .. sources .. " is not in 1..256") end
 	if not DTYPE[dtype] or not OP[op] then complain("dtype or op of the base form is reserved") end
 	local group = buf(at + 12, 1):uint()
 	if (buf(at + 7, 1):bitfield(7, 1) == 1) ~= (group >= 224 and group <= 239) then
 		complain("the flag and the group of multicast results do not agree")
+	end
+end
+
+-- The bytes of the list of settings at `at`, its length included; 0: there is none, or it is cut off.
+local function list_bytes(buf, at)
+	return buf:len() >= at + JOIN_BYTES + 2 and buf(at + 2, 1):bitfield(2, 1) == 1 and
+		2 + buf(at + JOIN_BYTES, 2):uint() or 0
+end
+
+local function show_list(tree, buf, at, bytes, complain)
+	local item, seen, ends = tree:add(f.list, buf(at + 2, bytes - 2)), {}, at + bytes
+	at = at + 2
+	while at < ends do
+		local code = buf(at, 1):bitfield(1, 7)
+		local length = at + 1 < ends and buf(at + 1, 1):uint() or ends
+		local row = SETTINGS[code]
+		if at + 2 + length > ends or seen[code] or code == 0 or (row and row[2] ~= length) then
+			complain("the list of settings is malformed")
+			return
+		end
+		seen[code] = true
+		local text = row and row[1] .. " " .. buf(at + 2, length):uint() or "setting " .. code
+		item:add(f.setting, buf(at, 2 + length), text .. (buf(at, 1):bitfield(0, 1) == 1 and ", must be known" or ""))
+		at = at + 2 + length
 	end
 end
 
@@ -702,7 +736,11 @@ local function parts_of(tree, buf, h, frame, complain)
 		whole = size and h.carried * size or math.max(whole, 0)
 		parts[1] = { whole, function(at) show_elements(tree, buf, at, whole, dtype, h.carried) end, true }
 	elseif h.kind == REPLY and h.join and h.status == OK then
+		local listed = list_bytes(buf, h.bytes)
 		parts[1] = { JOIN_BYTES, function(at) show_join(tree, buf, at, h, complain) end }
+		if listed > 2 then
+			parts[2] = { listed, function(at) show_list(tree, buf, at, listed, complain) end }
+		end
 	elseif h.kind == REPLY and h.status == DISPLACED then
 		parts[1] = { DISPLACED_BYTES, function(at) show_displaced(tree, buf, at, h) end }
 	elseif (h.kind == REPLY or h.up) and h.status == MISMATCH then

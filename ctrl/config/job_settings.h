@@ -122,13 +122,13 @@
 /* What a leaf compares with its parent's job. */
 struct ctrl_tree_rule {
 	const char *text; /* for people; NULL: nothing */
-	uint8_t compared; /* enum ppe_parent_setting */
+	uint8_t compared; /* enum weir_setting */
 	bool must_be_equal; /* the value at the parent */
 };
 #define CTRL_TREE_OWN               {NULL, PPE_PARENT_AGREES, false}
-#define CTRL_TREE_EQUAL(name)       {"must be equal", PPE_PARENT_##name, true}
-#define CTRL_TREE_REVOKE            {"must be revoke on both", PPE_PARENT_REJOIN, true}
-#define CTRL_TREE_COMPARED(name, t) {t, PPE_PARENT_##name, false}
+#define CTRL_TREE_EQUAL(name)       {"must be equal", WEIR_SETTING_##name, true}
+#define CTRL_TREE_REVOKE            {"must be revoke on both", WEIR_SETTING_REJOIN, true}
+#define CTRL_TREE_COMPARED(name, t) {t, WEIR_SETTING_##name, false}
 
 #define CTRL_ALLTOALL_FIT (PPE_ALLTOALL_FULL + 1) /* `fit`: ctrl_jobs_create() chooses */
 

@@ -14,7 +14,7 @@
 
 /* The setting of a job; NULL: it is none. */
 static const struct ctrl_setting *
-setting_of(enum ppe_parent_setting setting)
+setting_of(unsigned int setting)
 {
 	for (size_t i = 0; i < ctrl_settings_count; i++)
 		if (ctrl_settings[i].tree.compared == setting)
@@ -23,7 +23,7 @@ setting_of(enum ppe_parent_setting setting)
 }
 
 struct ctrl_parent_words
-ctrl_parent_words(enum ppe_parent_setting setting)
+ctrl_parent_words(unsigned int setting)
 {
 	static const struct ctrl_parent_words others[] = {
 		[PPE_PARENT_RANKS] = {"tree.ranks", "must be the ranks of the parent's tree"},
@@ -33,6 +33,9 @@ ctrl_parent_words(enum ppe_parent_setting setting)
 			"the parent does not take part in a job of its own parents"},
 		[PPE_PARENT_GONE] = {"job",
 			"the parent does not have the job, or not this switch as a source"},
+		[PPE_PARENT_UNKNOWN] = {"setting",
+			"the parent's job has a setting of this number, which this switch does not "
+			"know: it needs a newer Weir"},
 	};
 	const struct ctrl_setting *of = setting_of(setting);
 
@@ -42,7 +45,7 @@ ctrl_parent_words(enum ppe_parent_setting setting)
 
 /* A value, as the configuration has it. */
 static void
-value_text(enum ppe_parent_setting setting, uint32_t value, char *text, size_t size)
+value_text(unsigned int setting, uint32_t value, char *text, size_t size)
 {
 	const struct ctrl_setting *of = setting_of(setting);
 	const char *word = of == NULL          ? NULL
@@ -62,7 +65,7 @@ value_text(enum ppe_parent_setting setting, uint32_t value, char *text, size_t s
 struct ctrl_refusal_text
 ctrl_parent_refusal(const struct ppe_parent_stats *stats)
 {
-	enum ppe_parent_setting setting = stats->refused;
+	unsigned int setting = stats->refused;
 	const struct ctrl_parent_words words = ctrl_parent_words(setting);
 	struct ctrl_refusal_text out;
 	char ours[32], theirs[32];

@@ -5,12 +5,12 @@
 
 #include "ctrl/jobs/running.h"
 
-/* What a job and its parent's job differ in, and what must hold, for people. setting: not
- * PPE_PARENT_AGREES. Any thread. */
+/* What a job and its parent's job differ in, and what must hold, for people. setting: as in struct
+ * ppe_parent_stats, not PPE_PARENT_AGREES. Any thread. */
 struct ctrl_parent_words {
 	const char *setting, *rule;
 };
-struct ctrl_parent_words ctrl_parent_words(enum ppe_parent_setting setting);
+struct ctrl_parent_words ctrl_parent_words(unsigned int setting);
 
 /* Why a parent does not accept this switch's joins, for people: "window 32 here, 64 there: must be
  * equal". */

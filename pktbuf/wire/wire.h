@@ -111,7 +111,7 @@ struct weir_extension {
 };
 static_assert(sizeof(struct weir_extension) == WEIR_EXT_BYTES - WEIR_BASE_BYTES, "4 bytes");
 
-/* The payload of an accepted join's reply: the job's settings. */
+/* The payload of an accepted join's reply, or its first part: pktbuf/wire/settings.h. */
 struct weir_join_reply {
 	uint8_t window[2]; /* blocks in flight at most, a power of two */
 	uint8_t elements[2]; /* WEIR_JOIN_MUST_ bits:4, elements per block at most:12, [1, 4095] */
@@ -140,8 +140,9 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 /* What a host must understand to take part: it refuses a job with other bits. */
 #define WEIR_JOIN_MUST_SHIFT    12
 #define WEIR_JOIN_MUST_ALLTOALL 0x1 /* blocks of alltoall have room for full rows: row_room() */
+#define WEIR_JOIN_MUST_LIST     0x2 /* a list of settings follows these 16 bytes */
 #define WEIR_JOIN_MUST_CRC32C   0x8 /* a CRC ends packets other than joins, and this reply */
-#define WEIR_JOIN_MUST_KNOWN    (WEIR_JOIN_MUST_ALLTOALL | WEIR_JOIN_MUST_CRC32C)
+#define WEIR_JOIN_MUST_KNOWN    0xb /* all of these */
 
 /*
  * Proved joins and authentication: docs/protocol.md, "Proved joins". Keys are derived with

@@ -184,7 +184,6 @@ struct collective {
 
 struct answers {
 	struct weir_header header;
-	struct weir_join_reply reply;
 	uint16_t next, end; /* sources [next, end) are to be answered */
 };
 

@@ -112,6 +112,7 @@ join_frame(unsigned int source, const uint8_t challenge[16], const uint8_t nonce
 		.block_id = weir_get32(nonce),
 		.gen_id = join_generation,
 		.collective = WEIR_COLLECTIVE_JOIN,
+		.op = source % 2, /* some take the list of settings */
 		.flags = WEIR_FLAG_AUTHENTICATED |
 			((skipping >> source & 1) ? WEIR_FLAG_SKIPS_OWN : 0),
 		.extended = true};
@@ -157,22 +158,23 @@ static inline void
 take_accepted(unsigned int s, const uint8_t nonce[16])
 {
 	struct weir_header h = take(s);
+	uint8_t *end = (uint8_t *)(uintptr_t)payload + 16; /* of the settings */
 
 	cr_assert_eq(h.status, WEIR_STATUS_OK);
-	cr_assert_eq(payload_bytes, job_plain ? 32 : 64);
+	end += s % 2 == 1 ? 2 + weir_get16(end) : 0;
+	cr_assert_eq(payload + payload_bytes, end + (job_plain ? 16 : 48));
 	cr_assert_eq(payload[7],
 		(job_plain ? 0 : WEIR_JOIN_AUTHENTICATED) |
 			((skipping >> s & 1) ? WEIR_JOIN_SKIPS_OWN : 0));
 	cr_assert(reply_holds(s, nonce, payload_bytes));
 	now.generation = h.gen_id;
-	memcpy(now.challenge, payload + 16, 16);
+	memcpy(now.challenge, end, 16);
 	tags_contributions_key(source_key[s], now.challenge, now.generation, now.source[s]);
 	if (job_plain)
 		return;
 	tags_results_key(job_key, now.challenge, now.generation, now.results);
-	tags_wrap(source_key[s], nonce, now.challenge, now.generation,
-		(uint8_t *)(uintptr_t)payload + 32);
-	cr_assert_arr_eq(payload + 32, now.results, 32, "the wrapped key of source %u", s);
+	tags_wrap(source_key[s], nonce, now.challenge, now.generation, end + 16);
+	cr_assert_arr_eq(end + 16, now.results, 32, "the wrapped key of source %u", s);
 }
 
 /* The source joins the next generation. */

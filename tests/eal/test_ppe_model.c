@@ -196,6 +196,7 @@ offer_join(struct play *p, unsigned int j, unsigned int source, uint32_t nonce,
 		.block_id = nonce,
 		.src_id = (uint8_t)source,
 		.collective = WEIR_COLLECTIVE_JOIN,
+		.op = (uint8_t)(nonce >> 5 & 1), /* it takes the list of settings */
 		.flags = (uint8_t)(below(p, 2) | ((nonce >> 4 & 1) ? WEIR_FLAG_SKIPS_OWN : 0)),
 		.extended = true};
 

@@ -2,8 +2,8 @@
 /* A leaf joins at its parents: how generations begin and end on two hops. docs/tree.md, "Generations". */
 #include <stddef.h>
 
-#include "ctrl/config/job_settings.h"
 #include "tests/eal/bench_tree.h"
+#include "tests/model/settings_vectors.h"
 #include "tests/model/tags.h"
 
 #define FIRST      4 /* hosts FIRST and FIRST + 1 */
@@ -228,7 +228,7 @@ BOTH(other_answers_change_nothing)
 /* ---- settings ---- */
 
 static void
-expect_refused(unsigned int p, enum ppe_parent_setting setting, uint32_t ours, uint32_t theirs)
+expect_refused(unsigned int p, unsigned int setting, uint32_t ours, uint32_t theirs)
 {
 	struct ppe_parent_stats stats = parent_stats(p);
 
@@ -237,37 +237,46 @@ expect_refused(unsigned int p, enum ppe_parent_setting setting, uint32_t ours, u
 	cr_assert_eq(stats.theirs, theirs, "setting %u: theirs %u", setting, stats.theirs);
 }
 
-/* Parent 0 accepts, with what is in `settings`, and with the CRC of a job that has CRCs. */
+/* Parent 0 accepts, with what is in `settings`, but one that differs: in the 16 bytes, with the CRC
+ * of a job that has CRCs, or in a list, after which comes more. */
 static void
-accept_with_crc(void)
+accept_with(unsigned int differs, uint32_t value, const struct settings_vector *list)
 {
 	struct weir_header h = answer_to_join(0, WEIR_STATUS_OK);
-	uint8_t header[WEIR_EXT_BYTES], bytes[sizeof(settings) + WEIR_CRC_BYTES];
+	uint8_t header[WEIR_EXT_BYTES], bytes[WEIR_ACCEPTED_MOST];
+	struct weir_accepted accepted;
+	unsigned int n;
 	uint32_t crc;
 
 	h.gen_id = 100;
 	weir_header_write(&h, header);
-	memcpy(bytes, &settings, sizeof(settings));
-	crc = tags_crc32c(tags_crc32c(0, header, sizeof(header)), bytes, sizeof(settings));
-	for (unsigned int i = 0; i < WEIR_CRC_BYTES; i++)
-		bytes[sizeof(settings) + i] = (uint8_t)(crc >> 8 * i);
-	say(0, &h, bytes, sizeof(bytes));
+	weir_accepted_read((const uint8_t *)&settings, sizeof(settings), true, &accepted);
+	accepted.setting[differs] = value;
+	n = weir_accepted_write(&accepted, true, list != NULL, bytes);
+	if (list != NULL) {
+		memcpy(bytes, &settings, sizeof(settings));
+		bytes[offsetof(struct weir_join_reply, elements)] |= WEIR_JOIN_MUST_LIST << 4;
+		memcpy(bytes + n, list->entries, list->bytes);
+		n += list->bytes;
+		weir_put16(bytes + sizeof(settings),
+			(uint16_t)(n - sizeof(settings) - 2 + list->longer));
+	} else if (differs == WEIR_SETTING_INTEGRITY) {
+		crc = tags_crc32c(tags_crc32c(0, header, sizeof(header)), bytes, n);
+		for (unsigned int i = 0; i < WEIR_CRC_BYTES; i++)
+			bytes[n++] = (uint8_t)(crc >> 8 * i);
+	}
+	say(0, &h, bytes, n);
 }
 
-/* Parent 0 accepts, with what is in `settings`: hosts that repeat get `unsupported`. Then it agrees. */
+/* Hosts that repeat their joins get `unsupported`. */
 static void
-disagree(enum ppe_parent_setting setting, uint32_t ours, uint32_t theirs)
+expect_unsupported(unsigned int setting, uint32_t ours, uint32_t theirs)
 {
-	if (setting == PPE_PARENT_INTEGRITY)
-		accept_with_crc();
-	else
-		accept_join(0, 100);
 	expect_silence();
 	expect_refused(0, setting, ours, theirs);
 	join_later(FIRST + 1, 51, WEIR_STATUS_UNSUPPORTED);
 	expect_joins_up(BOTH_SETS);
 	expect_silence();
-	agree();
 }
 
 static void
@@ -276,57 +285,70 @@ dead_after_5_s(struct rig_config *config)
 	config->job[0].dead_after_ms = 5000;
 }
 
-BOTH(settings_must_agree)
+/* In the 16 bytes of an older parent, or in the list of a newer one, whose 16 bytes do not count. */
+static void
+settings_must_agree(unsigned int workers, const struct settings_vector *list)
 {
-#define AT(field) offsetof(struct weir_join_reply, field)
-	/* A byte of the reply, and the bits that differ. */
-	static const struct {
-		enum ppe_parent_setting setting;
-		size_t at;
-		uint8_t bits;
-		uint32_t ours, theirs;
-	} differ[] = {
-		{PPE_PARENT_WINDOW, AT(window) + 1, WINDOW ^ 0x4, WINDOW, 4},
-		{PPE_PARENT_ELEMENTS, AT(elements) + 1, ELEMENTS ^ 9, ELEMENTS, 9},
-		{PPE_PARENT_RANKS, AT(sources) + 1, RANKS ^ 6, RANKS, 6},
-		{PPE_PARENT_TYPE, AT(dtype_op), 0x10, WEIR_DTYPE_INT32, WEIR_DTYPE_INT32 ^ 1},
-		{PPE_PARENT_OP, AT(dtype_op), 1, WEIR_OP_SUM, WEIR_OP_SUM ^ 1},
-		{PPE_PARENT_POLICY, AT(up.agreed), 3, PPE_POLICY_PARTIAL, PPE_POLICY_ERROR},
-		{PPE_PARENT_DETERMINISTIC, AT(up.agreed), WEIR_JOIN_UP_DETERMINISTIC, 0, 1},
-		{PPE_PARENT_REJOIN, AT(up.agreed), WEIR_JOIN_UP_REVOKE, 1, 0},
-		{PPE_PARENT_NARROW, AT(flags), WEIR_JOIN_NARROW, 0, 1},
-		{PPE_PARENT_AUTHENTICATE, AT(flags), WEIR_JOIN_AUTHENTICATED, 0, 1},
-		{PPE_PARENT_INTEGRITY, AT(elements), WEIR_JOIN_MUST_CRC32C << 4, 0, 1},
-	};
-	static const struct ctrl_tree_rule rules[] = {
-#define X(key, where, change, needs, tree, ...) CTRL_TREE_##tree,
-		CTRL_JOB_SETTINGS(X)
-#undef X
-	};
-	uint32_t tried =
-		1u << PPE_PARENT_AGREES | 1u << PPE_PARENT_TIMEOUT | 1u << PPE_PARENT_DEAD_AFTER;
+	struct weir_accepted ours;
 
 	start_joining(.policy = PPE_POLICY_PARTIAL, .change = dead_after_5_s);
+	weir_accepted_read((const uint8_t *)&settings, sizeof(settings), true, &ours);
+	ours.setting[WEIR_SETTING_TIMEOUT] = TIMEOUT;
+	ours.setting[WEIR_SETTING_DEAD_AFTER] = 5000;
 	accept_join(1, 101);
-	for (unsigned int i = 0; i < RTE_DIM(differ); i++) {
-		((uint8_t *)&settings)[differ[i].at] ^= differ[i].bits;
-		disagree(differ[i].setting, differ[i].ours, differ[i].theirs);
-		tried |= 1u << differ[i].setting;
+	for (unsigned int s = 1; s < WEIR_SETTINGS; s++) {
+		/* 1.25 x 100 + 1 ms are enough, and 5100. */
+		uint32_t theirs = s == WEIR_SETTING_TIMEOUT ? 125
+			: s == WEIR_SETTING_DEAD_AFTER      ? 5099
+			: s == WEIR_SETTING_REJOIN          ? 0
+							    : ours.setting[s] + 1;
+
+		if ((weir_setting_table[s].to & WEIR_SETTING_TO_SWITCH) == 0)
+			continue;
+		accept_with(s, theirs, list);
+		expect_unsupported(s, ours.setting[s], theirs);
 	}
-	for (unsigned int i = 0; i < RTE_DIM(rules); i++)
-		cr_assert((tried >> rules[i].compared & 1) != 0, "setting %u", rules[i].compared);
-	/* 1.25 x 100 + 1 ms are enough. */
-	weir_put32(settings.timeout_ms, 125);
-	disagree(PPE_PARENT_TIMEOUT, TIMEOUT, 125);
-	settings.up.dead_after[1] = 0x13; /* 5099; 5100 is enough */
-	settings.up.dead_after[2] = 0xeb;
-	disagree(PPE_PARENT_DEAD_AFTER, 5000, 5099);
+	settings.sources[1] = 6;
+	accept_with(0, 0, list);
+	expect_unsupported(PPE_PARENT_RANKS, RANKS, 6);
+	settings.sources[1] = RANKS;
 	weir_put32(settings.timeout_ms, 126);
-	settings.up.dead_after[1] = 0x13;
-	settings.up.dead_after[2] = 0xec;
-	accept_join(0, 100);
+	accept_with(WEIR_SETTING_DEAD_AFTER, 5100, list);
 	expect_begun();
 	cr_assert_eq(parent_stats(0).refused, 0);
+	stop_unread();
+}
+
+BOTH(settings_of_an_older_parent_must_agree)
+{
+	settings_must_agree(workers, NULL);
+}
+
+BOTH(settings_of_a_list_must_agree)
+{
+	settings_must_agree(workers, &settings_vectors[0]);
+}
+
+BOTH(unknown_settings)
+{
+	unsigned int malformed = 0;
+
+	start_joining();
+	for (unsigned int i = 0; i < NB_SETTINGS_VECTORS; i++) {
+		const struct settings_vector *v = &settings_vectors[i];
+
+		accept_with(0, 0, v);
+		expect_silence();
+		malformed += v->is == SETTINGS_MALFORMED;
+		expect_drop(PPE_DROP_LENGTH, malformed);
+		if (v->is == SETTINGS_UNKNOWN)
+			expect_unsupported(PPE_PARENT_UNKNOWN, 0, v->unknown);
+		if (v->is == SETTINGS_TAKEN)
+			expect_refused(0, 0, 0, 0);
+	}
+	accept_join(0, 100);
+	accept_join(1, 101);
+	expect_begun();
 	stop_unread();
 }
 
@@ -354,7 +376,7 @@ BOTH(a_job_that_does_not_revoke)
 {
 	start_joining(.change = not_revoking);
 	accept_join(0, 100);
-	expect_refused(0, PPE_PARENT_REJOIN, 0, 1);
+	expect_refused(0, WEIR_SETTING_REJOIN, 0, 1);
 	stop_unread();
 }
 

@@ -147,7 +147,7 @@ static void
 say_tagged(struct weir_header h, const void *bytes, unsigned int n, const uint8_t answered[16],
 	unsigned int forged)
 {
-	uint8_t packet[16 + 128];
+	uint8_t packet[256];
 
 	h.flags |= WEIR_FLAG_AUTHENTICATED;
 	weir_header_write(&h, packet);
@@ -176,23 +176,27 @@ expect_challenged(void)
 	expect_proved_join(2);
 }
 
-/* Accept, with keys if the job is authenticated. */
+/* Accept, with keys if the job is authenticated; odd generations with the list of settings. */
 static void
 accept_proved(uint16_t its_generation, unsigned int forged)
 {
 	struct weir_header h = answer_to_join(0, WEIR_STATUS_OK);
-	uint8_t bytes[16 + 16 + 32], parents_key[32], *challenge = bytes + 16;
+	uint8_t bytes[WEIR_ACCEPTED_MOST + 16 + 32], parents_key[32], *challenge;
+	struct weir_accepted accepted;
 
 	parent[0].generation = h.gen_id = its_generation;
 	h.root = FIRST;
-	memcpy(bytes, &settings, 16);
+	weir_accepted_read((const uint8_t *)&settings, sizeof(settings), true, &accepted);
+	challenge = bytes + weir_accepted_write(&accepted, true, its_generation % 2 == 1, bytes);
 	draw(challenge, 16);
 	draw(parents_key, 32); /* of its job, which the leaf does not know */
 	tags_contributions_key(up_key, challenge, its_generation, up_contributions);
 	tags_results_key(parents_key, challenge, its_generation, up_results);
-	memcpy(bytes + 32, up_results, 32);
-	tags_wrap(up_key, parent[0].proof, challenge, its_generation, bytes + 32);
-	say_tagged(h, bytes, rig.job[0].authenticated ? 64 : 32, parent[0].proof, forged);
+	memcpy(challenge + 16, up_results, 32);
+	tags_wrap(up_key, parent[0].proof, challenge, its_generation, challenge + 16);
+	say_tagged(h, bytes,
+		(unsigned int)(challenge - bytes) + (rig.job[0].authenticated ? 48 : 16),
+		parent[0].proof, forged);
 }
 
 /* The next packet to the parent is of this block, with the right tag, which is left in `tag`. */

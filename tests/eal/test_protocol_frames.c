@@ -122,6 +122,20 @@ Test(protocol_frames, results, .timeout = 90)
 	stop_unread();
 }
 
+Test(protocol_frames, list_of_settings, .timeout = 90)
+{
+	start_alone();
+	join(2, NONCE + 2);
+	skip(2, 2);
+	join(1, NONCE + 1);
+	skip(1, 1);
+	send_vector(0, "Join, asks for the list of settings");
+	expect_vector(0, "Join, accepted, with the list of settings");
+	send_vector(0, "Join, repeated in generation 7");
+	expect_vector(0, "Join, accepted, with the list of settings");
+	stop_unread();
+}
+
 Test(protocol_frames, more_ports, .timeout = 90)
 {
 	start_page(.workers = 4, .timeout_ms = 1000);
@@ -244,9 +258,28 @@ Test(protocol_frames, switches, .timeout = 90)
 
 Test(protocol_frames, joins_of_switches, .timeout = 90)
 {
-	start_parent();
+	unsigned int bytes;
+
+	start_parent(.policy = PPE_POLICY_PARTIAL);
 	send_vector(0, "Join of a switch");
 	expect_vector(0, "Join of a switch, not complete yet");
+	bytes = vector_frame(vector_named("Join of a switch"), frame);
+	frame[VECTOR_HEADERS + 12] |= WEIR_JOIN_ASKS_LIST;
+	rig_fix_checksums(frame);
+	rig_send(&rig, 0, frame, bytes);
+	skip(0, 0);
+	rig_offer(&rig, 4 % rig.ports,
+		&(struct weir_header){.extended = true,
+			.job_id = 1,
+			.src_id = 4,
+			.src_cnt = 4,
+			.root = 3,
+			.block_id = NONCE + 4,
+			.collective = WEIR_COLLECTIVE_JOIN,
+			.flags = WEIR_FLAG_UP},
+		NULL, 0);
+	skip(4, 4);
+	expect_vector(0, "Join of a switch, accepted, with the list of settings");
 	stop_unread();
 }
 

@@ -197,7 +197,8 @@ def challenges(packets):
     found = {}
     for packet in packets:
         if packet[12] >> 4 == JOIN and packet[15] == 0:
-            key = (int.from_bytes(packet[8:10], 'big'), packet[32:48])
+            at = 34 + int.from_bytes(packet[32:34], 'big') if packet[18] & 0x20 else 32  # behind the settings
+            key = (int.from_bytes(packet[8:10], 'big'), packet[at:at + 16])
             found[key] = found.get(key, 0) + 1
     return found
 

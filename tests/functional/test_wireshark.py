@@ -26,10 +26,10 @@ HEADER = {'job_id': 'weir.job', 'block_id': 'weir.block', 'gen_id': 'weir.gen',
           'final': 'weir.final', 'degraded': 'weir.degraded', 'status': 'weir.status',
           'collective': 'weir.collective', 'op': 'weir.op', 'dtype': 'weir.dtype',
           'flags': 'weir.flags', 'root': 'weir.root'}
-JOIN_FIELDS = ['window', 'elements', 'sources', 'dtype', 'op', 'more_ports', 'flags', 'timeout_ms', 'group']
+JOIN_FIELDS = ['window', 'options', 'elements', 'sources', 'dtype', 'op', 'more_ports', 'flags', 'timeout_ms', 'group']
 MISMATCH_FIELDS = ['field', 'source', 'block', 'other', 'offered']
 PARTS = ['weir.element.int', 'weir.element.float', 'weir.bitmap.source', 'weir.nonce', 'weir.form',
-         'weir.kind', 'weir.expert.impossible', 'weir.expert.truncated'] + \
+         'weir.kind', 'weir.expert.impossible', 'weir.expert.truncated', 'weir.join.setting'] + \
     ['weir.join.' + f for f in JOIN_FIELDS] + ['weir.mismatch.' + f for f in MISMATCH_FIELDS]
 EVERYTHING = list(HEADER.values()) + PARTS
 LINKS = ['weir.answer_in', 'weir.answer_to', 'weir.time', 'weir.repeats', 'weir.late']
@@ -105,6 +105,8 @@ def check_row(row, vector):
                 check(found == [wanted[name]], '%s: %s', name, found)
             else:
                 check(int(found[0], 0) == code(wanted[name], headings.get(name)), '%s of %s: %s', name, about, found)
+    settings = {name: str(value) for name, value in vector.get('settings', {}).items()}
+    check(dict(re.match(r'(\S+) (\d+)', text).groups() for text in row['weir.join.setting']) == settings, '%s: %s', about, row)
     check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s: %s', about, row)
 
 
@@ -119,16 +121,17 @@ def vectors_of_the_protocol():
     infos = [re.sub('^(Late|Repeated) ', '', row['_ws.col.Info'][0]) for row in rows]
     starts = ['Contribution', 'Contribution', 'Result', 'Result', 'Result',
               'Barrier', 'Barrier', 'Result', 'Result', 'Result', 'Result', 'Contribution', 'Contribution',
-              'Result', 'Contribution', 'Result', 'Join job', 'Join waiting', 'Join accepted', 'Join accepted', 'Contribution',
+              'Result', 'Contribution', 'Result', 'Join job', 'Join waiting', 'Join accepted', 'Join accepted',
+              'Join job', 'Join accepted', 'Contribution',
               'Join job', 'Join refused', 'Join displaced', 'Status waiting', 'Status waiting', 'Partial result',
               'Partial result', 'Acknowledgement', 'Probe', 'Status waiting', 'Status error', 'Status mismatch', 'Status expired',
               'Status stale', 'Status out-of-window', 'Status unsupported', 'Contribution', 'Contribution',
-              'Partial result', 'Contribution', 'Contribution', 'Join job', 'Join waiting']
+              'Partial result', 'Contribution', 'Contribution', 'Join job', 'Join waiting', 'Join accepted']
     for info, start in zip(infos, starts):
         check(info.startswith(start), '%s: %s', start, info)
     for place, words in ((starts.index('Status waiting'), 'missing 2'), (10, 'reducescatter sum fp32, 1 of 4 elements'),
                          (12, 'broadcast fp32 root 1, 0 of 3 elements'),
-                         (len(found) - 6, 'from switch 4, allreduce sum fp32, 2 elements, of 3 ranks, partial, sources 4-5, 7')):
+                         (len(found) - 7, 'from switch 4, allreduce sum fp32, 2 elements, of 3 ranks, partial, sources 4-5, 7')):
         check(words in infos[place], '%s: %s', words, infos[place])
 
 
@@ -147,11 +150,23 @@ def tagged_vectors_of_the_protocol():
         check(row['weir.join.nonce'] == ([payload[16:32].hex()] if joins else []), '%s: %s', about, row)
         check(row['weir.join.count'] == ([str(payload[35])] if joins else []), '%s: %s', about, row)
         check(len(row['weir.element.float']) == len(vector['elements']), '%s: %s', about, row)
-    for challenge in (0xa0, 0xb0):  # the generation's, and the source's
-        check(sum(row['weir.join.challenge'] == [bytes(range(challenge, challenge + 16)).hex()] for row in rows) == 2,
+    for challenge, times in ((0xa0, 3), (0xb0, 2)):  # the generation's, and the source's
+        check(sum(row['weir.join.challenge'] == [bytes(range(challenge, challenge + 16)).hex()] for row in rows) == times,
               '%s', rows)
-    check(sum(row['weir.join.wrapped_key'] != [] for row in rows) == 1, '%s', rows)
+    check(sum(row['weir.join.wrapped_key'] != [] for row in rows) == 2, '%s', rows)
     check([row['weir.displaced.port'] for row in rows if row['weir.displaced.port']] == [['40100']], '%s', rows)
+
+
+@case
+def lists_of_settings():
+    data = next(data for v, data in vectors('none') if v['name'] == 'Join, accepted, with the list of settings')
+    at = 42 + 16 + 16 + 2
+    changes = [(14, 0xff), (0, 0), (1, 3), (4, 0x81), (15, 9)]
+    rows = rows_of([data[:at + place] + bytes([value]) + data[at + place + 1:] for place, value in changes],
+                   ['weir.join.setting', 'weir.expert.impossible'])
+    check(rows[0]['weir.join.setting'][-1] == 'setting 127, must be known' and rows[0]['weir.expert.impossible'] == [], '%s', rows[0])
+    for row in rows[1:]:
+        check(row['weir.expert.impossible'] != [], '%s', row)
 
 
 @case

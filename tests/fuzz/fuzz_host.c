@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "apps/libweir/engine.h"
+#include "pktbuf/wire/settings.h"
 #include "tests/fuzz/flight.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/model/tags.h"
@@ -46,10 +47,12 @@ static struct play {
 /* --- packets of the input's switch -------------------------------------------------------------- */
 
 enum join_kind { ACCEPTED, WAITS, ACCEPTED_PLAIN, DISPLACED };
+#define WITH_LIST 4 /* of settings, if accepted */
 
 static size_t
-join_reply(uint8_t *packet, enum join_kind kind)
+join_reply(uint8_t *packet, unsigned int how)
 {
+	enum join_kind kind = how & 3;
 	static const uint8_t statuses[] = {
 		WEIR_STATUS_OK, WEIR_STATUS_WAITING, WEIR_STATUS_OK, WEIR_STATUS_DISPLACED};
 	struct weir_header h = {.extended = true,
@@ -62,11 +65,12 @@ join_reply(uint8_t *packet, enum join_kind kind)
 		.flags = play.keyed ? WEIR_FLAG_AUTHENTICATED : 0,
 		.src_cnt = SOURCES,
 		.status = statuses[kind]};
-	struct weir_join_reply reply = {.window = {0, WINDOW},
-		.elements = {0, ELEMENTS},
-		.sources = {0, SOURCES},
-		.dtype_op = WEIR_DTYPE_INT32 << 4 | WEIR_OP_SUM,
-		.timeout_ms = {0, 0, 0, 100}};
+	struct weir_accepted accepted = {.setting = {[WEIR_SETTING_WINDOW] = WINDOW,
+						 [WEIR_SETTING_ELEMENTS] = ELEMENTS,
+						 [WEIR_SETTING_TYPE] = WEIR_DTYPE_INT32,
+						 [WEIR_SETTING_OP] = WEIR_OP_SUM,
+						 [WEIR_SETTING_TIMEOUT] = 100},
+		.sources = SOURCES};
 	size_t bytes = weir_header_write(&h, packet);
 
 	memset(packet + bytes, 0, 2 * WEIR_KEY_BYTES);
@@ -75,9 +79,9 @@ join_reply(uint8_t *packet, enum join_kind kind)
 	if (kind == WAITS)
 		return bytes + WEIR_BITMAP_BYTES + (play.keyed ? WEIR_CHALLENGE_BYTES : 0);
 	if (play.keyed && kind == ACCEPTED)
-		reply.flags |= WEIR_JOIN_AUTHENTICATED;
-	memcpy(packet + bytes, &reply, sizeof(reply));
-	bytes += sizeof(reply);
+		accepted.setting[WEIR_SETTING_AUTHENTICATE] = 1;
+	bytes += weir_accepted_write(&accepted, false, (how & WITH_LIST) != 0, packet + bytes);
+	memset(packet + bytes, 0, WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES);
 	/* A challenge of zeros, and the results' key hidden in zeros. */
 	return bytes +
 		(!play.keyed                       ? 0u
@@ -212,7 +216,7 @@ datagram(uint8_t packet[DATAGRAM_MAX], struct sockaddr_in *from, bool joining)
 			memcpy(packet, text, given);
 	} else if (of_join) {
 		play.join_replies += !joining;
-		bytes = join_reply(packet, (joining ? kind : kind >> 5) & 3);
+		bytes = join_reply(packet, joining ? kind : kind >> 5);
 	} else {
 		uint8_t block = fuzz_8(&play.in);
 

@@ -106,6 +106,7 @@ join(unsigned int j, unsigned int source, uint8_t nonce, bool base_form)
 		.src_id = (uint8_t)source,
 		.block_id = nonce,
 		.collective = WEIR_COLLECTIVE_JOIN,
+		.op = nonce & WEIR_JOIN_ASKS_LIST,
 		.flags = tagged     ? WEIR_FLAG_AUTHENTICATED
 			: base_form ? WEIR_FLAG_BASE_RESULTS
 				    : 0,
@@ -259,7 +260,8 @@ job_of(uint8_t id)
 static void
 learn(unsigned int j, const struct weir_header *h, const uint8_t *payload, unsigned int bytes)
 {
-	const unsigned int more = sizeof(struct weir_join_reply);
+	struct weir_accepted accepted;
+	const size_t more = weir_accepted_read(payload, bytes, false, &accepted);
 
 	if (h->status == WEIR_STATUS_OK) {
 		heard[j].generation = h->gen_id;

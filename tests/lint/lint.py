@@ -89,7 +89,7 @@ LISTS = [
     (r'bf16', r'^(pktbuf/wire/types\.h|apps/python/weir/(_abi|torch)\.py|rmw/kernels\w*\.[ch]|apps/bench/kernels_loops\.c)$', 'types: pktbuf/wire/types.h'),
     (r'allgather', r'^(pktbuf/wire/types\.h|apps/libweir/(geometry\.h|request\.c|weir\.h)|'
      r'apps/verify/verify\.h|apps/python/.*|apps/(compare|mpi)/.*)$', 'collectives: pktbuf/wire/types.h'),
-    (r'dead_after_ms', r'^(ctrl/config/job_settings\.h|ppe/(jobs|ppe)\.h|ppe/collective/(membership/announce|block/timeout|tree/parent_join)\.c|ctrl/api/diagnosis\.c|'
+    (r'dead_after_ms', r'^(ctrl/config/job_settings\.h|pktbuf/wire/settings\.h|ppe/(jobs|ppe)\.h|ppe/collective/(membership/announce|block/timeout|tree/parent_join)\.c|ctrl/api/diagnosis\.c|'
      r'apps/(ctl/tree\.c|rack/tree\.py)|apps/libweir/(control_json\.c|weir\.h)|apps/stragglers/stragglers\.py)$',
      'settings of a job: ctrl/config/job_settings.h'),
 ]

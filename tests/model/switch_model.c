@@ -218,6 +218,7 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 		.nonce = h->block_id,
 		.base_results = (h->flags & WEIR_FLAG_BASE_RESULTS) != 0,
 		.skips_own = (h->flags & WEIR_FLAG_SKIPS_OWN) != 0 && m->c.group == 0,
+		.asks_list = h->op % 2 == 1,
 		.peer = *from,
 		.order = repeat ? former.order : ++m->joins,
 	};

@@ -39,6 +39,7 @@ struct joined {
 	uint32_t nonce;
 	bool base_results;
 	bool skips_own; /* its own slices are left out */
+	bool asks_list; /* it takes the list of settings */
 	struct model_peer peer;
 	unsigned int order; /* of all joins */
 };

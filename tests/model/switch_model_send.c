@@ -122,10 +122,24 @@ model_send_to_all(struct model *m, const struct block *b)
 	}
 }
 
+static size_t
+put_setting(uint8_t *to, uint8_t type, uint8_t bytes, uint32_t value)
+{
+	if (value == 0)
+		return 0;
+	to[0] = type;
+	to[1] = bytes;
+	for (unsigned int i = 0; i < bytes; i++)
+		to[2 + i] = (uint8_t)(value >> 8 * (bytes - 1 - i));
+	return 2u + bytes;
+}
+
 void
 model_accept_join(struct model *m, uint8_t source)
 {
 	const struct joined *j = &m->running[source];
+	uint8_t payload[128];
+	size_t bytes = sizeof(struct weir_join_reply) + 2;
 	struct weir_join_reply r = {0};
 	struct weir_header h = {
 		.extended = true,
@@ -140,12 +154,23 @@ model_accept_join(struct model *m, uint8_t source)
 	};
 
 	weir_put16(r.window, (uint16_t)m->c.window);
-	weir_put16(r.elements, (uint16_t)(m->c.elements | (m->c.full_rows ? 0x1000u : 0)));
+	weir_put16(r.elements,
+		(uint16_t)(m->c.elements | (m->c.full_rows ? 0x1000u : 0) |
+			(j->asks_list ? 0x2000u : 0)));
 	weir_put16(r.sources, (uint16_t)m->c.sources);
 	r.dtype_op = (uint8_t)((unsigned int)m->c.dtype << 4 | (unsigned int)m->c.op);
 	r.flags = (uint8_t)((m->c.group != 0 ? WEIR_JOIN_MULTICAST : 0) |
 		(j->skips_own ? WEIR_JOIN_SKIPS_OWN : 0));
 	weir_put32(r.timeout_ms, m->c.timeout_ms);
 	weir_put32(r.group, m->c.group);
-	emit(m, &j->peer, false, &h, &r, sizeof(r), NULL);
+	memcpy(payload, &r, sizeof(r));
+	bytes += put_setting(payload + bytes, 0x81, 2, m->c.window);
+	bytes += put_setting(payload + bytes, 0x82, 2, m->c.elements);
+	bytes += put_setting(payload + bytes, 0x03, 4, m->c.timeout_ms);
+	bytes += put_setting(payload + bytes, 0x84, 1, m->c.dtype);
+	bytes += put_setting(payload + bytes, 0x85, 1, m->c.op);
+	bytes += put_setting(payload + bytes, 0x88, 4, m->c.group);
+	bytes += put_setting(payload + bytes, 0x89, 1, m->c.full_rows);
+	weir_put16(payload + sizeof(r), (uint16_t)(bytes - sizeof(r) - 2));
+	emit(m, &j->peer, false, &h, payload, j->asks_list ? bytes : sizeof(r), NULL);
 }

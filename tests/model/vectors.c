@@ -104,6 +104,15 @@ const struct vector vectors[] = {
 		.is_answer = true,
 		.header = {EXTENDED, .block_id = VECTOR_NONCE, .gen_id = 7, .src_cnt = 3, .collective = WEIR_COLLECTIVE_JOIN},
 		.reply = {.window = {0, 64}, .elements = {1, 0}, .sources = {0, 3}, .dtype_op = WEIR_DTYPE_FP32 << 4, .flags = 3 << WEIR_JOIN_PORTS_SHIFT, .timeout_ms = {0, 0, 3, 0xe8}}},
+	{.name = "Join, asks for the list of settings",
+		.about = "A source that does not ask gets the reply of the vectors above.",
+		.header = {EXTENDED, .block_id = VECTOR_NONCE, .collective = WEIR_COLLECTIVE_JOIN, .op = WEIR_JOIN_ASKS_LIST, .flags = WEIR_FLAG_BASE_RESULTS}},
+	{.name = "Join, accepted, with the list of settings",
+		.about = "window, elements, timeout_ms and type; the other settings are 0.",
+		.is_answer = true,
+		.header = {EXTENDED, .block_id = VECTOR_NONCE, .gen_id = 7, .src_cnt = 3, .collective = WEIR_COLLECTIVE_JOIN},
+		.reply = {.window = {0, 64}, .elements = {0x21, 0}, .sources = {0, 3}, .dtype_op = WEIR_DTYPE_FP32 << 4, .timeout_ms = {0, 0, 3, 0xe8}},
+		.list = {0x81, 2, 0, 64, 0x82, 2, 1, 0, 3, 4, 0, 0, 3, 0xe8, 0x84, 1, WEIR_DTYPE_FP32}, .list_bytes = 17},
 	{.name = "Contribution to another port",
 		.about = "The contribution of source 1 to block 41 goes to port 12001 + 2 · ((1 + 41) mod 4).",
 		.port = 12005,
@@ -216,6 +225,12 @@ const struct vector vectors[] = {
 		.is_answer = true, .upward = true,
 		.header = {EXTENDED, .block_id = VECTOR_NONCE, .src_cnt = 8, .degraded = true, .collective = WEIR_COLLECTIVE_JOIN, .root = 3, .status = WEIR_STATUS_WAITING},
 		.has_bitmap = true, .bitmap = 0xf},
+	{.name = "Join of a switch, accepted, with the list of settings",
+		.about = "The switch asked for the list. The parent's policy is partial, its `rejoin` is revoke.",
+		.is_answer = true, .upward = true,
+		.header = {EXTENDED, .block_id = VECTOR_NONCE, .gen_id = 7, .src_cnt = 8, .collective = WEIR_COLLECTIVE_JOIN},
+		.reply = {.window = {0, 64}, .elements = {0x21, 0}, .sources = {0, 8}, .dtype_op = WEIR_DTYPE_FP32 << 4, .timeout_ms = {0, 0, 3, 0xe8}, .up = {.agreed = 1 | WEIR_JOIN_UP_REVOKE}},
+		.list = {0x81, 2, 0, 64, 0x82, 2, 1, 0, 3, 4, 0, 0, 3, 0xe8, 0x84, 1, WEIR_DTYPE_FP32, 0x8a, 1, 1, 0x8d, 1, 1}, .list_bytes = 23},
 	{.name = "Contribution with a CRC",
 		.about = "The second contribution, in a job with `integrity: crc32c`. The CRC covers header and payload.",
 		.end = VECTOR_CRC,
@@ -282,6 +297,12 @@ const struct vector vectors[] = {
 		.is_answer = true, .end = VECTOR_REPLY, .has_key = true,
 		.header = {TAGGED, .block_id = VECTOR_NONCE, .gen_id = 7, .src_cnt = 3, .root = 1, .collective = WEIR_COLLECTIVE_JOIN},
 		.reply = {.window = {0, 64}, .elements = {1, 0}, .sources = {0, 3}, .dtype_op = WEIR_DTYPE_FP32 << 4, .flags = WEIR_JOIN_AUTHENTICATED, .timeout_ms = {0, 0, 3, 0xe8}}, .challenge = 0xa0},
+	{.name = "Join with a proof, accepted in an authenticated job, with the list of settings",
+		.about = "The list lies between the 16 bytes and the challenge.",
+		.is_answer = true, .end = VECTOR_REPLY, .has_key = true,
+		.header = {TAGGED, .block_id = VECTOR_NONCE, .gen_id = 7, .src_cnt = 3, .root = 1, .collective = WEIR_COLLECTIVE_JOIN},
+		.reply = {.window = {0, 64}, .elements = {0x21, 0}, .sources = {0, 3}, .dtype_op = WEIR_DTYPE_FP32 << 4, .timeout_ms = {0, 0, 3, 0xe8}, .flags = WEIR_JOIN_AUTHENTICATED},
+		.list = {0x81, 2, 0, 64, 0x82, 2, 1, 0, 3, 4, 0, 0, 3, 0xe8, 0x84, 1, WEIR_DTYPE_FP32, 0x87, 1, 1}, .list_bytes = 20, .challenge = 0xa0},
 	{.name = "Displaced, with a tag",
 		.about = "Another process of the host, at UDP port 40100, has joined as source 1.",
 		.is_answer = true, .end = VECTOR_REPLY,
@@ -360,6 +381,10 @@ put_payload(const struct vector *v, uint8_t *to)
 		to = put(to, &v->displaced, sizeof(v->displaced));
 	if (weir_get16(v->reply.sources) != 0)
 		to = put(to, &v->reply, sizeof(v->reply));
+	if (v->list_bytes != 0) {
+		to = put(to, (const uint8_t[]){0, v->list_bytes}, 2);
+		to = put(to, v->list, v->list_bytes);
+	}
 	put_run(challenge, v->challenge, sizeof(challenge));
 	if (v->end == VECTOR_JOIN && v->challenge == 0)
 		memset(challenge, 0, sizeof(challenge));

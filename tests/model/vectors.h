@@ -7,7 +7,7 @@
 #ifndef TESTS_MODEL_VECTORS_H
 #define TESTS_MODEL_VECTORS_H
 
-#include "pktbuf/wire/wire.h"
+#include "pktbuf/wire/settings.h"
 
 #define VECTOR_FRAME_MAX 256
 #define VECTOR_HEADERS   42 /* bytes of Ethernet, IPv4 and UDP */
@@ -39,6 +39,8 @@ struct vector {
 	struct weir_mismatch mismatch; /* field 0: none */
 	struct weir_displaced displaced; /* port 0: none */
 	struct weir_join_reply reply; /* no sources: none */
+	uint8_t list[64]; /* of settings, behind it */
+	uint8_t list_bytes; /* 0: no list */
 	uint8_t challenge; /* its first byte, the others count up from there; 0: none */
 	bool has_key; /* the wrapped key of the results */
 	/* The end. */

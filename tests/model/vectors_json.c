@@ -40,7 +40,10 @@ header_of(const struct weir_header *h)
 	if (!h->extended)
 		return o;
 	add_text(o, "collective", weir_collective_text(h->collective));
-	add_text(o, "op", weir_op_text(h->op));
+	if (h->collective == WEIR_COLLECTIVE_JOIN && h->op != 0)
+		add(o, "op", h->op);
+	else
+		add_text(o, "op", weir_op_text(h->op));
 	add_text(o, "dtype", weir_dtype_text(h->dtype));
 	add(o, "flags", h->flags);
 	add(o, "root", h->root);
@@ -70,15 +73,30 @@ bitmap_of(const struct vector *v)
 	return array;
 }
 
+/* Those that are not 0. */
+static json_t *
+settings_of(const struct vector *v)
+{
+	struct weir_accepted accepted = {.unknown = 0};
+	json_t *o = json_object();
+
+	if (!weir_settings_read(v->list, v->list + v->list_bytes, &accepted))
+		abort();
+	for (unsigned int s = 1; s < WEIR_SETTINGS; s++)
+		add(o, weir_setting_table[s].key, accepted.setting[s]);
+	return o;
+}
+
 static json_t *
 reply_of(const struct weir_join_reply *r)
 {
 	char group[INET_ADDRSTRLEN];
 
 	inet_ntop(AF_INET, r->group, group, sizeof(group));
-	return json_pack("{si si si ss ss si si si ss}", "window", weir_get16(r->window),
-		"elements", weir_get16(r->elements), "sources", weir_get16(r->sources), "dtype",
-		weir_dtype_text(r->dtype_op >> 4), "op", weir_op_text(r->dtype_op & 15),
+	return json_pack("{si si si si ss ss si si si ss}", "window", weir_get16(r->window),
+		"options", r->elements[0] >> 4, "elements",
+		weir_get16(r->elements) & WEIR_ELEMENTS_MAX, "sources", weir_get16(r->sources),
+		"dtype", weir_dtype_text(r->dtype_op >> 4), "op", weir_op_text(r->dtype_op & 15),
 		"more_ports", r->flags >> WEIR_JOIN_PORTS_SHIFT, "flags", r->flags & 15,
 		"timeout_ms", (int)weir_get32(r->timeout_ms), "group", group);
 }
@@ -136,6 +154,8 @@ vector_of(const struct vector *v)
 				"offered", weir_get16(v->mismatch.offered)));
 	if (weir_get16(v->reply.sources) != 0)
 		json_object_set_new(o, "join", reply_of(&v->reply));
+	if (v->list_bytes != 0)
+		json_object_set_new(o, "settings", settings_of(v));
 	if (weir_get16(v->displaced.port) != 0)
 		json_object_set_new(o, "displaced", displaced_of(&v->displaced));
 	if (v->challenge != 0)

@@ -123,7 +123,7 @@ Test(ctrl_parents, settings_that_disagree)
 	struct ppe_parent_stats *s0 = &played.parent[0];
 
 	begin();
-	s0->refused = PPE_PARENT_WINDOW;
+	s0->refused = WEIR_SETTING_WINDOW;
 	s0->ours = 64;
 	s0->theirs = 32;
 	expect("msg=\"the job does not take part in a parent's\"" ABOUT(
@@ -132,30 +132,30 @@ Test(ctrl_parents, settings_that_disagree)
 	/* What it said is forgotten when the hosts stop to ask, and said again when they do. */
 	s0->refused = PPE_PARENT_AGREES;
 	expect(NULL);
-	s0->refused = PPE_PARENT_WINDOW;
+	s0->refused = WEIR_SETTING_WINDOW;
 	expect(NULL);
 	s0->theirs = 16;
 	expect("here=64 there=16");
-	s0->refused = PPE_PARENT_TYPE;
+	s0->refused = WEIR_SETTING_TYPE;
 	s0->ours = WEIR_DTYPE_FP16;
 	s0->theirs = WEIR_DTYPE_FP32;
 	expect("setting=type");
 	cr_expect_str_eq(ctrl_parent_refusal(s0).text, "type fp16 here, fp32 there: must be equal");
-	s0->refused = PPE_PARENT_OP;
+	s0->refused = WEIR_SETTING_OP;
 	s0->ours = WEIR_OP_MAX;
 	s0->theirs = 15;
 	cr_expect_str_eq(ctrl_parent_refusal(s0).text, "op max here, 15 there: must be equal");
-	s0->refused = PPE_PARENT_POLICY;
+	s0->refused = WEIR_SETTING_POLICY;
 	s0->ours = PPE_POLICY_PARTIAL;
 	s0->theirs = 3;
 	cr_expect_str_eq(
 		ctrl_parent_refusal(s0).text, "policy partial here, 3 there: must be equal");
-	s0->refused = PPE_PARENT_INTEGRITY;
+	s0->refused = WEIR_SETTING_INTEGRITY;
 	s0->ours = PPE_INTEGRITY_CRC32C;
 	s0->theirs = PPE_INTEGRITY_NONE;
 	cr_expect_str_eq(
 		ctrl_parent_refusal(s0).text, "integrity crc32c here, none there: must be equal");
-	s0->refused = PPE_PARENT_DETERMINISTIC;
+	s0->refused = WEIR_SETTING_DETERMINISTIC;
 	cr_expect_str_eq(ctrl_parent_refusal(s0).text,
 		"deterministic true here, false there: must be equal");
 	s0->refused = PPE_PARENT_GONE;
@@ -166,11 +166,36 @@ Test(ctrl_parents, settings_that_disagree)
 /* Each thing that two jobs can differ in has its own word, and a rule. */
 Test(ctrl_parents, each_setting_has_a_word)
 {
-	for (enum ppe_parent_setting s = PPE_PARENT_AGREES + 1; s <= PPE_PARENT_GONE; s++) {
+	for (unsigned int s = PPE_PARENT_AGREES + 1; s <= PPE_PARENT_UNKNOWN; s++) {
+		if (s < WEIR_SETTINGS && (weir_setting_table[s].to & WEIR_SETTING_TO_SWITCH) == 0)
+			continue;
 		cr_assert_not_null(ctrl_parent_words(s).setting, "%u", s);
 		cr_assert_not_null(ctrl_parent_words(s).rule, "%u", s);
-		for (enum ppe_parent_setting other = PPE_PARENT_AGREES + 1; other < s; other++)
-			cr_assert_str_neq(
-				ctrl_parent_words(s).setting, ctrl_parent_words(other).setting);
+		for (unsigned int other = PPE_PARENT_AGREES + 1; other < s; other++)
+			cr_assert(ctrl_parent_words(other).setting == NULL ||
+				strcmp(ctrl_parent_words(s).setting,
+					ctrl_parent_words(other).setting) != 0);
 	}
+}
+
+/* The reply to a join has the settings that a host needs, and those that a leaf compares; but only
+ * the control API's members expire. */
+Test(ctrl_parents, joins_bring_what_is_needed)
+{
+	unsigned int rows = 0;
+
+	for (size_t i = 0; i < ctrl_settings_count; i++) {
+		const struct ctrl_setting *s = &ctrl_settings[i];
+		bool to_host = s->host_needs && strcmp(s->key.path, "expire_s") != 0;
+		unsigned int to = (to_host ? WEIR_SETTING_TO_HOST : 0) |
+			(s->tree.text != NULL ? WEIR_SETTING_TO_SWITCH : 0);
+		unsigned int code = WEIR_SETTINGS;
+
+		while (--code > 0 && strcmp(weir_setting_table[code].key, s->key.path) != 0)
+			;
+		cr_expect_eq(weir_setting_table[code].to, to, "%s", s->key.path);
+		cr_expect(to == 0 || s->tree.text == NULL || s->tree.compared == code);
+		rows += code != 0;
+	}
+	cr_expect_eq(rows, WEIR_SETTINGS - 1);
 }

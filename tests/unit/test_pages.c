@@ -53,6 +53,7 @@ static const struct {
 	{PROTOCOL, "### Type", ROWS(WEIR_DTYPE_LIST(TYPE))},
 	{PROTOCOL, "### Operation", ROWS(WEIR_OP_LIST(MORE))},
 	{PROTOCOL, "### Field", ROWS(WEIR_FIELD_LIST(CODE))},
+	{PROTOCOL, "### Setting", ROWS(WEIR_SETTING_LIST(TYPE))},
 	{PROTOCOL, "### End of a generation", ROWS(WEIR_OVER_LIST(CODE))},
 };
 
@@ -97,7 +98,8 @@ payload_bytes(const struct vector *v)
 	bytes += h->status == WEIR_STATUS_MISMATCH ? sizeof(struct weir_mismatch) : 0;
 	bytes += h->status == WEIR_STATUS_DISPLACED ? sizeof(struct weir_displaced) : 0;
 	if (h->collective == WEIR_COLLECTIVE_JOIN && h->status == WEIR_STATUS_OK && v->is_answer)
-		bytes += sizeof(struct weir_join_reply);
+		bytes += sizeof(struct weir_join_reply) +
+			(v->list_bytes != 0 ? 2u + v->list_bytes : 0);
 	bytes += v->end == VECTOR_JOIN ? sizeof(struct weir_join_proof)
 		: v->challenge != 0    ? WEIR_CHALLENGE_BYTES
 				       : 0;

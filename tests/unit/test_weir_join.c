@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "tests/model/settings_vectors.h"
 #include "tests/model/tags.h"
 #include "tests/unit/switch_player.h"
 
@@ -19,6 +20,7 @@ static int more; /* the extended form's next port */
 static int32_t data[ELEMENTS];
 static uint32_t block_id; /* of the last join */
 static uint8_t join_src_cnt = 2; /* of answers to it */
+static const struct settings_vector *list; /* accepted joins have a list that ends so; NULL: none */
 
 /* The last packet of the host. */
 static struct {
@@ -62,6 +64,7 @@ hear_join(uint16_t generation)
 	while (heard.header.collective != WEIR_COLLECTIVE_JOIN);
 	cr_assert_eq(heard.header.gen_id, generation);
 	cr_assert_eq(heard.header.src_id, SOURCE);
+	cr_assert_eq(heard.header.op, WEIR_JOIN_ASKS_LIST);
 	block_id = heard.header.block_id;
 	if (config.key == NULL) {
 		cr_assert_eq(heard.header.flags, WEIR_FLAG_SKIPS_OWN);
@@ -109,12 +112,20 @@ static void
 accept_join_of(uint8_t flags, unsigned int must)
 {
 	struct weir_join_reply r = join_reply(4, 2, 1000);
-	uint8_t payload[sizeof(r) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES];
+	uint8_t payload[WEIR_ACCEPTED_MOST + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES];
+	struct weir_accepted accepted;
 	size_t bytes = sizeof(r);
 
 	r.flags = flags;
 	weir_put16(r.elements, (uint16_t)(ELEMENTS | must << WEIR_JOIN_MUST_SHIFT));
 	memcpy(payload, &r, sizeof(r));
+	if (list != NULL) {
+		weir_accepted_read(payload, bytes, false, &accepted);
+		bytes = weir_accepted_write(&accepted, false, true, payload);
+		memcpy(payload + bytes, list->entries, list->bytes);
+		bytes += list->bytes;
+		weir_put16(payload + sizeof(r), (uint16_t)(bytes - sizeof(r) - 2 + list->longer));
+	}
 	if (config.key != NULL) {
 		memcpy(payload + bytes, challenge, sizeof(challenge));
 		bytes += sizeof(challenge);
@@ -379,6 +390,38 @@ Test(weir_join, unknown_settings_are_refused, .timeout = 90)
 	accept_join_of(0, 0xf & ~(unsigned int)WEIR_JOIN_MUST_KNOWN);
 	ends(-EPROTO, "newer libweir");
 	stop();
+}
+
+static void
+lists_of_settings(const uint8_t *key, uint8_t flags)
+{
+	static const struct settings_vector value = {"another value than this library knows",
+		{0x86, 1, 2}, 3, .is = SETTINGS_UNKNOWN, .unknown = 6};
+	char words[64];
+
+	for (unsigned int i = 0; i <= NB_SETTINGS_VECTORS; i++) {
+		list = i < NB_SETTINGS_VECTORS ? &settings_vectors[i] : &value;
+		snprintf(words, sizeof(words), "number %u): take a newer libweir", list->unknown);
+		start(key);
+		accept_join_of(flags, WEIR_JOIN_MUST_ALLTOALL);
+		ends(list->is == SETTINGS_TAKEN ? 0 : -EPROTO,
+			list->is == SETTINGS_MALFORMED ? "makes no sense" : words);
+		if (list->is == SETTINGS_TAKEN) {
+			cr_expect_eq(weir_elements(weir, WEIR_DTYPE_FP32), ELEMENTS);
+			reduces(flags != 0);
+		}
+		stop();
+	}
+}
+
+Test(weir_join, lists_of_settings, .timeout = 90)
+{
+	lists_of_settings(NULL, 0);
+}
+
+Test(weir_join, lists_of_settings_and_keys, .timeout = 90)
+{
+	lists_of_settings(job_key, WEIR_JOIN_AUTHENTICATED);
 }
 
 Test(weir_join, a_proved_join_does_not_make_packets_longer, .timeout = 90)

@@ -23,49 +23,44 @@ static struct ppe_next endpoint_moved(struct ppe_worker *worker, struct ppe_thre
 /* Packets per step, so that other threads run in between. */
 #define ANSWER_STEP 8
 
-static struct weir_join_reply
-join_reply(const struct ppe_worker *worker, const struct ppe_job *j)
+void
+announce_settings(const struct ppe_job *j, uint32_t setting[WEIR_SETTINGS])
 {
-	struct weir_join_reply reply = {
-		.dtype_op = (uint8_t)(j->dtype << 4 | j->op),
-		.flags = (uint8_t)((j->group != 0 ? WEIR_JOIN_MULTICAST : 0) |
-			(j->authenticated ? WEIR_JOIN_AUTHENTICATED : 0) |
-			(j->narrow ? WEIR_JOIN_NARROW : 0) |
-			(worker->identity->ports - 1) << WEIR_JOIN_PORTS_SHIFT),
+	const uint32_t settings[WEIR_SETTINGS] = {
+		[WEIR_SETTING_WINDOW] = j->window,
+		[WEIR_SETTING_ELEMENTS] = j->elements,
+		[WEIR_SETTING_TIMEOUT] = j->timeout_ms,
+		[WEIR_SETTING_TYPE] = j->dtype,
+		[WEIR_SETTING_OP] = j->op,
+		[WEIR_SETTING_INTEGRITY] = j->integrity,
+		[WEIR_SETTING_AUTHENTICATE] = j->authenticated,
+		[WEIR_SETTING_RESULTS] = j->group,
+		[WEIR_SETTING_ALLTOALL] = j->alltoall,
+		[WEIR_SETTING_POLICY] = j->policy,
+		[WEIR_SETTING_DETERMINISTIC] = j->deterministic,
+		[WEIR_SETTING_NARROW] = j->narrow,
+		[WEIR_SETTING_REJOIN] = j->revoke,
+		[WEIR_SETTING_DEAD_AFTER] = j->dead_after_ms,
 	};
 
-	weir_put16(reply.window, j->window);
-	weir_put16(reply.elements,
-		(uint16_t)(j->elements |
-			((j->alltoall == PPE_ALLTOALL_FULL ? WEIR_JOIN_MUST_ALLTOALL : 0) |
-				(j->integrity == PPE_INTEGRITY_CRC32C ? WEIR_JOIN_MUST_CRC32C : 0))
-				<< WEIR_JOIN_MUST_SHIFT));
-	weir_put16(reply.sources, ppe_job_tree_ranks(j));
-	weir_put32(reply.timeout_ms, j->timeout_ms);
-	if (!j->children) {
-		weir_put32(reply.group, j->group);
-		return reply;
-	}
-	weir_put32(reply.group, j->dead_after_ms);
-	reply.up.agreed =
-		(uint8_t)(j->policy | (j->deterministic ? WEIR_JOIN_UP_DETERMINISTIC : 0) |
-			(j->revoke ? WEIR_JOIN_UP_REVOKE : 0));
-	return reply;
+	memcpy(setting, settings, sizeof(settings));
 }
 
 static void
 send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
-	const struct pktbuf_endpoint *to)
+	const struct pktbuf_endpoint *to, const struct ppe_job *j)
 {
 	struct collective *state = ppe_state(worker, thread);
 	struct answers *a = &lmem(thread)->answers;
 	const struct claim *joined = &js->home->joined[a->header.src_id];
-	uint8_t payload[sizeof(a->reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES + WEIR_TAG_BYTES];
-	uint8_t bytes = sizeof(a->reply);
+	struct weir_accepted accepted = {.sources = ppe_job_tree_ranks(j),
+		.more_ports = (uint8_t)(worker->identity->ports - 1),
+		.skips_own = to->skips_own};
+	uint8_t payload[REPLY_BYTES + WEIR_TAG_BYTES];
+	uint8_t bytes;
 
-	a->reply.flags &= (uint8_t)~WEIR_JOIN_SKIPS_OWN;
-	a->reply.flags |= to->skips_own ? WEIR_JOIN_SKIPS_OWN : 0;
-	memcpy(payload, &a->reply, bytes);
+	announce_settings(j, accepted.setting);
+	bytes = (uint8_t)weir_accepted_write(&accepted, j->children, joined->asks_list, payload);
 	if (js->own != NULL) {
 		memcpy(payload + bytes,
 			js->keys != NULL ? js->keys->challenge : js->home->generation_challenge,
@@ -89,8 +84,9 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct collective *state = ppe_state(worker, thread);
 	struct answers *a = &lmem(thread)->answers;
 	struct job_shard *js = state->job[a->header.job_id];
+	const struct ppe_job *j = worker->jobs->by_id[a->header.job_id];
 
-	if (unlikely(js == NULL || js->hop.generation != a->header.gen_id))
+	if (unlikely(js == NULL || j == NULL || js->hop.generation != a->header.gen_id))
 		return PPE_END;
 	for (unsigned int sent = 0; a->next < a->end && sent < ANSWER_STEP; a->next++) {
 		struct pktbuf_endpoint to = js->endpoint[a->next];
@@ -101,7 +97,7 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 		a->header.src_id = (uint8_t)a->next;
 		a->header.block_id = js->home->joined[a->next].nonce;
 		a->header.root = js->rank[a->next];
-		send_accepted(worker, thread, js, &to);
+		send_accepted(worker, thread, js, &to, j);
 		js->count.results++;
 		sent++;
 		join_tell_displaced(worker, thread, js, (uint8_t)a->next);
@@ -113,12 +109,9 @@ struct ppe_next
 announce_answer(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, int only)
 {
-	const struct ppe_job *j = worker->jobs->by_id[js->job];
 	struct answers *a = &lmem(thread)->answers;
 
 	ppe_consume(worker, thread);
-	if (j == NULL)
-		return PPE_END;
 	*a = (struct answers){
 		.header = {.extended = true,
 			.job_id = js->job,
@@ -126,7 +119,6 @@ announce_answer(
 			.src_cnt = (uint8_t)js->nb_ranks,
 			.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : js->hop.flags,
 			.collective = WEIR_COLLECTIVE_JOIN},
-		.reply = join_reply(worker, j),
 		.next = only < 0 ? 0 : (uint16_t)only,
 		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
 	};

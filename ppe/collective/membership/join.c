@@ -367,6 +367,7 @@ joining_of(const struct job_shard *js, const struct ppe_job *j, struct ppe_threa
 	}
 	join.claim.nonce = h->block_id;
 	join.claim.parents = h->root;
+	join.claim.asks_list = (h->op & WEIR_JOIN_ASKS_LIST) != 0;
 	source_endpoint_of(thread, (h->flags & WEIR_FLAG_BASE_RESULTS) == 0, &join.claim.at);
 	/* Multicast results are identical for all, and a switch has the slices of several hosts. */
 	join.claim.at.skips_own =

@@ -252,7 +252,7 @@ bool
 keys_short_tag(const struct collective *state, const uint8_t *key, const char *label,
 	const void *bytes, size_t length, uint8_t tag[WEIR_TAG_BYTES])
 {
-	uint8_t message[128], out[WEIR_KEY_BYTES];
+	uint8_t message[255], out[WEIR_KEY_BYTES];
 	size_t before = strlen(label);
 
 	memset(tag, 0, WEIR_TAG_BYTES);

@@ -47,6 +47,7 @@ struct claim {
 	uint8_t proof[WEIR_CHALLENGE_BYTES]; /* proved: the long nonce */
 	uint64_t epoch; /* proved: of its key */
 	uint8_t parents; /* of a switch: the set of parents with which it takes part */
+	bool asks_list; /* it takes the list of settings */
 };
 
 /* The collection of joins, in the home shard. */
@@ -112,7 +113,7 @@ struct signed_join {
 };
 
 /* What a reply's tag covers, and the tag behind the longest payload. */
-#define REPLY_BYTES 64
+#define REPLY_BYTES (WEIR_ACCEPTED_MOST + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES)
 struct signed_reply {
 	uint8_t answered[WEIR_TAG_BYTES];
 	uint8_t header[WEIR_EXT_BYTES];
@@ -146,7 +147,7 @@ void reply_send(struct ppe_worker *worker, struct collective *state, const struc
 	enum weir_status status, const void *payload, uint8_t bytes);
 
 /* Send a small packet to an endpoint, counted as created. job: its rate is charged; NULL: no job.
- * payload: at most 80 bytes. */
+ * payload: at most REPLY_BYTES + WEIR_TAG_BYTES. */
 void reply_send_packet(struct ppe_worker *worker, struct job_shard *job,
 	const struct pktbuf_endpoint *to, const struct weir_header *header, const void *payload,
 	uint8_t bytes);
@@ -235,6 +236,9 @@ struct ppe_next announce_endpoint(struct ppe_worker *worker, struct ppe_thread *
 	struct job_shard *job, uint8_t source);
 extern const struct ppe_segment_name announce_segments[];
 
+/* The settings of a job, by enum weir_setting. Any thread. */
+void announce_settings(const struct ppe_job *job, uint32_t setting[WEIR_SETTINGS]);
+
 /* Answer the join of source `only`, or all joins (only < 0), with the running generation. */
 struct ppe_next announce_answer(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job, int only);
@@ -286,7 +290,7 @@ bool keys_derive(const struct collective *state, const uint8_t from[WEIR_KEY_BYT
 	const uint8_t challenge[WEIR_CHALLENGE_BYTES], uint16_t generation,
 	uint8_t key[WEIR_KEY_BYTES]);
 
-/* The HMAC tag of up to 112 bytes under a label and a source's key. false: it cannot be made, and
+/* The HMAC tag of up to 240 bytes under a label and a source's key. false: it cannot be made, and
  * is 0. */
 bool keys_short_tag(const struct collective *state, const uint8_t *key, const char *label,
 	const void *bytes, size_t length, uint8_t tag[WEIR_TAG_BYTES]);

@@ -119,7 +119,8 @@ join_parent(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sha
 		.gen_id = parents->used ? join->generation : WEIR_GEN_JOIN,
 		.root = parents->set,
 		.flags = WEIR_FLAG_UP | (parent->keyed ? WEIR_FLAG_AUTHENTICATED : 0),
-		.collective = WEIR_COLLECTIVE_JOIN};
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.op = WEIR_JOIN_ASKS_LIST};
 	uint8_t proof[sizeof(struct weir_join_proof) + WEIR_TAG_BYTES];
 	struct rte_mbuf *packet;
 	uint8_t bytes = 0;
@@ -228,44 +229,38 @@ parents_joined(const struct parents_home *parents, uint64_t ranks[MASK_WORDS])
 
 /* ---- answers ---- */
 
-/* The first setting on which two hops must agree and do not: docs/tree.md, "Timeouts". */
-static struct parent_refusal
-disagreeing(const struct ppe_job *j, const struct weir_join_reply *reply)
+/* Does the setting of this job agree with that of the parent's? docs/tree.md, "Timeouts". */
+static bool
+agrees(enum weir_setting setting, const uint32_t *ours, const uint32_t *theirs)
 {
-	uint32_t timeout = weir_get32(reply->timeout_ms);
-	uint32_t dead_after = weir_get32(reply->group) & 0xffffff;
-	uint8_t agreed = reply->up.agreed, flags = reply->flags;
-	bool crcs =
-		(weir_get16(reply->elements) >> WEIR_JOIN_MUST_SHIFT & WEIR_JOIN_MUST_CRC32C) != 0;
-	const struct parent_refusal checks[] = {
-		{PPE_PARENT_WINDOW, j->window, weir_get16(reply->window)},
-		/* With an unknown option, this is no job's number of elements. */
-		{PPE_PARENT_ELEMENTS, j->elements,
-			weir_get16(reply->elements) &
-				~(WEIR_JOIN_MUST_CRC32C << WEIR_JOIN_MUST_SHIFT)},
-		{PPE_PARENT_RANKS, j->tree_ranks, weir_get16(reply->sources)},
-		{PPE_PARENT_TYPE, j->dtype, reply->dtype_op >> 4},
-		{PPE_PARENT_OP, j->op, reply->dtype_op & 0xf},
-		{PPE_PARENT_POLICY, j->policy, agreed & WEIR_JOIN_UP_POLICY},
-		{PPE_PARENT_DETERMINISTIC, j->deterministic,
-			(agreed & WEIR_JOIN_UP_DETERMINISTIC) != 0},
-		{PPE_PARENT_NARROW, j->narrow, (flags & WEIR_JOIN_NARROW) != 0},
-		{PPE_PARENT_AUTHENTICATE, j->authenticated, (flags & WEIR_JOIN_AUTHENTICATED) != 0},
-		{PPE_PARENT_INTEGRITY, j->integrity,
-			crcs ? PPE_INTEGRITY_CRC32C : PPE_INTEGRITY_NONE},
-	};
+	uint32_t timeout = ours[WEIR_SETTING_TIMEOUT], other = theirs[setting];
 
-	for (unsigned int i = 0; i < RTE_DIM(checks); i++)
-		if (checks[i].ours != checks[i].theirs)
-			return checks[i];
-	if (!j->revoke || (agreed & WEIR_JOIN_UP_REVOKE) == 0)
-		return (struct parent_refusal){
-			PPE_PARENT_REJOIN, j->revoke, (agreed & WEIR_JOIN_UP_REVOKE) != 0};
-	if (j->policy != PPE_POLICY_WAIT && timeout < ppe_parent_timeout_least(j->timeout_ms))
-		return (struct parent_refusal){PPE_PARENT_TIMEOUT, j->timeout_ms, timeout};
-	if (ppe_policy_sends_partial(j->policy) && dead_after != 0 &&
-		dead_after < j->dead_after_ms + j->timeout_ms)
-		return (struct parent_refusal){PPE_PARENT_DEAD_AFTER, j->dead_after_ms, dead_after};
+	if (setting == WEIR_SETTING_TIMEOUT)
+		return ours[WEIR_SETTING_POLICY] == PPE_POLICY_WAIT ||
+			other >= ppe_parent_timeout_least(timeout);
+	if (setting == WEIR_SETTING_DEAD_AFTER)
+		return !ppe_policy_sends_partial(ours[WEIR_SETTING_POLICY]) || other == 0 ||
+			other >= ours[setting] + timeout;
+	if (setting == WEIR_SETTING_REJOIN)
+		return ours[setting] != 0 && other != 0;
+	return ours[setting] == other ||
+		(weir_setting_table[setting].to & WEIR_SETTING_TO_SWITCH) == 0;
+}
+
+/* The first setting on which two hops must agree and do not. */
+static struct parent_refusal
+disagreeing(const struct ppe_job *j, const struct weir_accepted *accepted)
+{
+	uint32_t ours[WEIR_SETTINGS];
+
+	announce_settings(j, ours);
+	for (unsigned int s = 1; s < WEIR_SETTINGS; s++)
+		if (!agrees(s, ours, accepted->setting))
+			return (struct parent_refusal){s, ours[s], accepted->setting[s]};
+	if (j->tree_ranks != accepted->sources)
+		return (struct parent_refusal){PPE_PARENT_RANKS, j->tree_ranks, accepted->sources};
+	if (accepted->unknown != 0)
+		return (struct parent_refusal){PPE_PARENT_UNKNOWN, 0, accepted->unknown};
 	return (struct parent_refusal){0};
 }
 
@@ -275,7 +270,7 @@ struct parent_answer {
 	struct parent_join *join;
 	unsigned int parent;
 	uint32_t bytes;
-	uint8_t payload[sizeof(struct weir_join_reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES];
+	uint8_t payload[REPLY_BYTES];
 };
 
 /* Does it answer the attempt's join, or a join that is repeated to a parent with a key in the
@@ -296,24 +291,24 @@ static enum ppe_drop
 take_accepted(struct collective *state, struct job_shard *js, struct parent_answer *a)
 {
 	const struct ppe_parent *parent = &a->j->parent[a->parent];
-	struct weir_join_reply reply;
-	uint32_t bytes = sizeof(reply) + (parent->keyed ? WEIR_CHALLENGE_BYTES : 0) +
-		(a->j->authenticated ? WEIR_KEY_BYTES : 0);
+	struct weir_accepted accepted;
+	size_t bytes = weir_accepted_read(a->payload, a->bytes, true, &accepted);
 
-	if (a->bytes < sizeof(reply) || a->header->gen_id == WEIR_GEN_JOIN)
+	if (bytes == 0 || a->header->gen_id == WEIR_GEN_JOIN)
 		return PPE_DROP_LENGTH;
-	memcpy(&reply, a->payload, sizeof(reply));
-	a->join->refused = disagreeing(a->j, &reply);
+	a->join->refused = disagreeing(a->j, &accepted);
 	if (a->join->refused.setting != 0)
 		return PPE_DROP_COUNT;
-	if (a->bytes != bytes)
+	if (a->bytes !=
+		bytes + (parent->keyed ? WEIR_CHALLENGE_BYTES : 0) +
+			(a->j->authenticated ? WEIR_KEY_BYTES : 0))
 		return PPE_DROP_LENGTH;
 	if (a->j->authenticated &&
 		!parent_unwrap_keys(
-			state, parent->key, a->join, a->header->gen_id, a->payload + sizeof(reply)))
+			state, parent->key, a->join, a->header->gen_id, a->payload + bytes))
 		return PPE_DROP_NO_MBUF;
 	a->join->generation = a->header->gen_id;
-	a->join->timeout_ms = weir_get32(reply.timeout_ms);
+	a->join->timeout_ms = accepted.setting[WEIR_SETTING_TIMEOUT];
 	js->home->parents->accepted |= (uint8_t)(1u << a->parent);
 	return PPE_DROP_COUNT;
 }
@@ -367,10 +362,7 @@ static bool
 has_crc(const struct parent_answer *a)
 {
 	return !a->j->parent[a->parent].keyed && a->header->status == WEIR_STATUS_OK &&
-		a->bytes >= sizeof(struct weir_join_reply) &&
-		(weir_get16(a->payload + offsetof(struct weir_join_reply, elements)) >>
-				WEIR_JOIN_MUST_SHIFT &
-			WEIR_JOIN_MUST_CRC32C) != 0;
+		weir_accepted_has_crc(a->payload, a->bytes);
 }
 
 /* The job of a packet from a parent at its home shard; NULL: it has been dropped. */
