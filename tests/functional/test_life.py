@@ -26,7 +26,7 @@ def refused(rack, text, name):
 
 @case
 def wrong_configurations_are_refused_and_a_good_one_passes_the_check():
-    """tests/unit/test_ctrl_config_refused.c has all that is wrong."""
+    """tests/unit/config_refused.txt has all that is wrong."""
     with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
         good = rack.config()
         refused(rack, '{ "switch": ', 'syntax.json')

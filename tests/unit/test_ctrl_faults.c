@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The section `faults`: what is taken, what is refused and where, and what is told of it. */
+/* The section `faults`: what is taken, and what is told of it. The rest is in config_refused.txt. */
 #include <criterion/criterion.h>
 
 #include <errno.h>
@@ -89,41 +89,6 @@ Test(ctrl_faults, all_keys_there_and_back, .timeout = 90)
 		json_dumps(rule, 0));
 	json_decref(rule);
 	json_decref(section);
-}
-
-Test(ctrl_faults, what_is_wrong_is_named, .timeout = 90)
-{
-	static const struct {
-		const char *rule, *where;
-	} wrong[] = {
-		{"\"port\": \"p2\"", "faults.rules[0].port: no port has the name \"p2\""},
-		{"\"first_block\": 2, \"last_block\": 1", "faults.rules[0].last_block: "},
-		{"\"choice\": \"list\"", "faults.rules[0].choice: "},
-		{"\"list\": [3]", "faults.rules[0].list: goes with choice list only"},
-		{"\"nth\": 7", "faults.rules[0].nth: goes with choice every only"},
-		{"\"enter_ppm\": 7", "faults.rules[0].enter_ppm: goes with choice burst only"},
-		{"\"from_ms\": 5, \"to_ms\": 5", "faults.rules[0].to_ms: "},
-		{"\"repeat_ms\": 5", "faults.rules[0].repeat_ms: "},
-		{"\"to_ms\": 5, \"repeat_ms\": 4", "faults.rules[0].repeat_ms: "},
-		{"\"delay\": \"uniform\", \"us\": 5, \"most_us\": 4", "faults.rules[0].most_us: "},
-		{"\"chance_ppm\": 1000001", "faults.rules[0].chance_ppm: 1000001 is not in"},
-		{"\"list\": [0]", "faults.rules[0].list[0]: "},
-		{"\"bit\": 1", "faults.rules[0].bit: unknown key; did you mean \"bits\"?"},
-	};
-
-	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		char text[256];
-
-		snprintf(text, sizeof(text),
-			"{\"rules\": [{\"direction\": \"in\", \"action\": \"drop\", %s}]}",
-			wrong[i].rule);
-		cr_expect_eq(parse(text), -EINVAL, "%s", text);
-		cr_expect_not_null(strstr(error, wrong[i].where), "%s", error);
-	}
-	cr_expect_eq(parse("{}"), -EINVAL);
-	cr_expect_eq(parse("{\"rules\": [{\"direction\": \"in\"}]}"), -EINVAL);
-	cr_expect_not_null(
-		strstr(error, "faults.rules[0].action: this key is required"), "%s", error);
 }
 
 /* Faults of the file are in the sum that is compared with memory_mb. */

@@ -13,7 +13,7 @@ KEYWORDS = {'$schema', 'title', 'description', 'default', 'type', 'enum', 'anyOf
             'items', 'minItems', 'maxItems', 'minimum', 'maximum', 'minLength', 'maxLength', 'pattern'}
 TYPES = {'object': dict, 'array': list, 'string': str, 'boolean': bool, 'integer': int}
 # Reasons that take more than one value to see, and the exception of JSON Schema, where 64.0 is an integer.
-BEYOND = r'fraction or exponent|duplicate object key|/\d+ is not a host|in 10\.77|NUL byte'
+BEYOND = r'fraction or exponent|duplicate object key|/\d+ is not a host|in 10\.77|NUL byte|the ranks \d|ids from'
 EXPRESSED = (r'unknown key|this key is required|where .* belongs|\d is not in -?\d+\.\.-?\d|is not a power of two|is not one of|'
              r'are not in \d|has other characters|begins with a|is not an IPv4|is not a MAC|station\'s|host\'s address|multicast group|in 224')
 
@@ -54,20 +54,18 @@ def literals(text):
 
 
 def refused(root):
-    """(line, what it becomes, why it is refused) of the calls of refuse() in the unit tests; the good file's lines."""
+    """The good file of the unit tests; the rows of tests/unit/config_refused.txt: first and last line, what they become, why."""
     with open(os.path.join(root, 'tests', 'unit', 'config_file.h')) as file:
-        text = file.read()
-    good = [literals(line) for line in re.search(r'good\[\] = \{\n(.*?)\n\};', text, re.S).group(1).split('\n')]
-    macros = {name: body for name, body in re.findall(r'#define (PORT|SWITCH)\(\w+\)\s*\\?\s*(".*")$', text, re.M)}
-    found = []
-    for path in sorted(glob.glob(os.path.join(root, 'tests', 'unit', 'test_ctrl_config*.c'))):
-        with open(path) as file:
-            source = file.read()
-        source = re.sub(r'(PORT|SWITCH)\(((?:\s*"(?:[^"\\]|\\.)*")+)\)',
-                        lambda call: re.sub(r'\b(arguments|more)\b(?=[^"]*"[^"]*"$)', lambda _: call.group(2), macros[call.group(1)]), source)
-        for line, other, why in re.findall(r'\brefuse\((?:(\d+),)?((?:\s*"(?:[^"\\]|\\.)*")+),((?:\s*"(?:[^"\\]|\\.)*")+)\);', source):
-            # Without a line: the value of "api", in place of the memory.
-            found.append((int(line or 3), literals(other) if line else '"api": %s,' % literals(other), literals(why)))
+        good = [literals(line) for line in re.search(r'good\[\] = \{\n(.*?)\n\};', file.read(), re.S).group(1).split('\n')]
+    found, words = [], {}
+    with open(os.path.join(root, 'tests', 'unit', 'config_refused.txt')) as file:
+        for line in file:
+            line = re.sub(r'(?<!^)\$([A-Z]+)', lambda word: words.get(word.group(1), ''), line.rstrip('\n'))
+            word, row = re.match(r'\$([A-Z]+) = (.*)', line), re.match(r'(\d+)(?:-(\d+))? (.*) => (.*)', line)
+            if word:
+                words[word.group(1)] = word.group(2)
+            elif row:
+                found.append((int(row.group(1)), int(row.group(2) or row.group(1)), row.group(3), row.group(4)))
     return good, found
 
 
@@ -92,11 +90,11 @@ def main():
             failed += ['%s: %s' % (path, why) for why in (check(value) for check in checks) if why]
     good, changes = refused(root)
     failed += ['the good file: %s' % why for why in (check(json.loads('\n'.join(good))) for check in checks) if why]
-    for line, other, why in changes:
+    for first, last, other, why in changes:
         if not re.search(EXPRESSED, why) or re.search(BEYOND, why):
             continue
         expressed += 1
-        value = json.loads('\n'.join(good[:line - 1] + [other] + good[line:]))
+        value = json.loads('\n'.join(good[:first - 1] + [other] + good[last:]))
         failed += ['the schema takes %s (%s)' % (other, why) for check in checks if not check(value)]
     print('\n'.join(failed) or '%d configurations are valid, and %d of %d wrong ones are not' % (valid, expressed, len(changes)))
     return 1 if failed or valid < 15 or expressed < 40 else 0
