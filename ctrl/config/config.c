@@ -39,45 +39,25 @@ static int
 read_switch(struct ctrl_reading *reading)
 {
 	struct ctrl_config *config = reading->config;
-	const json_t *object = json_object_get(reading->root, "switch");
+	const json_t *object = json_object_get(reading->object, "switch");
 	struct pktbuf_identity *identity = &config->ppe.identity;
+	const char *file = config->state_file;
 
 	config->ppe.programs = ppe_programs();
 	ctrl_parse_subnet(ctrl_string(object, "switch.address"), &identity->ip, &config->prefix);
-	ctrl_parse_mac(ctrl_string(object, "switch.mac"), identity->mac);
 	if (identity->port_base == identity->port_ext)
-		return ctrl_refuse(reading->error, ctrl_path("switch.port_extended"),
+		return CTRL_REFUSE(reading, "switch.port_extended",
 			"%u is the base form's port too", identity->port_ext);
 	/* No other port of a form (ppe/topology.c) is WEIR_PORT_UP, whose bits 1 to 7 are 0. */
 	if (identity->port_base == WEIR_PORT_UP || identity->port_ext == WEIR_PORT_UP)
-		return ctrl_refuse(reading->error,
-			ctrl_path("switch.%s",
-				identity->port_base == WEIR_PORT_UP ? "port_base"
-								    : "port_extended"),
+		return CTRL_REFUSE(reading,
+			identity->port_base == WEIR_PORT_UP ? "switch.port_base"
+							    : "switch.port_extended",
 			"%d is where the switch takes packets from its parents "
 			"(docs/tree.md): use another port",
 			WEIR_PORT_UP);
-	return 0;
-}
-
-static void
-read_cpus(struct ctrl_reading *reading)
-{
-	struct ctrl_config *config = reading->config;
-	const json_t *cpus = json_object_get(json_object_get(reading->root, "workers"), "cpus");
-
-	config->nb_cpus = cpus == NULL ? 1 : (unsigned int)json_array_size(cpus);
-	for (unsigned int i = 0; cpus != NULL && i < config->nb_cpus; i++)
-		config->cpu[i] = (uint16_t)json_integer_value(json_array_get(cpus, i));
-}
-
-static int
-check_state(struct ctrl_reading *reading)
-{
-	const char *file = reading->config->state_file;
-
 	if (file[0] != '\0' && (file[0] != '/' || file[strlen(file) - 1] == '/'))
-		return ctrl_refuse(reading->error, ctrl_path("state.file"),
+		return CTRL_REFUSE(reading, "state.file",
 			"\"%.64s\" is not an absolute path of a file, such as "
 			"/var/lib/weir/weir.json",
 			file);
@@ -87,7 +67,7 @@ check_state(struct ctrl_reading *reading)
 static void
 read_log(struct ctrl_reading *reading)
 {
-	const json_t *object = json_object_get(reading->root, "log");
+	const json_t *object = json_object_get(reading->object, "log");
 	const json_t *modules = json_object_get(object, "modules");
 	struct ctrl_log_config *log = &reading->config->log;
 
@@ -104,13 +84,11 @@ read_log(struct ctrl_reading *reading)
 static int
 read_all(struct ctrl_reading *reading)
 {
-	static int (*const steps[])(struct ctrl_reading *) = {read_switch, check_state,
-		ctrl_read_ports, ctrl_read_jobs, ctrl_read_api, ctrl_read_faults, ctrl_read_pools,
-		ctrl_read_eal};
+	static int (*const steps[])(struct ctrl_reading *) = {read_switch, ctrl_read_ports,
+		ctrl_read_jobs, ctrl_read_api, ctrl_read_faults, ctrl_read_pools, ctrl_read_eal};
 	int rc = 0;
 
-	ctrl_keys_read("", reading->root, reading->config);
-	read_cpus(reading);
+	ctrl_keys_read("", reading->object, reading->config);
 	read_log(reading);
 	for (unsigned int i = 0; rc == 0 && i < RTE_DIM(steps); i++)
 		rc = steps[i](reading);
@@ -123,7 +101,7 @@ ctrl_config_parse(const char *text, size_t length, const char *name, struct ctrl
 {
 	json_t *root = ctrl_json_parse(name, text, length, error, error_size);
 	struct ctrl_error why = {0};
-	struct ctrl_reading reading = {.error = &why, .root = root};
+	struct ctrl_reading reading = {.error = &why, .object = root, .at = ""};
 	int rc;
 
 	*config = NULL;
@@ -183,78 +161,6 @@ ctrl_config_destroy(struct ctrl_config *config)
 
 /* -- as JSON, with the defaults filled in */
 
-static int fill_value(const char *schema, json_t *value);
-
-/* May the object be missing, with its members at their defaults? */
-static bool
-is_implied(const struct ctrl_key *object)
-{
-	if (object->fallback == NULL || strcmp(object->path, "api") == 0)
-		return false;
-	for (size_t i = 0; i < ctrl_config_schema.count; i++)
-		if (ctrl_key_in(&ctrl_config_schema.keys[i], object->path) != NULL &&
-			ctrl_config_schema.keys[i].fallback == NULL)
-			return false;
-	return true;
-}
-
-/* NULL: none, or no memory. */
-static json_t *
-default_of(const struct ctrl_key *key)
-{
-	if (key->kind == CTRL_OBJECT)
-		return is_implied(key) ? json_object() : NULL;
-	if (key->fallback == NULL || key->fallback[0] == '\0')
-		return NULL;
-	if (key->kind == CTRL_INTEGER || key->kind == CTRL_POWER || key->kind == CTRL_BOOLEAN ||
-		key->kind == CTRL_ARRAY)
-		return json_loads(key->fallback, JSON_DECODE_ANY, NULL);
-	return json_string(key->fallback);
-}
-
-static int
-fill_object(const char *schema, json_t *object)
-{
-	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
-		const struct ctrl_key *key = &ctrl_config_schema.keys[i];
-		const char *name = ctrl_key_name(key);
-		json_t *value;
-
-		if (ctrl_key_in(key, schema) == NULL)
-			continue;
-		value = json_object_get(object, name);
-		if (value == NULL) {
-			value = default_of(key);
-			if (value == NULL)
-				continue;
-			if (json_object_set_new(object, name, value) < 0)
-				return -1;
-		}
-		if (fill_value(key->path, value) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int
-fill_value(const char *schema, json_t *value)
-{
-	char element[CTRL_PATH_MAX + 2];
-	json_t *in;
-	size_t i;
-
-	if (json_is_object(value))
-		return fill_object(schema, value);
-	if (!json_is_array(value))
-		return 0;
-	snprintf(element, sizeof(element), "%s[]", schema);
-	json_array_foreach (value, i, in) {
-		if (fill_value(element, in) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 /* Set the listeners, whose default depends on the name, and remove the hashes of tokens. */
 static void
 settle_api(json_t *api, const struct ctrl_api *config)
@@ -280,7 +186,7 @@ ctrl_config_json(const struct ctrl_config *config)
 {
 	json_t *root = json_deep_copy(config->document);
 
-	if (root != NULL && fill_object("", root) < 0) {
+	if (root != NULL && ctrl_keys_fill("", root) < 0) {
 		json_decref(root);
 		return NULL;
 	}

@@ -6,39 +6,40 @@
 #include <string.h>
 
 #include "ctrl/config/config_priv.h"
-#include "ctrl/config/schema.h"
 
 /* Arguments beside the file's and two per port: program, lcores, memory, prefix, logs, NULL. */
 #define ARGUMENTS_OWN 16
 
-/* EAL options that a file must not have, and the keys to use instead. */
+/* EAL options that a file must not have, always or with a key or another option, and why. */
+enum when { ALWAYS, CAPTURE, TELEMETRY, NO_HUGE };
+
 static const struct {
 	const char *option; /* a long option is also refused when abbreviated */
-	const char *instead;
+	enum when when;
+	const char *why;
 } refused[] = {
-	{"-l", "lcores follow from \"workers\""},
-	{"-c", "lcores follow from \"workers\""},
-	{"-s", "Weir has no service cores"},
-	{"-S", "Weir has no service cores"},
-	{"-m", "memory is \"memory_mb\""},
-	{"-a", "devices are in \"ports\""},
-	{"-h", "it would end the switch"},
-	{"--lcores", "lcores follow from \"workers\""},
-	{"--main-lcore", "lcores follow from \"workers\""},
-	{"--vdev", "devices are in \"ports\""},
-	{"--allow", "devices are in \"ports\""},
-	{"--socket-mem", "memory is \"memory_mb\""},
-	{"--proc-type", "a switch is a primary process"},
-	{"--telemetry", "it is \"telemetry\""},
-	{"--help", "it would end the switch"},
-	{"--", "it would hide Weir's own arguments"},
+	{"--no-huge", CAPTURE, "no program could attach: leave it out, or \"capture\""},
+	{"--no-shconf", CAPTURE, "no program could attach: leave it out, or \"capture\""},
+	{"--in-memory", CAPTURE, "no program could attach: leave it out, or \"capture\""},
+	{"--no-telemetry", TELEMETRY, "no program could ask: leave it out, or \"telemetry\""},
+	{"--in-memory", NO_HUGE, "EAL does not take it with --no-huge: use --no-shconf"},
+	{"-l", ALWAYS, "lcores follow from \"workers\""},
+	{"-c", ALWAYS, "lcores follow from \"workers\""},
+	{"-s", ALWAYS, "Weir has no service cores"},
+	{"-S", ALWAYS, "Weir has no service cores"},
+	{"-m", ALWAYS, "memory is \"memory_mb\""},
+	{"-a", ALWAYS, "devices are in \"ports\""},
+	{"-h", ALWAYS, "it would end the switch"},
+	{"--lcores", ALWAYS, "lcores follow from \"workers\""},
+	{"--main-lcore", ALWAYS, "lcores follow from \"workers\""},
+	{"--vdev", ALWAYS, "devices are in \"ports\""},
+	{"--allow", ALWAYS, "devices are in \"ports\""},
+	{"--socket-mem", ALWAYS, "memory is \"memory_mb\""},
+	{"--proc-type", ALWAYS, "a switch is a primary process"},
+	{"--telemetry", ALWAYS, "it is \"telemetry\""},
+	{"--help", ALWAYS, "it would end the switch"},
+	{"--", ALWAYS, "it would hide Weir's own arguments"},
 };
-
-/* Long options that begin like a refused one. */
-static const char *const allowed[] = {"--huge-dir", "--huge-unlink", "--base-virtaddr"};
-
-/* Options with which other processes cannot attach. */
-static const char *const unshared[] = {"--no-huge", "--no-shconf", "--in-memory"};
 
 static bool
 is_refused(const char *argument, const char *option)
@@ -64,31 +65,21 @@ has_option(const json_t *list, const char *option)
 }
 
 static int
-check_argument(struct ctrl_reading *reading, unsigned int index, const char *argument)
+check_arguments(const struct ctrl_reading *reading, const json_t *list)
 {
-	const json_t *list = json_object_get(reading->root, "eal");
+	const bool now[] = {[ALWAYS] = true,
+		[CAPTURE] = reading->config->capture,
+		[TELEMETRY] = reading->config->telemetry,
+		[NO_HUGE] = has_option(list, "--no-huge")};
 
-	if (reading->config->capture)
-		for (unsigned int i = 0; i < RTE_DIM(unshared); i++)
-			if (is_refused(argument, unshared[i]))
-				return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
-					"with %s no program can attach to the switch: leave it "
-					"out, "
-					"or \"capture\"",
-					argument);
-	if (reading->config->telemetry && is_refused(argument, "--no-telemetry"))
-		return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
-			"with %s no program can ask: leave it out, or \"telemetry\"", argument);
-	if (strcmp(argument, "--in-memory") == 0 && has_option(list, "--no-huge"))
-		return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
-			"EAL does not take --in-memory with --no-huge: use --no-shconf");
-	for (unsigned int i = 0; i < RTE_DIM(allowed); i++)
-		if (strncmp(argument, allowed[i], strlen(allowed[i])) == 0)
-			return 0;
-	for (unsigned int i = 0; i < RTE_DIM(refused); i++)
-		if (is_refused(argument, refused[i].option))
-			return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
-				"%s is not for this list: %s", argument, refused[i].instead);
+	for (unsigned int i = 0; i < json_array_size(list); i++) {
+		const char *argument = json_string_value(json_array_get(list, i));
+
+		for (unsigned int k = 0; k < RTE_DIM(refused); k++)
+			if (now[refused[k].when] && is_refused(argument, refused[k].option))
+				return CTRL_REFUSE(reading, ctrl_path("eal[%u]", i).text,
+					"%s is not for this list: %s", argument, refused[k].why);
+	}
 	return 0;
 }
 
@@ -116,15 +107,9 @@ add(struct ctrl_config *config, const char *format, ...)
 static bool
 has_memory(const struct ctrl_config *config, const json_t *list)
 {
-	static const char *const options[] = {
-		"--no-huge", "--in-memory", "--huge-", "--legacy-mem", "--single-file-segments"};
-
-	if (config->capture)
-		return true;
-	for (unsigned int i = 0; i < RTE_DIM(options); i++)
-		if (has_option(list, options[i]))
-			return true;
-	return false;
+	return config->capture || has_option(list, "--no-huge") ||
+		has_option(list, "--in-memory") || has_option(list, "--huge-") ||
+		has_option(list, "--legacy-mem") || has_option(list, "--single-file-segments");
 }
 
 /* "0@2,1@3,2@3": lcore 0 is the control thread's, lcore i + 1 is worker i's. */
@@ -144,12 +129,10 @@ int
 ctrl_read_eal(struct ctrl_reading *reading)
 {
 	struct ctrl_config *config = reading->config;
-	const json_t *list = json_object_get(reading->root, "eal");
+	const json_t *list = json_object_get(reading->object, "eal");
 	size_t count = json_array_size(list);
-	int rc = 0;
+	int rc = check_arguments(reading, list);
 
-	for (unsigned int i = 0; rc == 0 && i < count; i++)
-		rc = check_argument(reading, i, json_string_value(json_array_get(list, i)));
 	if (rc < 0)
 		return rc;
 	config->argv = calloc(ARGUMENTS_OWN + count + config->nb_ports, sizeof(*config->argv));

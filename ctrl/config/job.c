@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/config/job.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -9,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <bsd/string.h>
 
 #include "ctrl/config/config_priv.h"
 #include "ctrl/config/files.h"
@@ -35,6 +33,9 @@ const struct ctrl_setting ctrl_settings[] = {
 #undef X
 };
 /* clang-format on */
+
+static_assert(
+	offsetof(struct ctrl_job_spec, shape) == 0, "fields of \"tree\" are in struct ppe_job");
 
 const size_t ctrl_settings_count = RTE_DIM(ctrl_settings);
 
@@ -320,130 +321,92 @@ ctrl_check_buffers(
 
 /* -- jobs of the configuration */
 
-/* 64 hexadecimal digits, and white space around them. */
-static bool
-parse_key(const char *text, uint8_t key[WEIR_KEY_BYTES])
-{
-	text += strspn(text, " \t\r\n");
-	if (!ctrl_parse_hex(text, key, WEIR_KEY_BYTES))
-		return false;
-	text += KEY_DIGITS;
-	return text[strspn(text, " \t\r\n")] == '\0';
-}
+/* A job that is read. */
+struct job_reading {
+	struct ctrl_reading in;
+	struct ctrl_tree_reading tree; /* the same object */
+	struct ppe_job *job;
+};
 
+#define REFUSE(r, key, ...) CTRL_REFUSE(&(r)->in, key, __VA_ARGS__)
+
+/* A file with the digits of a key, and white space around them. */
 static int
-read_key(struct ctrl_reading *reading, struct ctrl_path path, const char *name, FILE *file,
+read_key_file(const struct job_reading *r, const char *path, const char *name,
 	uint8_t key[WEIR_KEY_BYTES])
 {
-	char text[KEY_DIGITS + 64];
+	const char *why, *digits;
 	struct stat about;
-	size_t n;
+	size_t length;
+	char *text = ctrl_read_file(name, &length, &why);
+	bool good;
 
-	if (fstat(fileno(file), &about) < 0)
-		return ctrl_refuse(reading->error, path, "%s: %s", name, strerror(errno));
-	if ((about.st_mode & S_IRWXO) != 0)
-		return ctrl_refuse(reading->error, path,
+	if (text == NULL)
+		return REFUSE(r, path, "%s: %s", name, why);
+	digits = text + strspn(text, " \t\r\n");
+	good = ctrl_parse_hex(digits, key, WEIR_KEY_BYTES) &&
+		strspn(digits + KEY_DIGITS, " \t\r\n") == strlen(digits + KEY_DIGITS) &&
+		strlen(text) == length;
+	explicit_bzero(text, length);
+	free(text);
+	if (stat(name, &about) < 0 || (about.st_mode & S_IRWXO) != 0)
+		return REFUSE(r, path,
 			"%s may be read or changed by other users: chmod o= it, and make another "
 			"key",
 			name);
-	n = fread(text, 1, sizeof(text) - 1, file);
-	text[n] = '\0';
-	if (n == sizeof(text) - 1 || strlen(text) != n || !parse_key(text, key))
-		return ctrl_refuse(reading->error, path,
-			"%s: a key is %u hexadecimal digits and nothing else; `openssl rand -hex "
-			"%u` makes one",
-			name, KEY_DIGITS, WEIR_KEY_BYTES);
-	return 0;
+	return good ? 0
+		    : REFUSE(r, path,
+			      "%s: a key is %u hexadecimal digits and nothing else; `openssl rand "
+			      "-hex %u` makes one",
+			      name, KEY_DIGITS, WEIR_KEY_BYTES);
 }
 
+/* The job's key, and those of its parents. */
 static int
-read_key_file(struct ctrl_reading *reading, struct ctrl_path path, const char *name,
-	uint8_t key[WEIR_KEY_BYTES])
+read_keys(const struct job_reading *r)
 {
-	const char *why;
-	FILE *file;
-	int fd, rc;
-
-	fd = ctrl_open_regular(name, &why);
-	if (fd < 0)
-		return ctrl_refuse(reading->error, path, "%s: %s", name, why);
-	file = fdopen(fd, "r");
-	if (file == NULL) {
-		close(fd);
-		return -ENOMEM;
-	}
-	rc = read_key(reading, path, name, file, key);
-	fclose(file);
-	return rc;
-}
-
-static int
-read_job_key(struct ctrl_reading *reading, unsigned int index, const json_t *object)
-{
-	struct ppe_job *job = &reading->config->job[index];
-	struct ctrl_path path = ctrl_path("jobs[%u].key_file", index);
-	const char *name = ctrl_string(object, "jobs[].key_file");
-	int rc;
-
-	if (name[0] == '\0')
-		return 0;
-	if (job->fixed_generation != 0)
-		return ctrl_refuse(reading->error, path,
-			"a job with a fixed generation can't be authenticated: it has no joins, "
-			"which make its keys");
-	rc = read_key_file(reading, path, name, job->key);
-	job->proved = job->authenticated = rc == 0;
-	return rc;
-}
-
-static int
-read_parent_keys(struct ctrl_reading *reading, unsigned int index, const json_t *object)
-{
-	const json_t *parents = json_object_get(json_object_get(object, "tree"), "parents");
-	struct ppe_job *job = &reading->config->job[index];
+	const json_t *parents = json_object_get(json_object_get(r->in.object, "tree"), "parents");
+	const char *name = ctrl_string(r->in.object, "jobs[].key_file");
+	struct ppe_job *job = r->job;
 	int rc = 0;
 
+	if (name[0] != '\0' && job->fixed_generation != 0)
+		return REFUSE(r, "key_file",
+			"a job with a fixed generation can't be authenticated: it has no joins, "
+			"which make its keys");
+	if (name[0] != '\0') {
+		rc = read_key_file(r, "key_file", name, job->key);
+		job->proved = job->authenticated = true;
+	}
 	for (unsigned int p = 0; rc == 0 && p < job->nb_parents; p++) {
-		const char *name =
-			ctrl_string(json_array_get(parents, p), "jobs[].tree.parents[].key_file");
-
-		if (name[0] == '\0')
-			continue;
-		rc = read_key_file(reading,
-			ctrl_path("jobs[%u].tree.parents[%u].key_file", index, p), name,
-			job->parent[p].key);
-		job->parent[p].keyed = true;
+		name = ctrl_string(json_array_get(parents, p), "jobs[].tree.parents[].key_file");
+		job->parent[p].keyed = name[0] != '\0';
+		if (job->parent[p].keyed)
+			rc = read_key_file(r, ctrl_path("tree.parents[%u].key_file", p).text, name,
+				job->parent[p].key);
 	}
 	return rc;
-}
-
-/* Refuse a value of the file for the reason that a check gave. */
-static int
-refuse(struct ctrl_reading *reading, struct ctrl_path path, const struct ctrl_reason *reason)
-{
-	return ctrl_refuse(reading->error, path, "%s", reason->text);
 }
 
 /* Sources 0, 1, ..., or from the first rank of the tree on, at consecutive addresses. */
 static int
-read_source_range(struct ctrl_reading *reading, unsigned int index, const json_t *range)
+read_source_range(const struct job_reading *r, const json_t *range)
 {
-	struct ppe_job *job = &reading->config->job[index];
+	struct ppe_job *job = r->job;
 	uint32_t first = 0;
 
 	job->nb_sources = (uint16_t)ctrl_integer(range, "jobs[].sources.count");
-	ctrl_parse_address(json_string_value(json_object_get(range, "first")), &first);
+	ctrl_parse_address(ctrl_string(range, "jobs[].sources.first"), &first);
 	if (job->first_rank + job->nb_sources > WEIR_SOURCES_MAX)
-		return ctrl_refuse(reading->error, ctrl_path("jobs[%u].sources.count", index),
+		return REFUSE(r, "sources.count",
 			"ids from tree.first_rank on, %u, are not in 0..%d", job->first_rank,
 			WEIR_SOURCES_MAX - 1);
 	for (unsigned int i = 0; i < job->nb_sources; i++) {
 		unsigned int id = job->first_rank + i;
 		struct ctrl_reason reason;
 
-		if (!ctrl_check_address(reading->config, first + i, &reason))
-			return ctrl_refuse(reading->error,
-				ctrl_path("jobs[%u].sources.%s", index, i == 0 ? "first" : "count"),
+		if (!ctrl_check_address(r->in.config, first + i, &reason))
+			return REFUSE(r, i == 0 ? "sources.first" : "sources.count",
 				"source %u: %s", id, reason.text);
 		job->address[id] = first + i;
 		job->members[id / 64] |= UINT64_C(1) << (id % 64);
@@ -451,141 +414,96 @@ read_source_range(struct ctrl_reading *reading, unsigned int index, const json_t
 	return 0;
 }
 
-/* The sources, and the tree that numbers them. */
+/* What is known when the switch runs; and block ids of few bits, which repeat, as in a capture that
+ * is replayed in a loop. A join does not tell hosts their width. */
 static int
-read_sources(struct ctrl_reading *reading, const struct ctrl_tree_reading *tree, unsigned int index,
-	const json_t *object)
+check_settings(const struct job_reading *r)
 {
-	const json_t *sources = json_object_get(object, "sources");
-	struct ppe_job *job = &reading->config->job[index];
-	int rc = ctrl_tree_read(tree, object, job);
+	unsigned int bits = 32u - r->job->block_shift;
 
-	if (rc < 0)
-		return rc;
-	return json_is_array(sources) ? ctrl_sources_read(tree, sources, job)
-				      : read_source_range(reading, index, sources);
-}
-
-static int
-check_unique(struct ctrl_reading *reading, unsigned int index)
-{
-	const struct ppe_job *job = reading->config->job;
-
-	for (unsigned int i = 0; i < index; i++) {
-		if (job[i].id == job[index].id)
-			return ctrl_refuse(reading->error, ctrl_path("jobs[%u].id", index),
-				"%u is the id of jobs[%u] already", job[i].id, i);
-		if (strcmp(job[i].name, job[index].name) == 0)
-			return ctrl_refuse(reading->error, ctrl_path("jobs[%u].name", index),
-				"\"%s\" is the name of jobs[%u] already", job[i].name, i);
-	}
-	return 0;
-}
-
-/* For a parent's job, this switch is one source. */
-static int
-check_collisions(struct ctrl_reading *reading, unsigned int index)
-{
-	const struct ppe_job *job = reading->config->job;
-
-	for (unsigned int i = 0; i < index; i++)
-		if (ctrl_tree_collides(&job[i], &job[index]))
-			return ctrl_refuse(reading->error,
-				ctrl_path("jobs[%u].tree.parents", index),
-				"jobs[%u] contributes to the same job of a parent already: name "
-				"another "
-				"parents[].job",
-				i);
-	return 0;
-}
-
-/* Block ids of few bits repeat, as in a capture that is replayed in a loop. A join does not tell
- * hosts their width. */
-static int
-check_block_bits(struct ctrl_reading *reading, unsigned int index, unsigned int bits)
-{
-	const struct ppe_job *job = &reading->config->job[index];
-	struct ctrl_path path = ctrl_path("jobs[%u].block_bits", index);
-
-	if (bits < 32 && job->fixed_generation == 0)
-		return ctrl_refuse(reading->error, path,
+	if (r->job->elements == 0)
+		return REFUSE(r, "elements",
+			"0 is for jobs of the control API: what fits the ports is known when the "
+			"switch runs");
+	if (r->job->alltoall == CTRL_ALLTOALL_FIT)
+		return REFUSE(r, "alltoall",
+			"\"fit\" is for jobs of the control API: what memory is left is known when "
+			"the switch runs");
+	if (bits < 32 && r->job->fixed_generation == 0)
+		return REFUSE(r, "block_bits",
 			"fewer than 32 bits need a fixed generation: sources that join use 32");
-	if (job->window > UINT32_C(1) << (bits - 2))
-		return ctrl_refuse(reading->error, path,
+	if (r->job->window > UINT32_C(1) << (bits - 2))
+		return REFUSE(r, "block_bits",
 			"%u bits number %u blocks, fewer than 4 windows of %u", bits, 1u << bits,
-			job->window);
+			r->job->window);
 	return 0;
 }
 
+/* The checks that jobs of the control API pass, too; for a parent's job, this switch is one
+ * source. */
 static int
-read_keys(struct ctrl_reading *reading, const struct ctrl_tree_reading *tree, unsigned int index,
-	const json_t *object)
+check_whole(const struct job_reading *r)
 {
-	int rc = read_job_key(reading, index, object);
+	const struct ctrl_config *config = r->in.config;
+	struct ctrl_reason reason;
 
-	if (rc == 0)
-		rc = read_parent_keys(reading, index, object);
-	return rc == 0 ? ctrl_tree_check(tree, &reading->config->job[index]) : rc;
+	if (!ctrl_check_reduction(r->job, &reason))
+		return REFUSE(r, "op", "%s", reason.text);
+	if (!ctrl_check_integrity(r->job, &reason))
+		return REFUSE(r, "integrity", "%s", reason.text);
+	if (!ctrl_check_frames(config, r->job, &reason))
+		return REFUSE(r, "elements", "%s", reason.text);
+	for (const struct ppe_job *other = config->job; other < r->job; other++)
+		if (ctrl_tree_collides(other, r->job))
+			return REFUSE(r, "tree.parents",
+				"jobs[%td] contributes to the same job of a parent already: name "
+				"another parents[].job",
+				other - config->job);
+	return ctrl_tree_check(&r->tree, r->job);
 }
 
 static int
-read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
+read_job(const struct job_reading *r)
 {
-	struct ppe_job *job = &reading->config->job[index];
-	unsigned int block_bits = (unsigned int)ctrl_integer(object, "jobs[].block_bits");
-	struct ctrl_path at = ctrl_path("jobs[%u].", index);
-	const struct ctrl_tree_reading tree = {reading->config, at.text, reading->error};
+	const json_t *object = r->in.object, *sources = json_object_get(object, "sources");
 	struct ctrl_job_spec spec = {0};
-	struct ctrl_reason reason;
 	int rc;
 
 	ctrl_keys_read("jobs[]", object, &spec);
-	*job = spec.shape;
-	job->id = (uint8_t)spec.id;
-	job->block_shift = (uint8_t)(32 - block_bits);
-	rc = check_unique(reading, index);
-	if (rc == 0 && job->elements == 0)
-		rc = ctrl_refuse(reading->error, ctrl_path("jobs[%u].elements", index),
-			"0 is for jobs of the control API: what fits the ports is known when the "
-			"switch runs");
-	if (rc == 0 && job->alltoall == CTRL_ALLTOALL_FIT)
-		rc = ctrl_refuse(reading->error, ctrl_path("jobs[%u].alltoall", index),
-			"\"fit\" is for jobs of the control API: what memory is left is known when "
-			"the switch runs");
+	*r->job = spec.shape;
+	r->job->id = (uint8_t)spec.id;
+	r->job->block_shift = (uint8_t)(32 - ctrl_integer(object, "jobs[].block_bits"));
+	rc = ctrl_tree_read(&r->tree, object, r->job);
 	if (rc == 0)
-		rc = read_sources(reading, &tree, index, object);
+		rc = json_is_array(sources) ? ctrl_sources_read(&r->tree, sources, r->job)
+					    : read_source_range(r, sources);
 	if (rc == 0)
-		rc = check_block_bits(reading, index, block_bits);
-	if (rc == 0 && !ctrl_check_reduction(job, &reason))
-		rc = refuse(reading, ctrl_path("jobs[%u].op", index), &reason);
+		rc = check_settings(r);
 	if (rc == 0)
-		rc = read_keys(reading, &tree, index, object);
-	if (rc == 0 && !ctrl_check_integrity(job, &reason))
-		rc = refuse(reading, ctrl_path("jobs[%u].integrity", index), &reason);
-	if (rc == 0)
-		rc = check_collisions(reading, index);
-	if (rc == 0 && !ctrl_check_frames(reading->config, job, &reason))
-		rc = refuse(reading, ctrl_path("jobs[%u].elements", index), &reason);
-	return rc;
+		rc = read_keys(r);
+	return rc == 0 ? check_whole(r) : rc;
 }
 
 int
 ctrl_read_jobs(struct ctrl_reading *reading)
 {
 	struct ctrl_config *config = reading->config;
-	const json_t *jobs = json_object_get(reading->root, "jobs");
-	unsigned int count = (unsigned int)json_array_size(jobs);
+	const json_t *jobs = json_object_get(reading->object, "jobs");
+	size_t count = json_array_size(jobs);
+	int rc = 0;
 
-	config->job = calloc(count > 0 ? count : 1, sizeof(*config->job));
+	config->job = calloc(count + 1, sizeof(*config->job));
 	if (config->job == NULL)
 		return -ENOMEM;
-	for (unsigned int i = 0; i < count; i++) {
-		int rc = read_job(reading, i, json_array_get(jobs, i));
+	for (; rc == 0 && config->nb_jobs < count; config->nb_jobs++) {
+		struct ppe_job *job = &config->job[config->nb_jobs];
+		struct ctrl_path at = ctrl_path("jobs[%u].", config->nb_jobs);
+		const struct job_reading r = {
+			{config, reading->error, json_array_get(jobs, config->nb_jobs), at.text},
+			{config, at.text, reading->error}, job};
 
-		if (rc < 0)
-			return rc;
-		config->jobs.by_id[config->job[i].id] = &config->job[i];
-		config->nb_jobs++;
+		rc = read_job(&r);
+		config->jobs.by_id[job->id] = job;
 	}
-	return 0;
+	return rc;
 }

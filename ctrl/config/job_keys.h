@@ -18,6 +18,9 @@
 		{at "id", CTRL_INTEGER, "", must_id, 0, WEIR_JOBS_MAX - 1, NULL,                   \
 			.help = "Id of the job on the wire; by default, the lowest free one."},
 
+#define CTRL_JOB_FIELD(field)    CTRL_FIELD(struct ppe_job, field)
+#define CTRL_PARENT_FIELD(field) CTRL_FIELD(struct ppe_parent, field)
+
 /* Keys of a job's object. at: its path, such as "jobs[]."; must: NULL: required; "": optional. */
 /* clang-format off */
 #define CTRL_TREE_KEYS(at)                                                                         \
@@ -27,26 +30,30 @@
 		"alone."}, \
 	{at "tree.ranks", CTRL_INTEGER, "ranks", NULL, 1, WEIR_SOURCES_MAX, NULL, \
 		.help = "Number of ranks in the whole tree. Hosts are told it as the size of the " \
-		"job."}, \
+		"job.", CTRL_JOB_FIELD(tree_ranks)}, \
 	{at "tree.first_rank", CTRL_INTEGER, "", NULL, 0, WEIR_SOURCES_MAX - 1, NULL, \
 		.help = "The lowest rank below this switch: the id of its first source, and its " \
-		"own source id at its parents."}, \
+		"own source id at its parents.", CTRL_JOB_FIELD(first_rank)}, \
 	{at "tree.parents", CTRL_ARRAY, "", NULL, 1, PPE_PARENTS_MAX, NULL,                        \
-		.help = "Switches that this one contributes to. They share the blocks."},          \
-	{at "tree.parents[]", CTRL_OBJECT, "", "", 0, 0, NULL, .help = "A parent."},               \
+		.help = "Switches that this one contributes to. They share the blocks.",           \
+		CTRL_JOB_FIELD(nb_parents)},                                                       \
+	{at "tree.parents[]", CTRL_OBJECT, "", "", 0, 0, NULL, .help = "A parent.",                \
+		CTRL_JOB_FIELD(parent[0])},                                                        \
 	{at "tree.parents[].name", CTRL_NAME, "", NULL, 1, PPE_JOB_NAME_MAX - 1, NULL,             \
-		.help = "Name in output, such as the parent's `switch.name`; unique in the job."}, \
+		.help = "Name in output, such as the parent's `switch.name`; unique in the job.", \
+		CTRL_PARENT_FIELD(name), .unique = true}, \
 	{at "tree.parents[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL, \
 		.help = "The parent's IPv4 address; unique in the job. It may be outside the " \
-		"switch's subnet."}, \
+		"switch's subnet.", CTRL_PARENT_FIELD(address), .unique = true}, \
 	{at "tree.parents[].mac", CTRL_MAC, "", NULL, 0, 0, NULL,                                  \
-		.help = "The parent's MAC address, or that of a router on the way to it."},        \
+		.help = "The parent's MAC address, or that of a router on the way to it.",         \
+		CTRL_PARENT_FIELD(mac)},                                                           \
 	{at "tree.parents[].port", CTRL_NAME, "", NULL, 1, 31, NULL,                               \
 		.help = "Name of this switch's port to the parent."},                              \
 	{at "tree.parents[].udp_port", CTRL_INTEGER, "", "12001", 1, 65535, NULL,                  \
-		.help = "The parent's `switch.port_extended`."},                                   \
+		.help = "The parent's `switch.port_extended`.", CTRL_PARENT_FIELD(udp)},           \
 	{at "tree.parents[].job", CTRL_INTEGER, "", NULL, 0, WEIR_JOBS_MAX - 1, NULL,              \
-		.help = "Id of the job at the parent."},                                           \
+		.help = "Id of the job at the parent.", CTRL_PARENT_FIELD(job)},                   \
 	{at "tree.parents[].api", CTRL_TEXT, "", "", 1, CTRL_URL_BYTES - 1, NULL, \
 		.help = "URL of the parent's control API, for tools that follow a block through " \
 		"the tree. The switch only shows it."},
@@ -66,11 +73,11 @@
  * join over the API, and keys are values. */
 #define CTRL_TREE_API_KEYS(at)                                                                     \
 	CTRL_TREE_KEYS(at)                                                                         \
-	{at "tree.parents[].key", CTRL_TEXT, "", "", .min = 2 * WEIR_KEY_BYTES, \
+	{at "tree.parents[].key", CTRL_HEX, "", "", .min = 2 * WEIR_KEY_BYTES, \
 		.max = 2 * WEIR_KEY_BYTES}, \
 	{at "sources", CTRL_ARRAY, "", "", .min = 1, .max = WEIR_SOURCES_MAX},                     \
 	{at "sources[]", CTRL_OBJECT, "", .fallback = ""},                                         \
-	{at "sources[].id", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},                  \
+	{at "sources[].id", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1, .unique = true},  \
 	{at "sources[].address", CTRL_ADDRESS, "", .fallback = NULL},                              \
 	CTRL_CHILD_KEYS(at, NULL)
 /* clang-format on */

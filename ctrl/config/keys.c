@@ -17,6 +17,8 @@
 
 /* clang-format off */
 #define OBJECT(path, ...) {path, CTRL_OBJECT, "", "", 0, 0, NULL, .help = __VA_ARGS__}
+/* An object that need not be there, because all its keys have defaults. */
+#define SECTION(path, help_) {path, CTRL_OBJECT, "", "{}", 0, 0, NULL, .help = help_}
 #define NUMBER(path, unit, fallback, min, max, ...) \
 	{path, CTRL_INTEGER, unit, fallback, min, max, NULL, .help = __VA_ARGS__}
 #define POWER(path, unit, fallback, min, max, ...) \
@@ -28,6 +30,7 @@
 #define TENANT(field) CTRL_FIELD(struct ctrl_tenant, field)
 #define PORT(field)   CTRL_FIELD(struct pktbuf_port_config, field)
 #define SPEC(field)   CTRL_FIELD(struct ctrl_job_spec, field)
+#define FAULTS(field) CTRL_FIELD(struct ppe_faults, field)
 #define RULE(field)   CTRL_FIELD(struct ppe_fault_rule, field)
 
 static const struct ctrl_key keys[] = {
@@ -52,15 +55,16 @@ static const struct ctrl_key keys[] = {
 		.help = "The switch's IPv4 address and the prefix length of its subnet. All hosts "
 		"of all jobs are in this subnet."},
 	{"switch.mac", CTRL_MAC, "", "02:57:45:49:52:01", 0, 0, NULL,
-		.help = "The switch's MAC address. Must be unique in the network."},
+		.help = "The switch's MAC address. Must be unique in the network.",
+		CONFIG(ppe.identity.mac)},
 	NUMBER("switch.port_base", "", "12000", 1, 65535,
 		"UDP port of the base form of the protocol.", CONFIG(ppe.identity.port_base)),
 	NUMBER("switch.port_extended", "", "12001", 1, 65535,
 		"UDP port of the extended form of the protocol.", CONFIG(ppe.identity.port_ext)),
 
-	OBJECT("log", "Logging to stderr, one line of key=value pairs per event."),
+	SECTION("log", "Logging to stderr, one line of key=value pairs per event."),
 	WORD("log.level", "notice", CTRL_LOG_LEVELS, "Lowest level that is logged."),
-	OBJECT("log.modules", "Levels for single modules. Others use `log.level`."),
+	SECTION("log.modules", "Levels for single modules. Others use `log.level`."),
 #define X(name, word, help_) \
 	{"log.modules." word, CTRL_WORD, "", "", 0, 0, CTRL_LOG_LEVELS, .help = help_},
 	CTRL_LOG_MODULES(X)
@@ -71,12 +75,13 @@ static const struct ctrl_key keys[] = {
 		"levels itself."},
 	{"eal[]", CTRL_TEXT, "", NULL, 1, 255, NULL, .help = "One argument."},
 
-	OBJECT("workers", "Worker threads; each runs one engine."),
+	SECTION("workers", "Worker threads; each runs one engine."),
 	NUMBER("workers.count", "lcores", "1", 1, PPE_WORKERS_MAX,
 		"Number of workers. Each has an lcore.", CONFIG(ppe.workers)),
 	{"workers.cpus", CTRL_ARRAY, "", "[0]", 1, 64, NULL,
-		.help = "Worker i runs on CPU `cpus[i mod length]`. Workers may share a CPU."},
-	NUMBER("workers.cpus[]", "CPU", NULL, 0, 1023, "CPU number."),
+		.help = "Worker i runs on CPU `cpus[i mod length]`. Workers may share a CPU.",
+		CONFIG(nb_cpus)},
+	NUMBER("workers.cpus[]", "CPU", NULL, 0, 1023, "CPU number.", CONFIG(cpu[0])),
 	NUMBER("workers.main_cpu", "CPU", "0", 0, 1023,
 		"CPU of the control thread, which mostly sleeps.", CONFIG(main_cpu)),
 	NUMBER("workers.threads", "", "20", 1, PPE_THREADS_MAX,
@@ -96,7 +101,7 @@ static const struct ctrl_key keys[] = {
 		"Widest vector instructions that reductions may use. `auto`: the widest that the "
 		"CPU has.", CONFIG(ppe.isa)),
 
-	OBJECT("pools", "Packet buffer pools."),
+	SECTION("pools", "Packet buffer pools."),
 	NUMBER("pools.packets", "packets", "0", 0, 4194304,
 		"Number of packet buffers, for received packets and their copies. 0: 4096, or 2048 "
 		"more than the ports' rings hold if that is more.", CONFIG(ppe.packets)),
@@ -108,7 +113,7 @@ static const struct ctrl_key keys[] = {
 		"payloads. 0: 4096, or 2048 more than the transmit rings of cards hold if that is "
 		"more.", CONFIG(ppe.headers)),
 
-	OBJECT("queues", "Sizes of internal queues."),
+	SECTION("queues", "Sizes of internal queues."),
 	POWER("queues.output_depth", "packets", "1024", 64, 65536,
 		"Length of a port's output queue, for each of the two priorities.",
 		CONFIG(ppe.queue_depth)),
@@ -118,7 +123,7 @@ static const struct ctrl_key keys[] = {
 	POWER("queues.crossbar_depth", "packets", "1024", 64, 65536,
 		"Length of the ring from one worker to another.", CONFIG(ppe.crossbar_depth)),
 
-	OBJECT("tables", "Forwarding table, block table and timers."),
+	SECTION("tables", "Forwarding table, block table and timers."),
 	NUMBER("tables.fdb_entries", "stations", "4096", 16, 1048576,
 		"MAC addresses that each worker can learn.", CONFIG(ppe.fdb_entries)),
 	NUMBER("tables.fdb_timeout_s", "s", "300", 1, 1000000,
@@ -129,7 +134,7 @@ static const struct ctrl_key keys[] = {
 	NUMBER("tables.timer_threads", "", "100", 1, 1000,
 		"Timer threads; each scans 1/N of the table.", CONFIG(ppe.timer_threads)),
 
-	OBJECT("policers", "Rates that each port is limited to, by each worker. 0: no limit."),
+	SECTION("policers", "Rates that each port is limited to, by each worker. 0: no limit."),
 #define X(name, key, fallback, counted) \
 	NUMBER("policers." #key, "frames/s", fallback, 0, PPE_POLICER_MAX, counted, \
 		CONFIG(ppe.policers.key)),
@@ -155,9 +160,9 @@ static const struct ctrl_key keys[] = {
 		"switch's process.", CONFIG(api.socket_group)},
 	{"api.names", CTRL_ARRAY, "", "[]", 0, CTRL_HOSTS_MAX, NULL,
 		.help = "Names that TCP clients may send in the Host header, besides IP addresses "
-		"and `localhost`."},
+		"and `localhost`.", CONFIG(api.nb_names)},
 	{"api.names[]", CTRL_NAME, "", NULL, 1, CTRL_HOST_BYTES - 1, NULL,
-		.help = "A DNS name, without a port."},
+		.help = "A DNS name, without a port.", CONFIG(api.name[0])},
 	{"api.open_read", CTRL_BOOLEAN, "", "true", 0, 0, NULL,
 		.help = "Allow health, readiness, status, metrics and the live page without a "
 		"token.", CONFIG(api.open_read)},
@@ -174,12 +179,13 @@ static const struct ctrl_key keys[] = {
 		.help = "Tenants, each with a token."},
 	OBJECT("api.tenants[]", "A tenant. It sees and changes its own jobs only."),
 	{"api.tenants[].name", CTRL_NAME, "", NULL, 1, CTRL_NAME_BYTES - 1, NULL,
-		.help = "Name of the tenant; unique.", TENANT(name)},
-	{"api.tenants[].token_sha256", CTRL_TEXT, "", NULL, 64, 64, NULL,
-		.help = "SHA-256 of the token, in hex: `printf %s TOKEN \\| sha256sum`; unique."},
+		.help = "Name of the tenant; unique.", TENANT(name), .unique = true},
+	{"api.tenants[].token_sha256", CTRL_HEX, "", NULL, 64, 64, NULL,
+		.help = "SHA-256 of the token, in hex: `printf %s TOKEN \\| sha256sum`; unique.",
+		TENANT(token_sha256), .unique = true},
 	{"api.tenants[].admin", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
 		.help = "Administrator: full access to all jobs.", TENANT(admin)},
-	OBJECT("api.tenants[].quota", "Limits of the tenant. 0: no limit."),
+	SECTION("api.tenants[].quota", "Limits of the tenant. 0: no limit."),
 	NUMBER("api.tenants[].quota.jobs", "jobs", "32", 0, WEIR_JOBS_MAX,
 		"Number of jobs. A switch has 256 job ids, for all tenants.", TENANT(quota.jobs)),
 	NUMBER("api.tenants[].quota.members", "members", "1024", 0, 65536,
@@ -206,10 +212,11 @@ static const struct ctrl_key keys[] = {
 		.help = "State file, an absolute path such as `/var/lib/weir/NAME.json`. Its "
 		"directory must exist.", CONFIG(state_file)},
 
-	{"ports", CTRL_ARRAY, "", NULL, 1, PPE_PORTS_MAX - 1, NULL, .help = "The ports, in order."},
-	OBJECT("ports[]", "A port."),
+	{"ports", CTRL_ARRAY, "", NULL, 1, PPE_PORTS_MAX - 1, NULL, .help = "The ports, in order.",
+		CONFIG(nb_ports)},
+	OBJECT("ports[]", "A port.", CONFIG(port[0])),
 	{"ports[].name", CTRL_NAME, "", NULL, 1, 31, NULL,
-		.help = "Name in output and statistics; unique.", PORT(name)},
+		.help = "Name in output and statistics; unique.", PORT(name), .unique = true},
 	{"ports[].device", CTRL_TEXT, "", NULL, 1, 255, NULL,
 		.help = "PCI address or virtual device (`net_...`), followed by comma-separated "
 		"arguments."},
@@ -250,9 +257,10 @@ static const struct ctrl_key keys[] = {
 
 	{"jobs", CTRL_ARRAY, "", "[]", 0, WEIR_JOBS_MAX, NULL, .help = "The jobs."},
 	OBJECT("jobs[]", "A job."),
-	NUMBER("jobs[].id", "", NULL, 0, WEIR_JOBS_MAX - 1, "Job id in packets; unique.", SPEC(id)),
+	NUMBER("jobs[].id", "", NULL, 0, WEIR_JOBS_MAX - 1, "Job id in packets; unique.", SPEC(id),
+		.unique = true),
 	{"jobs[].name", CTRL_NAME, "", NULL, 1, PPE_JOB_NAME_MAX - 1, NULL,
-		.help = "Name of the job; unique.", SPEC(shape.name)},
+		.help = "Name of the job; unique.", SPEC(shape.name), .unique = true},
 	{"jobs[].sources", CTRL_ARRAY, "", NULL, 1, WEIR_SOURCES_MAX, NULL,
 		.help = "Sources of the job. Each contributes to every block. For many sources: an "
 		"object with `count` and `first`."},
@@ -264,7 +272,7 @@ static const struct ctrl_key keys[] = {
 		"all in the switch's subnet."},
 	OBJECT("jobs[].sources[]", "A source."),
 	NUMBER("jobs[].sources[].id", "", NULL, 0, WEIR_SOURCES_MAX - 1,
-		"Source id in packets; unique in the job."),
+		"Source id in packets; unique in the job.", .unique = true),
 	{"jobs[].sources[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL,
 		.help = "IPv4 address, in the switch's subnet. Sources on one host may share an "
 		"address. That of a switch may be elsewhere."},
@@ -286,15 +294,16 @@ static const struct ctrl_key keys[] = {
 		"Block ids count modulo 2 to this power, which is at least 4 windows. Less than 32 "
 		"only with a fixed `generation`, for captures that are replayed in a loop."),
 
-	OBJECT("faults", "Fault injection, for tests (docs/faults.md)."),
+	OBJECT("faults", "Fault injection, for tests (docs/faults.md).", CONFIG(faults)),
 	NUMBER("faults.seed", "", "1", 0, INT64_MAX,
-		"Random seed. The same seed and packets give the same faults."),
+		"Random seed. The same seed and packets give the same faults.", FAULTS(seed)),
 	NUMBER("faults.held", "packets", "1024", 1, PPE_FAULT_HELD_MAX,
 		"Maximum of packets that a worker holds for `delay` and `reorder`. Others pass "
-		"unchanged."),
+		"unchanged.", FAULTS(held)),
 	{"faults.rules", CTRL_ARRAY, "", NULL, 0, PPE_FAULT_RULES_MAX, NULL,
-		.help = "Rules, applied to a packet in this order until one drops it."},
-	OBJECT("faults.rules[]", "A rule."),
+		.help = "Rules, applied to a packet in this order until one drops it.",
+		FAULTS(nb_rules)},
+	OBJECT("faults.rules[]", "A rule.", FAULTS(rule[0])),
 	{"faults.rules[].port", CTRL_NAME, "", "", 1, 31, NULL,
 		.help = "Name of the port. Default: all ports."},
 	{"faults.rules[].direction", CTRL_WORD, "", NULL, 0, 0, "in|out",
@@ -319,8 +328,9 @@ static const struct ctrl_key keys[] = {
 	NUMBER("faults.rules[].nth", "packets", "1", 1, UINT32_MAX,
 		"`every`: select each nth packet.", RULE(nth)),
 	{"faults.rules[].list", CTRL_ARRAY, "", "[]", 0, PPE_FAULT_ORDINALS_MAX, NULL,
-		.help = "`list`: packet numbers, counted from 1 in each queue of a port."},
-	NUMBER("faults.rules[].list[]", "", NULL, 1, INT64_MAX, "Packet number."),
+		.help = "`list`: packet numbers, counted from 1 in each queue of a port.",
+		RULE(ordinals)},
+	NUMBER("faults.rules[].list[]", "", NULL, 1, INT64_MAX, "Packet number.", RULE(ordinal[0])),
 	NUMBER("faults.rules[].enter_ppm", "1/1000000", "0", 0, 1000000,
 		"`burst`: probability that a burst begins, per packet.", RULE(enter)),
 	NUMBER("faults.rules[].leave_ppm", "1/1000000", "1000000", 0, 1000000,
@@ -359,7 +369,59 @@ static const struct ctrl_key keys[] = {
 
 const struct ctrl_schema ctrl_config_schema = {keys, RTE_DIM(keys)};
 
+/* A kind's name in the schema, its name and range for people. With bounds, `range` is what they
+ * count. */
+static const struct {
+	const char *word, *name;
+	bool is_string, bounds;
+	const char *range;
+} kinds[] = {
+	[CTRL_OBJECT] = {"object", "object", false, false, ""},
+	[CTRL_ARRAY] = {"array", "array", false, true, " entries"},
+	[CTRL_INTEGER] = {"integer", "integer", false, true, ""},
+	[CTRL_POWER] = {"power", "power of two", false, true, ""},
+	[CTRL_BOOLEAN] = {"boolean", "boolean", false, false, "true, false"},
+	[CTRL_WORD] = {"word", "word", true, false, ""},
+	[CTRL_TEXT] = {"text", "string", true, true, " characters"},
+	[CTRL_NAME] = {"name", "name", true, true, " characters"},
+	[CTRL_ADDRESS] = {"address", "IPv4 address", true, false, ""},
+	[CTRL_SUBNET] = {"subnet", "IPv4 address/prefix", true, false, "prefix 1..30"},
+	[CTRL_RESULTS] = {"results", "word or IPv4 address", true, false,
+		"unicast, 224.0.0.0/4 without 224.0.0.0/24"},
+	[CTRL_MAC] = {"mac", "MAC address", true, false, ""},
+	[CTRL_HEX] = {"hex", "hexadecimal digits", true, true, " digits"},
+};
+
 /* -- values */
+
+/* The key of an array's elements. */
+static const struct ctrl_key *
+element_of(const struct ctrl_key *array)
+{
+	return ctrl_schema_find(&ctrl_config_schema, ctrl_path("%s[]", array->path).text);
+}
+
+/* The elements that have a field, one behind the other from there on. */
+static void
+read_array(const struct ctrl_key *key, const json_t *array, char *base)
+{
+	const struct ctrl_key *element = element_of(key);
+	json_t *fallback = NULL;
+
+	if (array == NULL && key->bytes > 0 && key->fallback != NULL)
+		array = fallback = json_loads(key->fallback, 0, NULL);
+	ctrl_key_set(key, array, base);
+	for (size_t i = 0; element->bytes > 0 && i < json_array_size(array); i++) {
+		const json_t *value = json_array_get(array, i);
+		char *at = base + i * element->bytes;
+
+		if (element->kind == CTRL_OBJECT)
+			ctrl_keys_read(element->path, value, at + element->offset);
+		else
+			ctrl_key_set(element, value, at);
+	}
+	json_decref(fallback);
+}
 
 void
 ctrl_keys_read(const char *at, const json_t *object, void *base)
@@ -368,9 +430,13 @@ ctrl_keys_read(const char *at, const json_t *object, void *base)
 		const char *name = ctrl_key_in(key, at);
 		const json_t *value = name == NULL ? NULL : json_object_get(object, name);
 
-		if (name != NULL && key->kind == CTRL_OBJECT)
-			ctrl_keys_read(key->path, value, base);
-		else if (name != NULL)
+		if (name == NULL)
+			continue;
+		if (key->kind == CTRL_OBJECT)
+			ctrl_keys_read(key->path, value, (char *)base + key->offset);
+		else if (key->kind == CTRL_ARRAY)
+			read_array(key, value, base);
+		else
 			ctrl_key_set(key, value, base);
 	}
 }
@@ -380,10 +446,50 @@ ctrl_keys_put(const char *at, const void *base, json_t *object)
 {
 	for (const struct ctrl_key *key = keys; key < keys + RTE_DIM(keys); key++) {
 		const char *name = ctrl_key_in(key, at);
+		json_t *value;
 
-		if (name != NULL && key->bytes > 0)
-			json_object_set_new(object, name, ctrl_key_get(key, base));
+		if (name == NULL || key->bytes == 0)
+			continue;
+		value = ctrl_key_get(key, base);
+		if (key->kind == CTRL_ARRAY) {
+			const struct ctrl_key *element = element_of(key);
+			json_int_t count = json_integer_value(value);
+
+			json_decref(value);
+			value = json_array();
+			for (json_int_t i = 0; i < count; i++)
+				json_array_append_new(value,
+					ctrl_key_get(element,
+						(const char *)base + (size_t)i * element->bytes));
+		}
+		json_object_set_new(object, name, value);
 	}
+}
+
+int
+ctrl_keys_fill(const char *at, json_t *object)
+{
+	int rc = 0;
+
+	for (const struct ctrl_key *key = keys; key < keys + RTE_DIM(keys); key++) {
+		const char *name = ctrl_key_in(key, at);
+		json_t *value = name == NULL ? NULL : json_object_get(object, name), *element;
+		size_t i;
+
+		if (name != NULL && value == NULL && key->fallback != NULL &&
+			key->fallback[0] != '\0') {
+			value = kinds[key->kind].is_string
+				? json_string(key->fallback)
+				: json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+			rc |= json_object_set_new(object, name, value);
+		}
+		if (json_is_object(value))
+			rc |= ctrl_keys_fill(key->path, value);
+		json_array_foreach (value, i, element) {
+			rc |= ctrl_keys_fill(element_of(key)->path, element);
+		}
+	}
+	return rc;
 }
 
 int64_t
@@ -406,26 +512,11 @@ ctrl_string(const json_t *object, const char *path)
 
 /* -- the reference table */
 
-/* A kind's name and range. With bounds, `range` is what they count. */
-static const struct {
-	const char *name;
-	bool bounds;
-	const char *range;
-} kinds[] = {
-	[CTRL_OBJECT] = {"object", false, ""},
-	[CTRL_ARRAY] = {"array", true, " entries"},
-	[CTRL_INTEGER] = {"integer", true, ""},
-	[CTRL_POWER] = {"power of two", true, ""},
-	[CTRL_BOOLEAN] = {"boolean", false, "true, false"},
-	[CTRL_WORD] = {"word", false, ""},
-	[CTRL_TEXT] = {"string", true, " characters"},
-	[CTRL_NAME] = {"name", true, " characters"},
-	[CTRL_ADDRESS] = {"IPv4 address", false, ""},
-	[CTRL_SUBNET] = {"IPv4 address/prefix", false, "prefix 1..30"},
-	[CTRL_RESULTS] = {"word or IPv4 address", false,
-		"unicast, 224.0.0.0/4 without 224.0.0.0/24"},
-	[CTRL_MAC] = {"MAC address", false, ""},
-};
+const char *
+ctrl_kind_word(enum ctrl_kind kind)
+{
+	return kinds[kind].word;
+}
 
 /* An empty cell is one blank, so that the table is readable as text. */
 void

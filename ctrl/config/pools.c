@@ -4,7 +4,6 @@
 
 #include "ctrl/config/config_priv.h"
 #include "ctrl/config/job.h"
-#include "ctrl/config/schema.h"
 
 #define FRAME_LEAST   2048u
 #define VLAN_AND_FCS  8u
@@ -30,33 +29,28 @@ buffer_bytes_needed(const struct ctrl_config *config)
 	return RTE_ALIGN(need, 64);
 }
 
-/*
- * The packet buffers that a port's rings keep. Receive rings are always full. Many cards keep a
- * frame that they have sent until its descriptor is used again, so transmit rings may be full of
- * forwarded frames.
- */
+/* The frames that a port's transmit rings keep: many cards keep one that they have sent until its
+ * descriptor is used again. */
+static uint32_t
+sent_held(const struct ctrl_config *config, unsigned int p)
+{
+	const struct ctrl_port *more = &config->port_more[p];
+
+	return more->keeps_sent
+		? config->port[p].tx_queues * RTE_MIN(config->port[p].tx_descriptors, more->ring)
+		: 0;
+}
+
+/* The packet buffers that a port's rings keep. Receive rings are always full, and transmit rings
+ * may be full of forwarded frames. */
 static uint64_t
 packets_held(const struct ctrl_config *config, unsigned int p)
 {
-	const struct pktbuf_port_config *port = &config->port[p];
 	const struct ctrl_port *more = &config->port_more[p];
-	uint64_t receive = more->kept + RTE_MIN(port->rx_descriptors, more->ring);
-	uint64_t transmit = more->keeps_sent ? RTE_MIN(port->tx_descriptors, more->ring) : 0;
 
-	return port->rx_queues * receive + port->tx_queues * transmit;
-}
-
-/* The headers that the rings keep, of small results that such a card has sent. */
-static uint32_t
-headers_held(const struct ctrl_config *config)
-{
-	uint32_t held = 0;
-
-	for (unsigned int p = 0; p < config->nb_ports; p++)
-		if (config->port_more[p].keeps_sent)
-			held += config->port[p].tx_queues *
-				RTE_MIN(config->port[p].tx_descriptors, config->port_more[p].ring);
-	return held;
+	return config->port[p].rx_queues *
+		(uint64_t)(more->kept + RTE_MIN(config->port[p].rx_descriptors, more->ring)) +
+		sent_held(config, p);
 }
 
 static uint64_t
@@ -85,17 +79,18 @@ read_packets(struct ctrl_reading *reading)
 		config->ppe.packets = RTE_MAX(
 			PACKETS, (uint32_t)(least - work) + RTE_MAX(PACKETS_FREE, (uint32_t)work));
 	config->ppe.packets_kept = (uint32_t)(least - work);
-	config->ppe.headers_kept = headers_held(config);
+	for (unsigned int p = 0; p < config->nb_ports; p++)
+		config->ppe.headers_kept += sent_held(config, p);
 	if (config->ppe.headers == 0)
 		config->ppe.headers = RTE_MAX(PACKETS, config->ppe.headers_kept + PACKETS_FREE);
 	if (config->ppe.headers < config->ppe.headers_kept + work)
-		return ctrl_refuse(reading->error, ctrl_path("pools.headers"),
+		return CTRL_REFUSE(reading, "pools.headers",
 			"%u headers are too few: the ports' transmit rings hold %u, and the "
 			"workers "
 			"need %" PRIu64,
 			config->ppe.headers, config->ppe.headers_kept, work);
 	if (config->ppe.packets < least)
-		return ctrl_refuse(reading->error, ctrl_path("pools.packets"),
+		return CTRL_REFUSE(reading, "pools.packets",
 			"%u packets are too few: the ports' rings hold %" PRIu64
 			", and the workers need %" PRIu64,
 			config->ppe.packets, least - work, work);
@@ -119,7 +114,7 @@ check_memory(struct ctrl_reading *reading)
 	m->total += m->faults;
 	if (m->total + RESERVE_BYTES <= (uint64_t)config->memory_mb << 20)
 		return 0;
-	return ctrl_refuse(reading->error, ctrl_path("memory_mb"),
+	return CTRL_REFUSE(reading, "memory_mb",
 		"%u MiB are too few: packet pools %.1f, aggregation buffers %.1f, block tables "
 		"%.1f, "
 		"forwarding tables %.1f, rings %.1f, faults %.1f and DPDK's own %.1f make %.1f MiB",
@@ -138,7 +133,7 @@ ctrl_read_pools(struct ctrl_reading *reading)
 	if (config->ppe.packet_bytes == 0)
 		config->ppe.packet_bytes = need;
 	if (config->ppe.packet_bytes < need)
-		return ctrl_refuse(reading->error, ctrl_path("pools.frame_bytes"),
+		return CTRL_REFUSE(reading, "pools.frame_bytes",
 			"%u bytes are too few: the ports and jobs need %u",
 			config->ppe.packet_bytes, need);
 	rc = read_packets(reading);
@@ -151,25 +146,49 @@ ctrl_memory_least(const struct ctrl_config *config)
 	return (uint32_t)((config->memory.total + RESERVE_BYTES + (1u << 20) - 1) >> 20);
 }
 
+/* Buffers that a job reserves. */
 static void
-print_sum(FILE *out, const char *what, uint64_t bytes)
+print_reserved(FILE *out, uint64_t count, const char *more, uint32_t bytes, const char *what)
 {
-	fprintf(out, "memory    %-20s %10.2f MiB\n", what, mib(bytes));
+	fprintf(out, "reserves %" PRIu64 " %s of %u B%s, %.2f MiB\n", count, more, bytes, what,
+		mib(count * bytes));
+}
+
+static void
+print_job(const struct ppe_job *job, FILE *out)
+{
+	uint64_t buffers = PPE_JOB_BUFFERS * job->window;
+
+	fprintf(out, "job %-5u %s: %u sources, window %u, %u elements; ", job->id, job->name,
+		job->nb_sources, job->window, job->elements);
+	print_reserved(out, buffers, "buffers", ppe_job_buffer_bytes(job), "");
+	if (job->alltoall == PPE_ALLTOALL_FULL) {
+		fprintf(out, "job %-5u full rows of AlltoAll; ", job->id);
+		print_reserved(out, buffers, "more", ppe_job_row_bytes(job), "");
+	}
+	if (ppe_job_kept(job) > 0) {
+		fprintf(out, "job %-5u deterministic; ", job->id);
+		print_reserved(out, (uint64_t)ppe_job_kept(job) * job->window, "more",
+			ppe_job_payload_bytes(job), " for contributions out of turn");
+	}
 }
 
 void
 ctrl_memory_print(const struct ctrl_config *config, FILE *out)
 {
 	const struct ppe_memory *m = &config->memory;
+	const struct {
+		const char *what;
+		uint64_t bytes;
+	} sums[] = {{"packet pools", m->packet_pools}, {"aggregation buffers", m->data_memory},
+		{"block tables", m->block_tables}, {"forwarding tables", m->fdb},
+		{"rings", m->rings}, {"faults", m->faults}};
 
-	print_sum(out, "packet pools", m->packet_pools);
-	print_sum(out, "aggregation buffers", m->data_memory);
-	print_sum(out, "block tables", m->block_tables);
-	print_sum(out, "forwarding tables", m->fdb);
-	print_sum(out, "rings", m->rings);
-	if (m->faults > 0)
-		print_sum(out, "faults", m->faults);
-	fprintf(out, "memory    %-20s %10.2f MiB of %u\n", "total", (double)m->total / (1 << 20),
+	for (unsigned int i = 0; i < RTE_DIM(sums); i++)
+		if (i < 5 || m->faults > 0)
+			fprintf(out, "memory    %-20s %10.2f MiB\n", sums[i].what,
+				mib(sums[i].bytes));
+	fprintf(out, "memory    %-20s %10.2f MiB of %u\n", "total", mib(m->total),
 		config->memory_mb);
 	for (unsigned int p = 0; p < config->nb_ports; p++)
 		if (packets_held(config, p) > 0)
@@ -179,29 +198,6 @@ ctrl_memory_print(const struct ctrl_config *config, FILE *out)
 				p, config->port[p].name, packets_held(config, p),
 				config->ppe.packets,
 				mib(packets_held(config, p) * config->ppe.packet_bytes));
-	for (unsigned int i = 0; i < config->nb_jobs; i++) {
-		const struct ppe_job *job = &config->job[i];
-		uint64_t buffers = PPE_JOB_BUFFERS * job->window;
-
-		fprintf(out,
-			"job %-5u %s: %u sources, window %u, %u elements; reserves %" PRIu64
-			" buffers of %u B, %.2f MiB\n",
-			job->id, job->name, job->nb_sources, job->window, job->elements, buffers,
-			ppe_job_buffer_bytes(job),
-			(double)(buffers * ppe_job_buffer_bytes(job)) / (1 << 20));
-		if (job->alltoall == PPE_ALLTOALL_FULL)
-			fprintf(out,
-				"job %-5u full rows of AlltoAll; reserves %" PRIu64
-				" more of %u B, %.2f MiB\n",
-				job->id, buffers, ppe_job_row_bytes(job),
-				mib(buffers * ppe_job_row_bytes(job)));
-		if (ppe_job_kept(job) > 0)
-			fprintf(out,
-				"job %-5u deterministic; reserves %" PRIu64
-				" more of %u B for contributions out of turn, %.2f MiB\n",
-				job->id, (uint64_t)ppe_job_kept(job) * job->window,
-				ppe_job_payload_bytes(job),
-				(double)ppe_job_kept(job) * job->window *
-					ppe_job_payload_bytes(job) / (1 << 20));
-	}
+	for (unsigned int i = 0; i < config->nb_jobs; i++)
+		print_job(&config->job[i], out);
 }

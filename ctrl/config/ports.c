@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <bsd/string.h>
+#include <rte_kvargs.h>
 #include <rte_pci.h>
 
 #include "ctrl/config/config_priv.h"
@@ -33,40 +34,30 @@
 #define RING_FRAME_OFFSET (TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14)
 #define RING_BUFFER_LESS  (TPACKET2_HDRLEN - sizeof(struct sockaddr_ll))
 
-/* The value of an argument "key=" in `text`, as a string in `out`. False when it is not there. */
-static bool
-argument(const char *text, const char *key, char *out, size_t size)
-{
-	size_t length = strlen(key);
+/* A port that is read. */
+struct device {
+	const struct ctrl_reading *reading;
+	const char *text;
+	const struct rte_kvargs *arguments;
+	struct ctrl_port *port;
+	unsigned int queue_pairs;
+};
 
-	for (const char *p = strchr(text, ','); p != NULL; p = strchr(p, ',')) {
-		p++;
-		if (strncmp(p, key, length) == 0 && p[length] == '=') {
-			size_t value = strcspn(p + length + 1, ",");
-
-			if (value >= size)
-				value = size - 1;
-			memcpy(out, p + length + 1, value);
-			out[value] = '\0';
-			return true;
-		}
-	}
-	return false;
-}
+#define REFUSE(d, ...) CTRL_REFUSE((d)->reading, "device", __VA_ARGS__)
 
 static int
-number_argument(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
-	const char *key, unsigned long fallback, unsigned long *number)
+number_argument(
+	const struct device *d, const char *key, unsigned long fallback, unsigned long *number)
 {
-	char value[32], *end;
+	const char *value = rte_kvargs_get(d->arguments, key);
+	char *end;
 
 	*number = fallback;
-	if (!argument(text, key, value, sizeof(value)))
+	if (value == NULL)
 		return 0;
 	*number = strtoul(value, &end, 10);
 	if (value[0] < '0' || value[0] > '9' || *end != '\0' || *number < 1 || *number > 1u << 30)
-		return ctrl_refuse(reading->error, path, "%s=%s is not a number in 1..%u", key,
-			value, 1u << 30);
+		return REFUSE(d, "%s=%s is not a number in 1..%u", key, value, 1u << 30);
 	return 0;
 }
 
@@ -77,24 +68,18 @@ is_of(const char *text, const char *driver)
 	return strncmp(text, driver, strlen(driver)) == 0;
 }
 
-/* Does the argument have this value? */
-static bool
-is_set(const char *text, const char *key, const char *value)
-{
-	char found[16];
-
-	return argument(text, key, found, sizeof(found)) && strcmp(found, value) == 0;
-}
-
 /* Does the device create the socket? Otherwise it connects to it. */
 static bool
-listens(const char *text)
+listens(const struct device *d)
 {
-	if (is_of(text, "net_vhost"))
-		return !is_set(text, "client", "1");
-	if (is_of(text, "net_virtio_user"))
-		return is_set(text, "server", "1");
-	return is_set(text, "role", "server") && is_set(text, "socket-abstract", "no");
+	const struct rte_kvargs *all = d->arguments;
+
+	if (is_of(d->text, "net_vhost"))
+		return rte_kvargs_get_with_value(all, "client", "1") == NULL;
+	if (is_of(d->text, "net_virtio_user"))
+		return rte_kvargs_get_with_value(all, "server", "1") != NULL;
+	return rte_kvargs_get_with_value(all, "role", "server") != NULL &&
+		rte_kvargs_get_with_value(all, "socket-abstract", "no") != NULL;
 }
 
 /*
@@ -103,84 +88,101 @@ listens(const char *text)
  * and net_virtio_user create theirs.
  */
 static int
-read_resources(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
-	struct ctrl_port *port)
+read_resources(const struct device *d)
 {
 	static const struct {
 		const char *driver, *interface, *socket;
-	} known[] = {{"net_memif", NULL, "socket"}, {"net_tap", "remote", NULL},
-		{"net_vhost", NULL, "iface"}, {"net_virtio_user", NULL, "path"},
-		{"net_", "iface", NULL}};
-	char value[CTRL_DEVICE_BYTES] = "";
+	} known[] = {{"net_memif", "", "socket"}, {"net_tap", "remote", ""},
+		{"net_vhost", "", "iface"}, {"net_virtio_user", "", "path"}, {"net_", "iface", ""}};
+	struct ctrl_port *port = d->port;
+	const char *interface, *socket;
 	unsigned int i = 0;
 
-	while (!is_of(text, known[i].driver))
+	while (!is_of(d->text, known[i].driver))
 		i++;
-	if (known[i].interface != NULL &&
-		argument(text, known[i].interface, value, sizeof(value)) &&
-		strlcpy(port->interface, value, sizeof(port->interface)) >= sizeof(port->interface))
-		return ctrl_refuse(reading->error, path,
-			"interface %s has more than %zu characters", value,
+	interface = rte_kvargs_get(d->arguments, known[i].interface);
+	if (interface != NULL &&
+		strlcpy(port->interface, interface, sizeof(port->interface)) >=
+			sizeof(port->interface))
+		return REFUSE(d, "interface %s has more than %zu characters", interface,
 			sizeof(port->interface) - 1);
-	if (known[i].socket != NULL && argument(text, known[i].socket, value, sizeof(value)) &&
-		strlcpy(port->socket, value, sizeof(port->socket)) >= sizeof(port->socket))
-		return ctrl_refuse(reading->error, path,
-			"the path of socket %s has more than %zu characters", value,
+	socket = rte_kvargs_get(d->arguments, known[i].socket);
+	if (socket != NULL &&
+		strlcpy(port->socket, socket, sizeof(port->socket)) >= sizeof(port->socket))
+		return REFUSE(d, "the path of socket %s has more than %zu characters", socket,
 			sizeof(port->socket) - 1);
-	if (!listens(text))
+	if (!listens(d))
 		port->socket[0] = '\0';
 	return 0;
 }
 
 /* The driver or the kernel would refuse wrong rings at the start, with unclear messages. */
 static int
-read_af_packet(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
-	struct ctrl_port *port, unsigned int *queue_pairs)
+read_af_packet(struct device *d)
 {
-	struct ctrl_error *error = reading->error;
 	unsigned long frame, block, count, pairs;
 
-	if (port->interface[0] == '\0')
-		return ctrl_refuse(error, path, "%s needs iface=INTERFACE", port->device);
-	if (number_argument(reading, path, text, "framesz", 2048, &frame) < 0 ||
-		number_argument(reading, path, text, "blocksz", PAGE_BYTES, &block) < 0 ||
-		number_argument(reading, path, text, "framecnt", 512, &count) < 0 ||
-		number_argument(reading, path, text, "qpairs", 1, &pairs) < 0)
+	if (d->port->interface[0] == '\0')
+		return REFUSE(d, "%s needs iface=INTERFACE", d->port->device);
+	if (number_argument(d, "framesz", 2048, &frame) < 0 ||
+		number_argument(d, "blocksz", PAGE_BYTES, &block) < 0 ||
+		number_argument(d, "framecnt", 512, &count) < 0 ||
+		number_argument(d, "qpairs", 1, &pairs) < 0)
 		return -EINVAL;
 	if (frame % TPACKET_ALIGNMENT != 0 || frame < 256 || frame > 65536)
-		return ctrl_refuse(error, path, "framesz=%lu is not a multiple of %d in 256..65536",
-			frame, TPACKET_ALIGNMENT);
+		return REFUSE(d, "framesz=%lu is not a multiple of %d in 256..65536", frame,
+			TPACKET_ALIGNMENT);
 	if (block % PAGE_BYTES != 0 || block % frame != 0)
-		return ctrl_refuse(error, path,
-			"blocksz=%lu is not a multiple of framesz=%lu and of %u", block, frame,
-			PAGE_BYTES);
+		return REFUSE(d, "blocksz=%lu is not a multiple of framesz=%lu and of %u", block,
+			frame, PAGE_BYTES);
 	if (count % (block / frame) != 0)
-		return ctrl_refuse(error, path,
+		return REFUSE(d,
 			"framecnt=%lu does not fill blocks of %lu frames (blocksz=%lu, "
 			"framesz=%lu)",
 			count, block / frame, block, frame);
-	port->frame_max = (uint32_t)(frame - RING_FRAME_OFFSET);
-	port->buffer_bytes = (uint32_t)(frame - RING_BUFFER_LESS);
-	*queue_pairs = (unsigned int)pairs;
+	d->port->frame_max = (uint32_t)(frame - RING_FRAME_OFFSET);
+	d->port->buffer_bytes = (uint32_t)(frame - RING_BUFFER_LESS);
+	d->queue_pairs = (unsigned int)pairs;
 	return 0;
 }
 
 static int
-read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
-	struct ctrl_port *port, unsigned int *queue_pairs)
+read_virtual(struct device *d)
 {
-	size_t name = strcspn(text, ",");
-	struct rte_pci_addr address;
+	struct ctrl_port *port = d->port;
 	unsigned long size;
+	int rc = read_resources(d);
+
+	if (is_of(d->text, "net_tap")) {
+		port->ring = UINT32_MAX;
+		port->frame_max = TAP_FRAME_MAX;
+	}
+	if (is_of(d->text, "net_af_xdp"))
+		port->kept = XDP_PACKETS;
+	if (rc == 0 && is_of(d->text, "net_af_packet"))
+		rc = read_af_packet(d);
+	if (rc == 0 && is_of(d->text, "net_virtio_user")) {
+		rc = number_argument(d, "queue_size", 256, &size);
+		port->ring = (uint32_t)size;
+		port->keeps_sent = true;
+	}
+	return rc;
+}
+
+static int
+read_device(struct device *d)
+{
+	size_t name = strcspn(d->text, ",");
+	struct ctrl_port *port = d->port;
+	struct rte_pci_addr address;
+	struct rte_kvargs *arguments;
 	int rc;
 
-	*queue_pairs = PPE_WORKERS_MAX;
-	strlcpy(port->arguments, text, sizeof(port->arguments));
-	for (const char *p = text; *p != '\0'; p++)
+	strlcpy(port->arguments, d->text, sizeof(port->arguments));
+	for (const char *p = d->text; *p != '\0'; p++)
 		if (*p <= ' ' || *p > '~')
-			return ctrl_refuse(reading->error, path,
-				"device has blanks or characters outside ASCII");
-	memcpy(port->device, text, name);
+			return REFUSE(d, "device has blanks or characters outside ASCII");
+	memcpy(port->device, d->text, name);
 	port->device[name] = '\0';
 	if (rte_pci_addr_parse(port->device, &address) == 0) {
 		rte_pci_device_name(&address, port->device, sizeof(port->device));
@@ -190,32 +192,30 @@ read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *tex
 		port->frame_max = 1514;
 		return 0;
 	}
-	if (strncmp(text, "net_", 4) != 0 || name < 5)
-		return ctrl_refuse(reading->error, path,
-			"\"%s\" is neither a PCI address nor a virtual device (net_...)",
+	if (!is_of(d->text, "net_") || name < 5)
+		return REFUSE(d, "\"%s\" is neither a PCI address nor a virtual device (net_...)",
 			port->device);
-	rc = read_resources(reading, path, text, port);
-	if (rc == 0 && is_of(text, "net_af_packet"))
-		rc = read_af_packet(reading, path, text, port, queue_pairs);
-	if (is_of(text, "net_tap")) {
-		port->ring = UINT32_MAX;
-		port->frame_max = TAP_FRAME_MAX;
-	}
-	if (is_of(text, "net_af_xdp"))
-		port->kept = XDP_PACKETS;
-	if (rc == 0 && is_of(text, "net_virtio_user")) {
-		rc = number_argument(reading, path, text, "queue_size", 256, &size);
-		port->ring = (uint32_t)size;
-		port->keeps_sent = true;
-	}
+	d->arguments = arguments =
+		d->text[name] == '\0' ? NULL : rte_kvargs_parse(d->text + name + 1, NULL);
+	rc = read_virtual(d);
+	rte_kvargs_free(arguments);
 	return rc;
 }
 
 /* -- ports */
 
+int
+ctrl_port_find(const struct ctrl_config *config, const char *name)
+{
+	for (unsigned int i = 0; i < config->nb_ports; i++)
+		if (strcmp(config->port[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
 /* What several ports must not share. */
 static int
-check_unique(struct ctrl_reading *reading, unsigned int index)
+check_unique(const struct ctrl_reading *reading, unsigned int index)
 {
 	const struct ctrl_config *config = reading->config;
 	const struct ctrl_port *mine = &config->port_more[index];
@@ -223,46 +223,33 @@ check_unique(struct ctrl_reading *reading, unsigned int index)
 	for (unsigned int i = 0; i < index; i++) {
 		const struct ctrl_port *other = &config->port_more[i];
 
-		if (strcmp(config->port[i].name, config->port[index].name) == 0)
-			return ctrl_refuse(reading->error, ctrl_path("ports[%u].name", index),
-				"\"%s\" is the name of ports[%u] already", config->port[i].name, i);
 		if (strcmp(other->device, mine->device) == 0)
-			return ctrl_refuse(reading->error, ctrl_path("ports[%u].device", index),
+			return CTRL_REFUSE(reading, "device",
 				"%s is the device of ports[%u] already", mine->device, i);
 		if (mine->interface[0] != '\0' && strcmp(other->interface, mine->interface) == 0)
-			return ctrl_refuse(reading->error, ctrl_path("ports[%u].device", index),
+			return CTRL_REFUSE(reading, "device",
 				"interface %s is in ports[%u] already", mine->interface, i);
 		/* Devices of memif share a socket. */
 		if (mine->socket[0] != '\0' && strcmp(other->socket, mine->socket) == 0 &&
 			!is_of(mine->device, "net_memif"))
-			return ctrl_refuse(reading->error, ctrl_path("ports[%u].device", index),
-				"socket %s is in ports[%u] already", mine->socket, i);
+			return CTRL_REFUSE(reading, "device", "socket %s is in ports[%u] already",
+				mine->socket, i);
 	}
 	return 0;
 }
 
 static int
-check_queues(struct ctrl_reading *reading, unsigned int index, unsigned int pairs)
+check_queues(
+	const struct ctrl_reading *reading, const char *key, unsigned int count, unsigned int pairs)
 {
-	const struct pktbuf_port_config *port = &reading->config->port[index];
-	const struct {
-		const char *key;
-		unsigned int count;
-	} queues[] = {{"rx_queues", port->rx_queues}, {"tx_queues", port->tx_queues}};
 	unsigned int workers = reading->config->ppe.workers;
 
-	for (unsigned int i = 0; i < 2; i++) {
-		struct ctrl_path path = ctrl_path("ports[%u].%s", index, queues[i].key);
-
-		if (queues[i].count > workers)
-			return ctrl_refuse(reading->error, path,
-				"%u queues are more than the %u worker%s", queues[i].count, workers,
-				workers == 1 ? "" : "s");
-		if (queues[i].count > pairs)
-			return ctrl_refuse(reading->error, path,
-				"%u queues are more than the device's qpairs=%u", queues[i].count,
-				pairs);
-	}
+	if (count > workers)
+		return CTRL_REFUSE(reading, key, "%u queues are more than the %u worker%s", count,
+			workers, workers == 1 ? "" : "s");
+	if (count > pairs)
+		return CTRL_REFUSE(reading, key, "%u queues are more than the device's qpairs=%u",
+			count, pairs);
 	return 0;
 }
 
@@ -281,18 +268,19 @@ parse_hosts(const char *text, struct ppe_host *host)
 
 /* Ports that list the same addresses share an entry. */
 static int
-read_hosts(struct ctrl_reading *reading, unsigned int index, const json_t *list)
+read_hosts(const struct ctrl_reading *reading, unsigned int index)
 {
+	const json_t *list = json_object_get(reading->object, "hosts");
 	struct ppe_config *ppe = &reading->config->ppe;
 
 	for (unsigned int i = 0; i < json_array_size(list); i++) {
-		struct ctrl_path path = ctrl_path("ports[%u].hosts[%u]", index, i);
 		const char *text = json_string_value(json_array_get(list, i));
+		struct ctrl_path key = ctrl_path("hosts[%u]", i);
 		struct ppe_host host;
 		unsigned int n = 0;
 
 		if (!parse_hosts(text, &host))
-			return ctrl_refuse(reading->error, path,
+			return CTRL_REFUSE(reading, key.text,
 				"\"%s\" is neither an IPv4 address of a host nor a prefix such as "
 				"10.77.1.0/24",
 				text);
@@ -300,7 +288,7 @@ read_hosts(struct ctrl_reading *reading, unsigned int index, const json_t *list)
 			(ppe->host[n].address != host.address || ppe->host[n].mask != host.mask))
 			n++;
 		if (n == PPE_HOSTS_MAX)
-			return ctrl_refuse(reading->error, path,
+			return CTRL_REFUSE(reading, key.text,
 				"the ports list more than %d prefixes", PPE_HOSTS_MAX);
 		if (n == ppe->nb_hosts) {
 			host.ports = 0;
@@ -312,32 +300,35 @@ read_hosts(struct ctrl_reading *reading, unsigned int index, const json_t *list)
 }
 
 static int
-read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object)
+read_port(const struct ctrl_reading *reading, unsigned int index)
 {
 	struct pktbuf_port_config *port = &reading->config->port[index];
 	struct ctrl_port *more = &reading->config->port_more[index];
-	unsigned int pairs;
-	int rc = read_device(reading, ctrl_path("ports[%u].device", index),
-		json_string_value(json_object_get(object, "device")), more, &pairs);
+	struct device d = {.reading = reading,
+		.text = json_string_value(json_object_get(reading->object, "device")),
+		.port = more,
+		.queue_pairs = PPE_WORKERS_MAX};
+	int rc = read_device(&d);
 
 	if (rc < 0)
 		return rc;
-	ctrl_keys_read("ports[]", object, port);
-	if (json_is_false(json_object_get(object, "forward")))
+	if (json_is_false(json_object_get(reading->object, "forward")))
 		reading->config->ppe.unforwarded |= UINT64_C(1) << index;
 	strlcpy(port->device, more->device, sizeof(port->device));
-	strlcpy(more->neighbor, ctrl_string(object, "ports[].neighbor"), sizeof(more->neighbor));
+	strlcpy(more->neighbor, ctrl_string(reading->object, "ports[].neighbor"),
+		sizeof(more->neighbor));
 	if (port->mtu > 0 && port->mtu < 68)
-		return ctrl_refuse(reading->error, ctrl_path("ports[%u].mtu", index),
-			"%u is less than 68, IPv4's least", port->mtu);
+		return CTRL_REFUSE(reading, "mtu", "%u is less than 68, IPv4's least", port->mtu);
 	if (port->mtu > 0 &&
 		(more->pci || more->frame_max == 0 || more->frame_max > port->mtu + 14u))
 		more->frame_max = port->mtu + 14u;
 	port->frame_max = more->frame_max;
 	rc = check_unique(reading, index);
 	if (rc == 0)
-		rc = check_queues(reading, index, pairs);
-	return rc < 0 ? rc : read_hosts(reading, index, json_object_get(object, "hosts"));
+		rc = check_queues(reading, "rx_queues", port->rx_queues, d.queue_pairs);
+	if (rc == 0)
+		rc = check_queues(reading, "tx_queues", port->tx_queues, d.queue_pairs);
+	return rc < 0 ? rc : read_hosts(reading, index);
 }
 
 /* The exception port, after the others: a TAP with the switch's own MAC address. */
@@ -345,18 +336,26 @@ static int
 read_exception(struct ctrl_reading *reading)
 {
 	struct ctrl_config *config = reading->config;
-	unsigned int index = config->nb_ports;
+	struct pktbuf_port_config *port = &config->port[config->nb_ports];
+	struct ctrl_port *more = &config->port_more[config->nb_ports];
 	const uint8_t *mac = config->ppe.identity.mac;
 	const char *interface = config->exception;
 
 	config->ppe.exception_port = -1;
 	if (interface[0] == '\0')
 		return 0;
-	for (unsigned int i = 0; i < index; i++)
+	for (unsigned int i = 0; i < config->nb_ports; i++) {
 		if (strcmp(config->port_more[i].interface, interface) == 0)
-			return ctrl_refuse(reading->error, ctrl_path("exception.interface"),
+			return CTRL_REFUSE(reading, "exception.interface",
 				"\"%s\" is the interface of ports[%u]", interface, i);
-	config->port[index] = (struct pktbuf_port_config){
+		if (strcmp(config->port[i].name, "exception") == 0 ||
+			strcmp(config->port[i].device, EXCEPTION_DEVICE) == 0)
+			return CTRL_REFUSE(reading, "exception",
+				"ports[%u] has the name or the device of the exception port", i);
+	}
+	*port = (struct pktbuf_port_config){
+		.name = "exception",
+		.device = EXCEPTION_DEVICE,
 		.rx_queues = 1,
 		.tx_queues = 1,
 		.rx_descriptors = 256,
@@ -366,31 +365,26 @@ read_exception(struct ctrl_reading *reading)
 		.frame_max = TAP_FRAME_MAX,
 		.promiscuous = true,
 	};
-	strlcpy(config->port[index].name, "exception", sizeof(config->port[index].name));
-	strlcpy(config->port[index].device, EXCEPTION_DEVICE, sizeof(config->port[index].device));
-	strlcpy(config->port_more[index].device, EXCEPTION_DEVICE,
-		sizeof(config->port_more[index].device));
-	config->port_more[index].ring = UINT32_MAX;
-	snprintf(config->port_more[index].arguments, sizeof(config->port_more[index].arguments),
+	*more = (struct ctrl_port){.device = EXCEPTION_DEVICE, .ring = UINT32_MAX};
+	snprintf(more->arguments, sizeof(more->arguments),
 		EXCEPTION_DEVICE ",iface=%s,mac=%02x:%02x:%02x:%02x:%02x:%02x", interface, mac[0],
 		mac[1], mac[2], mac[3], mac[4], mac[5]);
-	config->ppe.exception_port = (int)index;
-	config->nb_ports++;
-	return check_unique(reading, index);
+	config->ppe.exception_port = (int)config->nb_ports++;
+	return 0;
 }
 
 int
 ctrl_read_ports(struct ctrl_reading *reading)
 {
-	const json_t *ports = json_object_get(reading->root, "ports");
-	size_t count = json_array_size(ports);
+	const json_t *ports = json_object_get(reading->object, "ports");
+	int rc = 0;
 
-	for (unsigned int i = 0; i < count; i++) {
-		int rc = read_port(reading, i, json_array_get(ports, i));
+	for (unsigned int i = 0; rc == 0 && i < reading->config->nb_ports; i++) {
+		struct ctrl_path at = ctrl_path("ports[%u].", i);
+		const struct ctrl_reading port = {
+			reading->config, reading->error, json_array_get(ports, i), at.text};
 
-		if (rc < 0)
-			return rc;
-		reading->config->nb_ports++;
+		rc = read_port(&port, i);
 	}
-	return read_exception(reading);
+	return rc < 0 ? rc : read_exception(reading);
 }

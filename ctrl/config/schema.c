@@ -84,12 +84,6 @@ ctrl_is_host(uint32_t address)
 }
 
 bool
-ctrl_is_group(uint32_t address)
-{
-	return address >> 28 == 0xe && address >> 8 != 0xe00000;
-}
-
-bool
 ctrl_is_name(const char *text)
 {
 	static const char good[] =
@@ -202,12 +196,14 @@ static int64_t
 number_of(const struct ctrl_key *key, const json_t *value)
 {
 	const char *text = value == NULL ? key->fallback : json_string_value(value);
-	uint32_t group = 0;
+	uint32_t address = 0;
 
+	if (key->kind == CTRL_ARRAY)
+		return (int64_t)json_array_size(value);
 	if (text == NULL)
 		return json_is_integer(value) ? json_integer_value(value) : json_is_true(value);
-	if (key->kind == CTRL_RESULTS)
-		return ctrl_parse_address(text, &group) ? group : 0;
+	if (key->kind == CTRL_RESULTS || key->kind == CTRL_ADDRESS)
+		return ctrl_parse_address(text, &address) ? address : 0;
 	if (key->kind == CTRL_WORD)
 		return ctrl_parse_word(key->words, text);
 	return key->kind == CTRL_BOOLEAN ? strcmp(text, "true") == 0 : strtoll(text, NULL, 10);
@@ -216,13 +212,17 @@ number_of(const struct ctrl_key *key, const json_t *value)
 void
 ctrl_key_set(const struct ctrl_key *key, const json_t *value, void *base)
 {
+	const char *text = value != NULL ? json_string_value(value) : key->fallback;
 	char *field = (char *)base + key->offset;
 
 	if (key->bytes == 0 || (value == NULL && key->fallback == NULL))
 		return;
 	if (is_text(key)) {
-		strlcpy(field, value != NULL ? json_string_value(value) : key->fallback,
-			key->bytes);
+		strlcpy(field, text, key->bytes);
+	} else if (key->kind == CTRL_MAC) {
+		ctrl_parse_mac(text, (uint8_t *)field);
+	} else if (key->kind == CTRL_HEX) {
+		ctrl_parse_hex(text, (uint8_t *)field, key->bytes);
 	} else if (parts(key) > 0) {
 		double fraction = (double)number_of(key, value) / parts(key);
 
@@ -427,7 +427,7 @@ check_results(const struct spot *spot, const char *text)
 			spot, "\"%.64s\" is neither \"unicast\" nor an IPv4 multicast group", text);
 	if (group >> 28 != 0xe)
 		return REFUSE(spot, "%s is not a multicast group: they are in 224.0.0.0/4", text);
-	if (!ctrl_is_group(group))
+	if (group >> 8 == 0xe00000)
 		return REFUSE(spot,
 			"%s is in 224.0.0.0/24, which is the network's own: choose a group of "
 			"239.0.0.0/8",
@@ -447,6 +447,15 @@ check_mac(const struct spot *spot, const char *text)
 	if ((mac[0] & 1) != 0 || memcmp(mac, none, sizeof(mac)) == 0)
 		return REFUSE(spot, "%s is not a station's address", text);
 	return 0;
+}
+
+static int
+check_hex(const struct spot *spot, const char *text)
+{
+	if ((int64_t)strlen(text) == spot->key->min &&
+		strspn(text, "0123456789abcdefABCDEF") == strlen(text))
+		return 0;
+	return REFUSE(spot, "it is not %" PRId64 " hexadecimal digits", spot->key->min);
 }
 
 static int
@@ -489,21 +498,51 @@ has_short_form(const struct spot *spot)
 	return false;
 }
 
+/* Does an element before this one have the same value of a key? */
+static int
+check_unique(const struct spot *spot, const struct ctrl_key *key, const json_t *array, size_t index)
+{
+	const char *name = ctrl_key_name(key);
+	const json_t *value = json_object_get(json_array_get(array, index), name);
+	const char *text = json_string_value(value), *quote = key->kind == CTRL_NAME ? "\"" : "";
+	struct ctrl_path path = ctrl_path("%s[%zu].%s", spot->path.text, index, name);
+
+	for (size_t i = 0; value != NULL && i < index; i++) {
+		const json_t *other = json_object_get(json_array_get(array, i), name);
+
+		if (text == NULL && json_equal(value, other))
+			return ctrl_refuse(spot->error, path,
+				"%" JSON_INTEGER_FORMAT " is the %s of %s[%zu] already",
+				json_integer_value(value), name, spot->path.text, i);
+		if (text != NULL && other != NULL &&
+			strcasecmp(text, json_string_value(other)) == 0 &&
+			(key->kind == CTRL_HEX || json_equal(value, other)))
+			return ctrl_refuse(spot->error, path, "%s%s%s is the %s of %s[%zu] already",
+				quote, key->kind == CTRL_HEX ? "it" : text, quote, name,
+				spot->path.text, i);
+	}
+	return 0;
+}
+
 static int
 check_array(const struct spot *spot, json_t *array)
 {
 	int64_t entries = (int64_t)json_array_size(array);
 	struct ctrl_path element = ctrl_path("%s[]", spot->key->path);
-	const struct ctrl_key *key = ctrl_schema_find(spot->schema, element.text);
+	const struct ctrl_key *key = ctrl_schema_find(spot->schema, element.text), *in;
 
 	if (entries < spot->key->min || entries > spot->key->max)
 		return REFUSE(spot, "%" PRId64 " entries are not in %" PRId64 "..%" PRId64, entries,
 			spot->key->min, spot->key->max);
 	for (size_t i = 0; i < (size_t)entries; i++) {
-		struct spot in = {
+		struct spot of = {
 			spot->schema, key, ctrl_path("%s[%zu]", spot->path.text, i), spot->error};
-		int rc = check_value(&in, json_array_get(array, i));
+		int rc = check_value(&of, json_array_get(array, i));
 
+		for (in = spot->schema->keys;
+			rc == 0 && in < spot->schema->keys + spot->schema->count; in++)
+			if (in->unique && ctrl_key_in(in, element.text) != NULL)
+				rc = check_unique(spot, in, array, i);
 		if (rc < 0)
 			return rc;
 	}
@@ -521,6 +560,7 @@ check_value(const struct spot *spot, json_t *value)
 		[CTRL_SUBNET] = check_subnet,
 		[CTRL_RESULTS] = check_results,
 		[CTRL_MAC] = check_mac,
+		[CTRL_HEX] = check_hex,
 	};
 	enum ctrl_kind kind = spot->key == NULL ? CTRL_OBJECT : spot->key->kind;
 	const char *at = spot->key == NULL ? "" : spot->key->path, *wanted = "a string";

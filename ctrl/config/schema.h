@@ -36,17 +36,20 @@ enum ctrl_kind {
 	CTRL_SUBNET, /* IPv4 address of a host, and prefix length in [1, 30] */
 	CTRL_RESULTS, /* "unicast", or an IPv4 multicast group */
 	CTRL_MAC, /* six bytes in hex, a station's */
+	CTRL_HEX, /* hexadecimal digits, `min` of them */
 };
 
 struct ctrl_key {
 	const char *path;
 	enum ctrl_kind kind;
 	const char *unit; /* "": none */
-	const char *fallback; /* the default; NULL: the key is required; "": no default */
+	/* The default, as JSON or a string's text; NULL: the key is required; "": no default */
+	const char *fallback;
 	int64_t min, max; /* inclusive */
 	const char *words; /* CTRL_WORD: "one|two" */
 	const char *help;
 	size_t offset, bytes; /* the value's place in a struct: CTRL_FIELD; 0 bytes: none */
+	bool unique; /* of an object in an array: no other element has the value */
 };
 
 /* The end of a key's row: the field of a struct for ctrl_key_set and ctrl_key_get. */
@@ -75,8 +78,9 @@ const char *ctrl_key_in(const struct ctrl_key *key, const char *at);
 
 /*
  * Set the key's field in the struct at `base`, if it has one. value: it has passed the check; NULL
- * sets the default, if there is one. Integers, booleans and indices of words have the size of their
- * field, text is terminated. An integer with the unit 1/N is kept as a fraction, a double.
+ * sets the default, if there is one. Integers, booleans, indices of words and IPv4 addresses have
+ * the size of their field, text is terminated, MAC addresses and digits are bytes. An integer with
+ * the unit 1/N is kept as a fraction, a double. An array's field is its number of entries.
  */
 void ctrl_key_set(const struct ctrl_key *key, const json_t *value, void *base);
 
@@ -92,9 +96,6 @@ bool ctrl_parse_hex(const char *text, uint8_t *bytes, size_t count); /* further 
 
 /* True if a host can have this address: not 0/8, 127/8, multicast or reserved (240/4). */
 bool ctrl_is_host(uint32_t address);
-
-/* True if results may go to this multicast group: 224/4 without 224.0.0/24, which is link-local. */
-bool ctrl_is_group(uint32_t address);
 
 /* True for letters, digits and . _ -, with neither . nor - first. */
 bool ctrl_is_name(const char *text);

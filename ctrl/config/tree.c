@@ -4,14 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include <bsd/string.h>
 #include <openssl/crypto.h>
 
+#include "ctrl/config/config_priv.h"
 #include "ctrl/config/job.h"
 
 /* The error of a value of the job's object. */
-#define REFUSE(reading, path, ...)                                                                 \
-	ctrl_refuse((reading)->error, ctrl_path("%s%s", (reading)->at, (path).text), __VA_ARGS__)
+#define REFUSE(reading, path, ...) CTRL_REFUSE(reading, (path).text, __VA_ARGS__)
 
 static struct ctrl_path
 of_parent(unsigned int p, const char *key)
@@ -63,37 +62,18 @@ ctrl_tree_hop(const struct ppe_job *job)
 /* -- parents */
 
 static int
-find_port(const struct ctrl_config *config, const char *name)
-{
-	for (unsigned int i = 0; i < config->nb_ports; i++)
-		if ((int)i != config->ppe.exception_port && strcmp(config->port[i].name, name) == 0)
-			return (int)i;
-	return -1;
-}
-
-static int
-check_unique(const struct ctrl_tree_reading *reading, const struct ppe_job *job, unsigned int p)
-{
-	const struct ppe_parent *parent = &job->parent[p];
-
-	for (unsigned int i = 0; i < p; i++) {
-		if (strcmp(job->parent[i].name, parent->name) == 0)
-			return REFUSE(reading, of_parent(p, "name"),
-				"\"%s\" is the name of parents[%u] already", parent->name, i);
-		if (job->parent[i].address == parent->address)
-			return REFUSE(reading, of_parent(p, "address"),
-				"%s is the address of parents[%u] already",
-				ctrl_address_text(parent->address).text, i);
-	}
-	return 0;
-}
-
-static int
-check_identity(
-	const struct ctrl_tree_reading *reading, const struct ppe_parent *parent, unsigned int p)
+read_parent(const struct ctrl_tree_reading *reading, const json_t *object,
+	struct ppe_parent *parent, unsigned int p)
 {
 	const struct pktbuf_identity *own = &reading->config->ppe.identity;
+	const char *port = text_of(object, "port"), *key = text_of(object, "key");
+	int index = ctrl_port_find(reading->config, port);
 
+	if (index < 0 || index == reading->config->ppe.exception_port)
+		return REFUSE(
+			reading, of_parent(p, "port"), "\"%s\" is not the name of a port", port);
+	parent->port = (uint16_t)index;
+	parent->keyed = key != NULL && ctrl_parse_hex(key, parent->key, sizeof(parent->key));
 	if (parent->address == own->ip)
 		return REFUSE(reading, of_parent(p, "address"), "%s is the switch's own address",
 			ctrl_address_text(own->ip).text);
@@ -104,31 +84,6 @@ check_identity(
 	return 0;
 }
 
-static int
-read_parent(const struct ctrl_tree_reading *reading, const json_t *object, struct ppe_job *job,
-	unsigned int p)
-{
-	struct ppe_parent *parent = &job->parent[p];
-	const json_t *udp = json_object_get(object, "udp_port");
-	const char *port = text_of(object, "port"), *key = text_of(object, "key");
-	int index = find_port(reading->config, port);
-
-	strlcpy(parent->name, text_of(object, "name"), sizeof(parent->name));
-	ctrl_parse_address(text_of(object, "address"), &parent->address);
-	ctrl_parse_mac(text_of(object, "mac"), parent->mac);
-	if (index < 0)
-		return REFUSE(
-			reading, of_parent(p, "port"), "\"%s\" is not the name of a port", port);
-	parent->port = (uint16_t)index;
-	parent->udp = udp == NULL ? WEIR_PORT_EXT : (uint16_t)json_integer_value(udp);
-	parent->job = (uint8_t)number_of(object, "job");
-	if (key != NULL && !ctrl_parse_hex(key, parent->key, sizeof(parent->key)))
-		return REFUSE(reading, of_parent(p, "key"), "a key is %d hexadecimal digits",
-			2 * WEIR_KEY_BYTES);
-	parent->keyed = key != NULL;
-	return check_identity(reading, parent, p) < 0 ? -EINVAL : check_unique(reading, job, p);
-}
-
 int
 ctrl_tree_read(const struct ctrl_tree_reading *reading, const json_t *object, struct ppe_job *job)
 {
@@ -136,13 +91,10 @@ ctrl_tree_read(const struct ctrl_tree_reading *reading, const json_t *object, st
 	const json_t *parents = json_object_get(tree, "parents");
 	int rc = 0;
 
-	if (tree == NULL)
-		return 0;
-	job->tree_ranks = (uint16_t)number_of(tree, "ranks");
-	job->first_rank = (uint16_t)number_of(tree, "first_rank");
-	job->nb_parents = (uint8_t)json_array_size(parents);
-	for (unsigned int p = 0; rc == 0 && p < job->nb_parents; p++)
-		rc = read_parent(reading, json_array_get(parents, p), job, p);
+	if (tree != NULL)
+		ctrl_keys_read("jobs[].tree", tree, job);
+	for (unsigned int p = 0; rc == 0 && p < json_array_size(parents); p++)
+		rc = read_parent(reading, json_array_get(parents, p), &job->parent[p], p);
 	return rc;
 }
 
@@ -157,9 +109,6 @@ read_source(const struct ctrl_tree_reading *reading, const json_t *object, struc
 	const json_t *ranks = json_object_get(object, "ranks");
 	struct ctrl_reason reason;
 
-	if (ppe_job_has(job, id))
-		return REFUSE(reading, of_source(i, ".id"), "%u is the id of %ssources[%u] already",
-			id, reading->at, entry[id]);
 	ctrl_parse_address(text_of(object, "address"), &job->address[id]);
 	if (i > 0 && job->children != (ranks != NULL))
 		return REFUSE(reading, of_source(i, ranks == NULL ? "" : ".ranks"),

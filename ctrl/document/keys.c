@@ -11,21 +11,8 @@
 static json_t *
 key_json(const struct ctrl_key *key)
 {
-	static const char *const kinds[] = {[CTRL_OBJECT] = "object",
-		[CTRL_ARRAY] = "array",
-		[CTRL_INTEGER] = "integer",
-		[CTRL_POWER] = "power",
-		[CTRL_BOOLEAN] = "boolean",
-		[CTRL_WORD] = "word",
-		[CTRL_TEXT] = "text",
-		[CTRL_NAME] = "name",
-		[CTRL_ADDRESS] = "address",
-		[CTRL_SUBNET] = "subnet",
-		[CTRL_RESULTS] = "results",
-		[CTRL_MAC] = "mac"};
-
 	return json_pack("{s:s, s:s, s:s, s:s?, s:I, s:I, s:s?, s:s}", "path", key->path, "kind",
-		kinds[key->kind], "unit", key->unit, "default", key->fallback, "min",
+		ctrl_kind_word(key->kind), "unit", key->unit, "default", key->fallback, "min",
 		(json_int_t)key->min, "max", (json_int_t)key->max, "words", key->words, "help",
 		key->help == NULL ? "" : key->help);
 }

@@ -65,6 +65,7 @@ PATTERNS = {  # of the kinds of strings, ctrl/config/schema.h
     'address': '^%s$' % HOST,
     'subnet': '^%s/([1-9]|[12][0-9]|30)$' % HOST,
     'results': r'^(unicast|(?!224\.0\.0\.)2(2[4-9]|3[0-9])(\.%s){3})$' % OCTET,
+    'hex': '^[0-9A-Fa-f]*$',
     'mac': '^(?!(00:){5}00$)[0-9A-Fa-f][02468ACEace](:[0-9A-Fa-f]{2}){5}$',
 }
 
@@ -94,7 +95,7 @@ def key_schema(key, keys):
         made['type'] = 'string'
         if kind in PATTERNS:
             made['pattern'] = PATTERNS[kind]
-        if kind in ('text', 'name'):
+        if kind in ('text', 'name', 'hex'):
             made.update(minLength=low, maxLength=high)
     if kind == 'object' or within:
         shape = {'type': 'object', 'additionalProperties': False,
@@ -105,7 +106,7 @@ def key_schema(key, keys):
         else:
             made.update(shape)
     if key['default'] and not path.endswith('[]'):
-        made['default'] = key['default'] if kind not in ('array', 'integer', 'power', 'boolean') else json.loads(key['default'])
+        made['default'] = key['default'] if kind not in ('object', 'array', 'integer', 'power', 'boolean') else json.loads(key['default'])
     return made
 
 

@@ -14,7 +14,7 @@ KEYWORDS = {'$schema', 'title', 'description', 'default', 'type', 'enum', 'anyOf
 TYPES = {'object': dict, 'array': list, 'string': str, 'boolean': bool, 'integer': int}
 # Reasons that take more than one value to see, and the exception of JSON Schema, where 64.0 is an integer.
 BEYOND = r'fraction or exponent|duplicate object key|/\d+ is not a host|in 10\.77|NUL byte|the ranks \d|ids from'
-EXPRESSED = (r'unknown key|this key is required|where .* belongs|\d is not in -?\d+\.\.-?\d|is not a power of two|is not one of|'
+EXPRESSED = (r'unknown key|hexadecimal digits|this key is required|where .* belongs|\d is not in -?\d+\.\.-?\d|is not a power of two|is not one of|'
              r'are not in \d|has other characters|begins with a|is not an IPv4|is not a MAC|station\'s|host\'s address|multicast group|in 224')
 
 
