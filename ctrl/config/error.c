@@ -5,10 +5,10 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
-#include <rte_common.h>
 
 struct ctrl_path
 ctrl_path(const char *format, ...)
@@ -94,105 +94,27 @@ ctrl_json_parse(const char *file, const char *text, size_t length, char *out, si
 
 #define LEVELS 16 /* of nested objects and arrays in a path */
 
-/* An object or array that the walk is in. */
-struct level {
-	bool object;
-	bool is_at_key; /* of an object: the next string is a key */
-	unsigned int index; /* of an array */
-	const char *key; /* the last one, with its quotes; NULL: none yet */
-	int length;
-};
-
-/* A walk over the tokens of a text. */
-struct walk {
-	const char *at, *end; /* the rest of it */
-	const char *token; /* the last one */
-	unsigned int in; /* the number of objects and arrays that contain the token */
-	unsigned int depth; /* the same for the next token */
-	struct level level[LEVELS + 1]; /* by depth; [0]: no level, and all deeper ones */
-};
-
-/* VALUE: a whole value, or the beginning of an object or array. */
-enum token { END, KEY, VALUE, OTHER };
-
-static struct level *
-innermost(struct walk *w)
+/* Also skips what is between the parts of an object or array. */
+static const char *
+skip_blanks(const char *at, const char *end)
 {
-	return &w->level[w->depth <= LEVELS ? w->depth : 0];
+	while (at < end && memchr(" \t\r\n,:", *at, 6) != NULL)
+		at++;
+	return at;
 }
 
-static void
-skip_token(struct walk *w)
+/* Where the JSON value ends that begins at `at`; NULL: there is none. is_name: is it the string
+ * `name`? Escapes allow several spellings, and jansson decodes them all. */
+static const char *
+value_end(const char *at, const char *end, const char *name, bool *is_name)
 {
-	w->token = w->at++;
-	if (*w->token == '"') {
-		while (w->at < w->end && *w->at != '"')
-			w->at += *w->at == '\\' ? 2 : 1;
-		w->at = w->at < w->end ? w->at + 1 : w->end;
-	} else if (strchr("{}[],:", *w->token) == NULL) {
-		while (w->at < w->end && strchr("]}, \t\r\n", *w->at) == NULL)
-			w->at++;
-	}
-}
+	json_error_t where;
+	json_t *value = json_loadb(
+		at, (size_t)(end - at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &where);
 
-static enum token
-next(struct walk *w)
-{
-	struct level *level = innermost(w);
-	char c;
-
-	while (w->at < w->end && strchr(" \t\r\n", *w->at) != NULL)
-		w->at++;
-	if (w->at >= w->end)
-		return END;
-	skip_token(w);
-	w->in = w->depth;
-	c = *w->token;
-	if (c == '"' && level->is_at_key) {
-		level->is_at_key = false;
-		level->key = w->token;
-		level->length = (int)(w->at - w->token);
-		return KEY;
-	}
-	if (c == '{' || c == '[') {
-		w->depth++;
-		*innermost(w) = (struct level){.object = c == '{', .is_at_key = c == '{'};
-	} else if ((c == '}' || c == ']') && w->depth > 0) {
-		w->depth--;
-	} else if (c == ',') {
-		level->index++;
-		level->is_at_key = level->object;
-	}
-	return strchr("}],:", c) == NULL ? VALUE : OTHER;
-}
-
-/* The path of what is at this depth. Keys are spelled as in the text. */
-static void
-write_path(const struct walk *w, unsigned int depth, char *path, size_t size)
-{
-	size_t used = 0;
-
-	path[0] = '\0';
-	for (unsigned int i = 1; i <= depth && i <= LEVELS && used < size; i++) {
-		const struct level *level = &w->level[i];
-
-		if (!level->object)
-			used += (size_t)snprintf(path + used, size - used, "[%u]", level->index);
-		else if (level->key != NULL)
-			used += (size_t)snprintf(path + used, size - used, "%s%.*s",
-				used > 0 ? "." : "", RTE_MAX(level->length - 2, 0), level->key + 1);
-	}
-}
-
-/* Escapes allow several spellings of one key: jansson decodes them all. */
-static bool
-is_key(const struct walk *w, const char *key)
-{
-	json_t *string = json_loadb(w->token, (size_t)(w->at - w->token), JSON_DECODE_ANY, NULL);
-	bool same = string != NULL && strcmp(json_string_value(string), key) == 0;
-
-	json_decref(string);
-	return same;
+	*is_name = json_is_string(value) && strcmp(json_string_value(value), name) == 0;
+	json_decref(value);
+	return value == NULL ? NULL : at + where.position;
 }
 
 static struct ctrl_place
@@ -214,22 +136,38 @@ place_of(const char *text, const char *at)
 struct ctrl_place
 ctrl_locate(const char *text, size_t length, const char *path, const char *key)
 {
-	struct walk w = {.at = text, .end = text + length};
-	const char *nearest = text;
-	char here[CTRL_PATH_MAX];
+	const char *end = text + length, *at = skip_blanks(text, end), *nearest = at;
 
-	for (enum token token; (token = next(&w)) != END;) {
-		size_t used;
+	/* For each part of the path, find it in the object or array at `at`. */
+	while (at < end && (*path != '\0' || key != NULL) && (*at == '{' || *at == '[')) {
+		bool object = *at == '{', is_last = *path == '\0', found = false;
+		char name[CTRL_PATH_MAX];
+		unsigned long index;
 
-		write_path(&w, token == KEY ? w.in - 1 : w.in, here, sizeof(here));
-		used = strlen(here);
-		if (token == OTHER || strncmp(path, here, used) != 0)
-			continue;
-		if (token == KEY && key != NULL && path[used] == '\0' && is_key(&w, key))
-			return place_of(text, w.token);
-		if (token == VALUE && (used == 0 || strchr(".[", path[used]) != NULL))
-			nearest = w.token; /* strchr also finds the end of the path */
-		if (token == VALUE && key == NULL && path[used] == '\0')
+		path += strspn(path, ".[");
+		index = object ? 0 : strtoul(path, NULL, 10);
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(path, ".[]"), path);
+		path += strcspn(path, ".[]");
+		path += *path == ']';
+		for (at = skip_blanks(at + 1, end);
+			at < end && !found && *at != '}' && *at != ']';) {
+			const char *start = at;
+
+			found = !object && index-- == 0;
+			if (object)
+				at = value_end(at, end, is_last ? key : name, &found);
+			if (at == NULL || (found && is_last))
+				return place_of(text, start);
+			at = skip_blanks(at, end);
+			if (found)
+				nearest = at;
+			else
+				at = value_end(at, end, "", &(bool){false});
+			if (at == NULL)
+				return place_of(text, nearest);
+			at = found ? at : skip_blanks(at, end);
+		}
+		if (!found)
 			break;
 	}
 	return place_of(text, nearest);
@@ -238,9 +176,32 @@ ctrl_locate(const char *text, size_t length, const char *path, const char *key)
 void
 ctrl_locate_key(const char *text, size_t offset, char *path, size_t size)
 {
-	struct walk w = {.at = text, .end = text + offset};
+	const char *end = text + strlen(text), *at = skip_blanks(text, end), *value = NULL;
+	unsigned int index, level = 0;
+	size_t used;
+	bool object, is_name;
 
-	while (next(&w) != END) {
+	path[0] = '\0';
+	/* Each level is parsed again, hence the limit. */
+	for (; level++ < LEVELS && at < text + offset && (*at == '{' || *at == '['); at = value) {
+		object = *at++ == '{';
+		used = strlen(path);
+		/* Up to the value that ends behind the offset. */
+		for (index = 0; at != NULL && at < text + offset; index++) {
+			value = at = skip_blanks(at, end);
+			if (object) {
+				at = value_end(at, end, "", &is_name);
+				if (at == NULL)
+					return;
+				snprintf(path + used, size - used, "%s%.*s", used > 0 ? "." : "",
+					(int)(at - value - 2), value + 1);
+				if (at >= text + offset)
+					return;
+				value = skip_blanks(at, end);
+			} else {
+				snprintf(path + used, size - used, "[%u]", index);
+			}
+			at = value_end(value, end, "", &is_name);
+		}
 	}
-	write_path(&w, w.depth, path, size);
 }

@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <bsd/stdlib.h>
 #include <bsd/string.h>
 #include <rte_common.h>
-
-#define HINT_MAX 64 /* keys are shorter */
 
 /* -- values */
 
@@ -32,25 +31,16 @@ ctrl_parse_address(const char *text, uint32_t *address)
 bool
 ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix)
 {
-	const char *slash = strchr(text, '/');
-	char host[16];
-	unsigned int bits = 0;
+	size_t length = strcspn(text, "/");
+	char host[INET_ADDRSTRLEN];
+	const char *wrong;
 
-	if (slash == NULL || (size_t)(slash - text) >= sizeof(host))
+	if (text[length] == '\0' || length >= sizeof(host) ||
+		!isdigit((unsigned char)text[length + 1]))
 		return false;
-	memcpy(host, text, (size_t)(slash - text));
-	host[slash - text] = '\0';
-	if (strlen(slash + 1) < 1 || strlen(slash + 1) > 2)
-		return false;
-	for (const char *p = slash + 1; *p != '\0'; p++) {
-		if (*p < '0' || *p > '9')
-			return false;
-		bits = bits * 10 + (unsigned int)(*p - '0');
-	}
-	if (bits < 1 || bits > 32 || !ctrl_parse_address(host, address))
-		return false;
-	*prefix = (uint8_t)bits;
-	return true;
+	snprintf(host, sizeof(host), "%.*s", (int)length, text);
+	*prefix = (uint8_t)strtonum(text + length + 1, 1, 32, &wrong);
+	return wrong == NULL && ctrl_parse_address(host, address);
 }
 
 bool
@@ -262,29 +252,30 @@ ctrl_key_get(const struct ctrl_key *key, const void *base)
 
 /* -- checks */
 
-/* Insertions, deletions, replacements and swaps of neighbours that lead from a to b. */
+/* The insertions, deletions, replacements and swaps of neighbors that lead from a to b, up to
+ * `most`; most + 1: more. */
 static unsigned int
-distance(const char *a, const char *b)
+distance(const char *a, const char *b, unsigned int most)
 {
-	unsigned int row[3][HINT_MAX + 1];
-	size_t n = strlen(a), m = strlen(b);
+	unsigned int best = most + 1;
 
-	if (n > HINT_MAX || m > HINT_MAX)
-		return UINT32_MAX;
-	for (unsigned int j = 0; j <= m; j++)
-		row[0][j] = j;
-	for (size_t i = 1; i <= n; i++) {
-		unsigned int *now = row[i % 3], *last = row[(i + 2) % 3];
-
-		now[0] = (unsigned int)i;
-		for (size_t j = 1; j <= m; j++) {
-			now[j] = RTE_MIN(RTE_MIN(last[j], now[j - 1]) + 1,
-				last[j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				now[j] = RTE_MIN(now[j], row[(i + 1) % 3][j - 2] + 1);
-		}
+	while (*a != '\0' && *a == *b) {
+		a++;
+		b++;
 	}
-	return row[n % 3][m];
+	if (*a == *b)
+		return 0;
+	if (most == 0)
+		return 1;
+	if (*a != '\0')
+		best = RTE_MIN(best, 1 + distance(a + 1, b, most - 1));
+	if (*b != '\0')
+		best = RTE_MIN(best, 1 + distance(a, b + 1, most - 1));
+	if (*a != '\0' && *b != '\0')
+		best = RTE_MIN(best, 1 + distance(a + 1, b + 1, most - 1));
+	if (*a != '\0' && *b != '\0' && a[0] == b[1] && a[1] == b[0])
+		best = RTE_MIN(best, 1 + distance(a + 2, b + 2, most - 1));
+	return best;
 }
 
 /* A value that is being checked, and its key in the table (NULL: the whole text). */
@@ -312,7 +303,7 @@ refuse_unknown(const struct spot *spot, const char *at, const char *name)
 
 		if (other == NULL)
 			continue;
-		steps = distance(name, other);
+		steps = distance(name, other, 2);
 		if (steps < best && steps < strlen(other)) {
 			best = steps;
 			near = other;
