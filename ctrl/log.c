@@ -274,6 +274,8 @@ ctrl_log_read(uint64_t *number, char text[CTRL_LOG_LINE_BYTES])
 	bool is_kept;
 
 	pthread_mutex_lock(&lock);
+	if (*number > out.nb_lines)
+		*number = 0;
 	if (*number + CTRL_LOG_KEPT < out.nb_lines)
 		*number = out.nb_lines - CTRL_LOG_KEPT;
 	is_kept = *number < out.nb_lines;

@@ -123,7 +123,8 @@ struct ctrl_log_value ctrl_log_quote(const char *text);
 /*
  * Copy a kept line: the first one numbered *number or later, whose number replaces *number. Always
  * with its time; without its line end and lost=N. False: there is none yet. Lines are numbered
- * from 0 in the order of logging; a jump of *number tells how many are kept no longer.
+ * from 0 in the order of logging; a jump of *number tells how many are kept no longer. A *number
+ * beyond the next line is of a former run of the switch, and becomes 0.
  */
 bool ctrl_log_read(uint64_t *number, char text[CTRL_LOG_LINE_BYTES]);
 

@@ -15,6 +15,7 @@
 #define CTL_FOLDER    "/run/weir" /* where a switch's socket is */
 #define CTL_PORT      "8080" /* of the control API, where only a name is given */
 #define CTL_RANKS_MAX 256u
+#define CTL_CAUSES    256 /* that an answer has by default */
 #define CTL_BODY_MAX  ((size_t)8 << 20) /* bytes of an answer, but for a trace */
 
 /* The exit status. */
@@ -107,6 +108,9 @@ bool ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body
 /* The same for a command that needs several answers: prints none of them. A status of 404 is no
  * error but NULL in `answer`. */
 bool ctl_get(struct ctl *ctl, const char *path, json_t **answer);
+
+/* Say how to see what follows a page, if anything does. */
+void ctl_more(json_t *answer);
 
 /* Whether an answer lacks a key that it must have (NULL: it needs none); says so. */
 bool ctl_lacks(const struct ctl *ctl, json_t *answer, const char *key);

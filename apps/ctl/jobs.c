@@ -219,21 +219,23 @@ int
 command_blocks(struct ctl *ctl)
 {
 	json_t *query = ctl->options.query, *answer;
-	const char *list = json_object_get(query, "stuck") != NULL ? "stuck" : "blocks";
+	bool stuck = json_object_get(query, "stuck") != NULL;
 	double limit = get_number(query, "limit");
 
 	if (!ctl_ask(ctl, "GET", ctl->options.path, NULL, &answer))
 		return ctl->status;
-	if (ctl_lacks(ctl, answer, list))
+	if (ctl_lacks(ctl, answer, stuck ? "stuck" : "blocks"))
 		ctl->status = CTL_REFUSED;
-	else if (strcmp(list, "stuck") == 0)
+	else if (stuck)
 		view_stuck(ctl, answer);
 	else
 		view_blocks(answer, stdout, ctl->width);
-	if (!isfinite(limit))
-		limit = 256; /* the switch's default */
-	if ((double)json_array_size(get(answer, list)) >= limit)
-		printf("only the first %.0f are listed; --limit N lists more\n", limit);
+	/* Causes have no pages. */
+	if (stuck &&
+		(double)json_array_size(get(answer, "stuck")) >= (limit > 0 ? limit : CTL_CAUSES))
+		puts("there may be more: --limit N lists more");
+	if (!stuck)
+		ctl_more(answer);
 	json_decref(answer);
 	return ctl->status;
 }
@@ -318,6 +320,8 @@ command_job_tokens(struct ctl *ctl)
 		size = json_array_size(list);
 		if (ctl_lacks(ctl, answer, "tokens")) {
 			ctl->status = CTL_REFUSED;
+		} else if (ctl->options.dry_run) {
+			puts("they can be had"); /* a dry run has none */
 		} else if (rank == CTL_RANKS_MAX) {
 			for (size_t i = 0; i < size; i++)
 				printf("%zu %s\n", i, token_of(list, i));

@@ -3,13 +3,10 @@
  * options of each, and near misses. */
 #include "apps/report/options.h"
 
-#include <ctype.h>
+#include <assert.h>
 #include <err.h>
 #include <errno.h>
-#include <limits.h>
 #include <locale.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,20 +149,20 @@ struct ctl_command {
 	int (*run)(struct ctl *ctl); /* asks and prints by itself; NULL: the operation and a view */
 
 	const struct api_operation *operation;
-	struct ctl_field query[API_QUERY_KEYS], body[CTL_FIELDS_MAX]; /* the options */
+	struct ctl_field query[CTL_FIELDS_MAX], body[CTL_FIELDS_MAX]; /* the options */
 };
 
 /* clang-format off */
 /* Commands that are more than an operation of the API with its options. */
 static struct ctl_command own[] = {
 	{"status", .view = view_status, .needs = "name"},
-	{"health", .needs = "status"},
+	{"health", .help = "check that all workers run; exit status 1 if not", .needs = "status"},
 	{"ports", .view = view_ports, .needs = "ports"},
 	{"jobs", .view = view_jobs, .needs = "jobs"},
-	{"job create", .must = "size", .view = view_settings},
+	{"job create", .help = "create a job; --size is required", .must = "size", .view = view_settings},
 	{"job set", .view = view_settings},
 	{"job delete", .rows = of_job_delete, .run = command_job_delete},
-	{"job tokens", .rows = of_job_tokens, .run = command_job_tokens},
+	{"job tokens", .help = "print the tokens of a job's ranks, for its hosts", .rows = of_job_tokens, .run = command_job_tokens},
 	{"tree create", "NAME", "create a job on a tree of switches, on all or on none", "create_job", of_tree_create,
 		.run = command_tree_create},
 	{"tree delete", "NAME", "delete a job on all switches of a tree", .rows = of_tree, .run = command_tree_delete},
@@ -173,17 +170,17 @@ static struct ctl_command own[] = {
 	{"job", .view = view_job, .needs = "name"},
 	{"members", "JOB", "show the members of a job, and which is late", "get_job", .view = view_members, .needs = "members"},
 	{"member delete", .run = command_member_delete},
-	{"blocks", .run = command_blocks},
-	{"counters", .rows = of_counters, .run = command_counters},
+	{"blocks", .help = "list blocks; --stuck: why jobs do not progress", .run = command_blocks},
+	{"counters", .help = "show counters that are not 0; --watch: rates", .rows = of_counters, .run = command_counters},
 	{"log", .rows = of_log, .run = command_log},
-	{"trace", .rows = of_trace, .is_own = true, .run = command_trace},
+	{"trace", .help = "record what the workers do, for Perfetto; -o FILE", .rows = of_trace, .is_own = true, .run = command_trace},
 	{"faults", .view = view_faults, .needs = "rules"},
 	{"faults show", "", "the same as faults", "get_faults", .view = view_faults, .needs = "rules"},
-	{"faults set", .run = command_faults_set},
+	{"faults set", .help = "inject the faults of a file; - is standard input", .run = command_faults_set},
 	{"faults add", FAULT_ACTIONS, "inject one more fault", "set_faults", of_faults_add,
 		.keys = {fault_keys, sizeof(fault_keys) / sizeof(fault_keys[0])}, .run = command_faults_add},
 	{"faults clear", .view = view_faults, .needs = "rules"},
-	{"config", .view = view_json},
+	{"config", .help = "print the running configuration as JSON", .view = view_json},
 	{"reload", .needs = "jobs_created"},
 	{"run", "COMMAND", "run a command whose MPI programs use the switch", .rows = of_run, .run = command_run},
 	{"tenants", .view = view_tenants, .needs = "tenants"},
@@ -229,14 +226,15 @@ is_option(const struct ctrl_key *key, const struct ctl_command *command)
 }
 
 static void
-set_fields(struct ctl_field *fields, size_t most, const struct ctrl_schema *schema,
+set_fields(struct ctl_field *fields, const struct ctrl_schema *schema,
 	const struct ctl_command *command)
 {
 	size_t count = 0;
 
-	for (size_t k = 0; k < schema->count && count + 1 < most; k++)
+	for (size_t k = 0; k < schema->count; k++)
 		if (is_option(&schema->keys[k], command))
 			fields[count++].key = &schema->keys[k];
+	assert(count < CTL_FIELDS_MAX);
 }
 
 static void
@@ -249,9 +247,9 @@ add_command(struct ctl_command command, const struct api_operation *operation)
 	if (command.help == NULL)
 		command.help = operation->help;
 	if (operation != NULL && !command.is_own) {
-		set_fields(command.query, API_QUERY_KEYS, &operation->query, &command);
-		set_fields(command.body, CTL_FIELDS_MAX,
-			command.keys.count > 0 ? &command.keys : &operation->body, &command);
+		set_fields(command.query, &operation->query, &command);
+		set_fields(command.body, command.keys.count > 0 ? &command.keys : &operation->body,
+			&command);
 	}
 	commands[nb_commands++] = command;
 }
@@ -381,12 +379,12 @@ make_request(const struct ctl_command *command)
 		if (value != NULL)
 			json_object_set_new(given.fields, f->key->path, value);
 	}
+	if (command->must != NULL && json_object_get(given.fields, command->must) == NULL)
+		ctl_wrong("%s: --%s is missing", command->name, command->must);
 	if (command->run == NULL && operation->body.count > 0 &&
 		json_object_size(given.fields) == 0)
 		ctl_wrong("%s: nothing to set: weirctl %s --help lists the settings", command->name,
 			command->name);
-	if (command->must != NULL && json_object_get(given.fields, command->must) == NULL)
-		ctl_wrong("%s: --%s is missing", command->name, command->must);
 	for (unsigned int i = word; command->run == NULL && i < 2 && given.words[i] != NULL &&
 		operation->body.count > 0;
 		i++)
@@ -614,8 +612,7 @@ run(const struct ctl_command *command, struct ctl *ctl)
 		command->view(answer, stdout, ctl->width);
 	else
 		view_answer(api_object_find(operation->answer), answer, stdout, ctl->width);
-	if (get(answer, "next") != NULL)
-		puts("more follow: --limit N, or --after with \"next\" of --json");
+	ctl_more(answer);
 	json_decref(answer);
 	return ctl->status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The switch as a whole: status, health, ports, tenants, reload, trace. */
+/* The switch as a whole: status, ports, tenants, log, trace. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -188,32 +188,32 @@ int
 command_log(struct ctl *ctl)
 {
 	const struct timespec pause = {0, 500000000};
-	char path[64] = "";
+	char after[64] = "/v1/log";
+	const char *path = ctl->options.path;
 
-	do {
+	for (;; path = after, nanosleep(&pause, NULL)) {
 		json_t *answer, *line;
 		size_t i;
 
-		if (path[0] != '\0')
-			nanosleep(&pause, NULL);
-		if (!ctl_ask(ctl, "GET", path[0] == '\0' ? ctl->options.path : path, NULL, &answer))
-			break;
+		if (!ctl_ask(ctl, "GET", path, NULL, &answer))
+			return ctl->status;
 		if (ctl_lacks(ctl, answer, "lines")) {
 			json_decref(answer);
 			return CTL_REFUSED;
 		}
 		if (get_number(answer, "missed") > 0)
-			fprintf(stderr, "weirctl: %s lines are missing: they came too fast\n",
+			fprintf(stderr, "weirctl: %s lines are no longer kept\n",
 				units_exact(get_number(answer, "missed")).text);
 		json_array_foreach (get(answer, "lines"), i, line)
 			puts(json_is_string(line) ? json_string_value(line) : "-");
 		fflush(stdout);
 		if (json_is_integer(get(answer, "last")))
-			snprintf(path, sizeof(path), "/v1/log?after=%s",
+			snprintf(after, sizeof(after), "/v1/log?after=%s",
 				units_exact(get_number(answer, "last")).text);
 		json_decref(answer);
-	} while (ctl->options.follow);
-	return ctl->status;
+		if (!ctl->options.follow)
+			return ctl->status;
+	}
 }
 
 static int

@@ -262,3 +262,14 @@ terminal_width(void)
 		return (unsigned int)atoi(columns);
 	return ioctl(1, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
+
+void
+ctl_more(json_t *answer)
+{
+	json_t *next = get(answer, "next");
+
+	if (json_is_integer(next))
+		printf("more follow: --after %" JSON_INTEGER_FORMAT "\n", json_integer_value(next));
+	else if (next != NULL)
+		printf("more follow: --after %s\n", get_text(answer, "next"));
+}

@@ -64,10 +64,6 @@ api_set_faults(struct api_call *call)
 	struct ctrl_error error;
 	struct ppe_faults *faults;
 
-	if (call->body == NULL) {
-		api_error(call, 400, "bad_json", NULL, "this request needs a body");
-		return;
-	}
 	faults = calloc(1, sizeof(*faults));
 	if (faults == NULL) {
 		api_error_memory(call);

@@ -433,7 +433,8 @@
 #define API_LOG(X, E) \
 	X(lines, TEXTS, 0, lines, NULL, "") \
 	X(last, ID_OR_NULL, NULLABLE, (int64_t)number - 1, NULL, \
-		"number of the last line: `after` of the next question; null: there is none") \
+		"number of the last line, counted from the switch's start: `after` of the next " \
+		"question; null: there is none") \
 	X(missed, COUNT, 0, missed, "0", "lines after `after` that the switch no longer has")
 
 #define API_FAULT_RULE(X, E) \
@@ -476,6 +477,7 @@
 	X(Numbers, API_NOTHING, COUNT, NONE, "Numbers by name.") \
 	X(RatesByReason, API_NOTHING, RATES, NONE, "Lists of numbers by name.") \
 	X(Anything, API_NOTHING, OBJECT, NONE, "") \
+	X(Left, API_NOTHING, NONE, NONE, "") \
 	X(WorkerCounters, API_WORKER_COUNTERS, COUNT, NONE, "") \
 	X(PortCounters, API_PORT_COUNTERS, OBJECT, NONE, "Numbers, or one for each priority.") \
 	X(JobCounters, API_JOB_COUNTERS, COUNT, NONE, "") \

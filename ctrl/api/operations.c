@@ -6,9 +6,9 @@
 
 #include "ctrl/config/job_keys.h"
 
-#define MEMBERSHIP_MAX (INT64_C(1) << 53) /* exact in a double, as JSON parsers need */
-#define TRACE_MS_MAX   10000
-#define BLOCKS_MAX     1024
+#define NUMBER_MAX   (INT64_C(1) << 53) /* exact in a double, as JSON parsers need */
+#define TRACE_MS_MAX 10000
+#define BLOCKS_MAX   1024
 #define KEYS(list)                                                                                 \
 	{                                                                                          \
 		list, sizeof(list) / sizeof((list)[0])                                             \
@@ -25,7 +25,7 @@
 
 static const struct ctrl_key dry_run_keys[] = {DRY_RUN};
 static const struct ctrl_key jobs_keys[] = {
-	{"limit", CTRL_INTEGER, "jobs", "256", 1, WEIR_JOBS_MAX, NULL, .help = "Jobs of a page."},
+	{"limit", CTRL_INTEGER, "", "256", 1, WEIR_JOBS_MAX, NULL, .help = "Number of jobs in a page, at most."},
 	{"after", CTRL_INTEGER, "", "", 0, WEIR_JOBS_MAX - 1, NULL,
 		.help = "`next` of the page before."},
 };
@@ -35,7 +35,7 @@ static const struct ctrl_key delete_jobs_keys[] = {
 };
 static const struct ctrl_key leave_job_keys[] = {
 	DRY_RUN,
-	{"membership", CTRL_INTEGER, "", "", 1, MEMBERSHIP_MAX, NULL,
+	{"membership", CTRL_INTEGER, "", "", 1, NUMBER_MAX, NULL,
 		.help = "The number of the join's answer: leave only if no other process "
 		"has joined as this rank since. Without it, the present member of the rank "
 		"leaves."},
@@ -45,7 +45,7 @@ static const struct ctrl_key blocks_keys[] = {
 	{"stuck", CTRL_INTEGER, "", "0", 0, 1, NULL,
 		.help = "1: only open blocks that are idle for longer than the job's "
 		"timeout or 1 s, whichever is less, and why jobs do not progress."},
-	{"limit", CTRL_INTEGER, "blocks", "256", 1, BLOCKS_MAX, NULL, .help = "Blocks of a page."},
+	{"limit", CTRL_INTEGER, "", "256", 1, BLOCKS_MAX, NULL, .help = "Number of blocks in a page, at most."},
 	{"after", CTRL_TEXT, "", "", 0, 64, NULL, .help = "`next` of the page before."},
 };
 static const struct ctrl_key trace_keys[] = {
@@ -53,7 +53,7 @@ static const struct ctrl_key trace_keys[] = {
 };
 
 static const struct ctrl_key log_keys[] = {
-	{"after", CTRL_INTEGER, "", "", 0, INT64_MAX, NULL,
+	{"after", CTRL_INTEGER, "", "", 0, NUMBER_MAX, NULL,
 		.help = "Only lines that follow the one with this number."},
 };
 
@@ -85,7 +85,8 @@ static const struct ctrl_key change_job_keys[] = {CTRL_JOB_SETTINGS(X)};
 #define X(key, where, change, needs, tree, kind, field, ...) \
 	CTRL_API_##where({.path = "create." #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key join_job_keys[] = {
-	{"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
+	{"rank", CTRL_INTEGER, "", NULL, 0, WEIR_SOURCES_MAX - 1, NULL,
+		.help = "The rank that the host is."},
 	{"size", CTRL_INTEGER, "", NULL, 1, WEIR_SOURCES_MAX, NULL,
 		.help = "Of a tree of switches: its ranks."},
 	{"address", CTRL_ADDRESS, "", "", 0, 0, NULL,

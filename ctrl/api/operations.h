@@ -7,7 +7,7 @@
  *
  * name     of the handler, api_<name>; in OpenAPI the operation's id: getJobs for get_jobs
  * path     "/v1/jobs/{name}": {name} stands for one segment, never empty
- * access   API_<access> of ctrl/api/auth.h: the callers that may
+ * access   API_ACCESSES: the callers that may
  * needs    of an operation that reads, the parts of a snapshot (ctrl_snapshot_part); LAST: the last
  *          snapshot will do; CONTROL: the control thread runs the handler, which may change things
  * query    the keys that the query may have: api_query_<query> in ctrl/api/operations.c
@@ -55,7 +55,7 @@
 		"docs/counters.md explains them.") \
 	X(get_config, GET, "/v1/config", READ_ALL, BASE, none, none, \
 		"Anything", "200", "config", \
-		"print the running configuration as JSON", \
+		"give the running configuration", \
 		"The keys of docs/configuration.md with their values or defaults, without " \
 		"tokens.") \
 	X(get_jobs, GET, "/v1/jobs", READ, BASE, jobs, none, \
@@ -101,7 +101,7 @@
 		"token delete only jobs that such clients have made.") \
 	X(get_rank_tokens, POST, "/v1/jobs/{name}/tokens", CHANGE, CONTROL, dry_run, none, \
 		"Tokens", "200", "job tokens JOB", \
-		"print the tokens of a job's ranks, for its hosts", \
+		"give the tokens of a job's ranks, for its hosts", \
 		"Each call gives the same tokens. Only for jobs made over the API whose sources " \
 		"are hosts (otherwise 409). Those of an authenticated job are given over TLS or " \
 		"the Unix socket only.") \
@@ -117,7 +117,7 @@
 		"needs the access `open`; one that exists must have the same settings (otherwise " \
 		"409).") \
 	X(leave_job, DELETE, "/v1/jobs/{name}/members/{rank}", JOIN, CONTROL, leave_job, none, \
-		"Anything", "200", "member delete JOB RANK", \
+		"Left", "200", "member delete JOB RANK", \
 		"free the rank of a host that is gone", \
 		"A member leaves, or an operator removes it. Sources of the configuration, and " \
 		"members with another membership, stay.") \
@@ -157,7 +157,7 @@
 		"docs/faults.md explains them. Without rules if none are set.") \
 	X(set_faults, PUT, "/v1/faults", ADMIN, CONTROL, dry_run, set_faults, \
 		"Faults", "200", "faults set FILE", \
-		"inject the faults of a file", \
+		"inject faults, in place of the former ones", \
 		"The body is the configuration's section `faults` (docs/configuration.md). " \
 		"Packets held by former rules are sent, and packets are counted from 1 again. A " \
 		"restart clears the faults.") \
@@ -196,8 +196,6 @@ enum api_access {
 };
 
 enum api_needs { API_BASE, API_LAST, API_DETAIL, API_HISTORY, API_CONTROL };
-
-#define API_QUERY_KEYS 8 /* at most in a query */
 
 struct api_operation {
 	const char *name;

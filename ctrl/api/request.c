@@ -348,7 +348,7 @@ read_body(struct api_request *request)
 			: api_body_parse(call, request->text, request->length);
 	if (call->answer.status != 0)
 		return false;
-	return schema->count == 0 || api_body_check(call, schema);
+	return takes_none || api_body_check(call, schema);
 }
 
 /* Count the answer among those that clients have not read. False: these are too many bytes. */

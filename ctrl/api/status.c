@@ -232,7 +232,7 @@ api_get_log(struct api_call *call)
 	char line[CTRL_LOG_LINE_BYTES];
 
 	while (ctrl_log_read(&number, line)) {
-		if (json_array_size(lines) == 0 && is_after)
+		if (json_array_size(lines) == 0 && is_after && number > asked)
 			missed = number - asked;
 		json_array_append_new(lines, json_string(line));
 		number++;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GET /v1/trace?ms=50: what the workers do in the next milliseconds. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -8,6 +9,8 @@
 #include "ppe/trace/trace.h"
 
 #define LOOK_MS 5 /* between two looks: a full ring ends a trace early */
+
+static_assert(PPE_TRACE_MS_MAX == 10000, "the key ms of the query, in ctrl/api/operations.c");
 
 struct request {
 	struct ppe *ppe;

@@ -73,12 +73,16 @@
  * join over the API, and keys are values. */
 #define CTRL_TREE_API_KEYS(at)                                                                     \
 	CTRL_TREE_KEYS(at)                                                                         \
-	{at "tree.parents[].key", CTRL_HEX, "", "", .min = 2 * WEIR_KEY_BYTES, \
-		.max = 2 * WEIR_KEY_BYTES}, \
-	{at "sources", CTRL_ARRAY, "", "", .min = 1, .max = WEIR_SOURCES_MAX},                     \
-	{at "sources[]", CTRL_OBJECT, "", .fallback = ""},                                         \
-	{at "sources[].id", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1, .unique = true},  \
-	{at "sources[].address", CTRL_ADDRESS, "", .fallback = NULL},                              \
+	{at "tree.parents[].key", CTRL_HEX, "", "", 2 * WEIR_KEY_BYTES, 2 * WEIR_KEY_BYTES, NULL, \
+		.help = "The key of this switch at its job there, hexadecimal; only over TLS or " \
+		"the Unix socket."}, \
+	{at "sources", CTRL_ARRAY, "", "", 1, WEIR_SOURCES_MAX, NULL, \
+		.help = "Switches. Their ids begin with the tree's `first_rank`, or 0, and leave " \
+		"no rank out. No host can join the job."}, \
+	{at "sources[]", CTRL_OBJECT, "", "", 0, 0, NULL, .help = "A source."}, \
+	{at "sources[].id", CTRL_INTEGER, "", NULL, 0, WEIR_SOURCES_MAX - 1, NULL, \
+		.help = "Its first rank.", .unique = true}, \
+	{at "sources[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL, .help = "IPv4 address."}, \
 	CTRL_CHILD_KEYS(at, NULL)
 /* clang-format on */
 

@@ -17,7 +17,7 @@
  * field   of struct ctrl_job_spec. BOOLEAN and WORD: 0 and up, in the order of the words
  * default as text; min, max: inclusive; words: "one|two"
  *
- * A job's name, id and size are not settings: ctrl/config/job.h.
+ * A job's name, id and size are not settings: ctrl/config/job_keys.h.
  */
 #ifndef CTRL_JOB_SETTINGS_H
 #define CTRL_JOB_SETTINGS_H

@@ -315,7 +315,7 @@ refuse_unknown(const struct spot *spot, const char *at, const char *name)
 		return ctrl_refuse_key(spot->error, CTRL_WRONG_KEY, spot->path, name,
 			"unknown key; did you mean \"%s\"?", near);
 	return ctrl_refuse_key(spot->error, CTRL_WRONG_KEY, spot->path, name,
-		"unknown key; known here: %s", known);
+		"unknown key; known here: %s", known[0] != '\0' ? known : "none");
 }
 
 static const char *

@@ -147,9 +147,9 @@ settings(void)
 int
 main(void)
 {
-	json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "keys", rows(), "settings",
+	json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "keys", rows(), "settings",
 		settings(), "operations", operations(), "objects", objects(), "kinds", kinds(),
-		"errors", api_error_codes, "version", WEIR_VERSION);
+		"errors", api_error_codes);
 	int rc = all == NULL ? -1 : json_dumpf(all, stdout, JSON_INDENT(1));
 
 	json_decref(all);

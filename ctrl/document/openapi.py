@@ -51,12 +51,12 @@ class Answers:
             made['type'] = [made['type'], 'null']
         elif field['nullable']:
             made = {'anyOf': [made, {'type': 'null'}]}
-        text = '; '.join(filter(None, (kind['unit'], field['help'])))
+        text = ' '.join(filter(None, (field['help'], kind['unit'] and '(%s)' % kind['unit'])))
         return {**made, 'description': sentence(text)} if text else made
 
     def others(self, kind):
         number = {'type': 'integer', 'minimum': 0}
-        return {'COUNT': number, 'NONE': True, 'OBJECT': True,
+        return {'COUNT': number, 'OBJECT': True,
                 'RATES': {'type': 'array', 'items': {'type': ['number', 'null']}}}[kind]
 
     def schema(self, name, is_change):
@@ -99,7 +99,7 @@ def parameters(operation, key_schema):
             found.append({'$ref': '#/components/parameters/dry_run'})
             continue
         schema = key_schema(key, {})
-        text = schema.pop('description')
+        text = schema.pop('description', '')
         found.append({'name': key['path'], 'in': 'query', 'required': key['default'] is None, 'description': text, 'schema': schema})
     return found
 

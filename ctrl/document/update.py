@@ -80,7 +80,9 @@ def key_schema(key, keys):
     kind, low, high, path = key['kind'], key['min'], key['max'], key['path']
     within = {name[len(path) + bool(path):]: inner for name, inner in keys.items()
               if name.startswith(path + '.' if path else '') and not set(name[len(path) + bool(path):]) & set('.[')}
-    made = {'description': plain(key['help']) + (' In %s.' % key['unit'] if key['unit'] else '')}
+    made = {'description': (plain(key['help']) + (' (%s)' % key['unit'] if key['unit'] else '')).strip()}
+    if not made['description']:
+        del made['description']
     if kind == 'integer':
         made.update(type='integer', minimum=low, maximum=high)
     elif kind == 'power':
@@ -102,7 +104,7 @@ def key_schema(key, keys):
                  'properties': {name: key_schema(inner, keys) for name, inner in within.items()},
                  'required': [name for name, inner in within.items() if inner['default'] is None]}
         if kind == 'array':  # an object in place of the list
-            made = {'description': made.pop('description'), 'anyOf': [made, shape]}
+            made = {**({'description': made.pop('description')} if 'description' in made else {}), 'anyOf': [made, shape]}
         else:
             made.update(shape)
     if key['default'] and not path.endswith('[]'):
