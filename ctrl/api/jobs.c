@@ -495,7 +495,7 @@ api_create_job(struct api_call *call)
 	else
 		answer_made(call, job);
 	if (call->is_dry_run)
-		ctrl_job_undo(call->running, job);
+		ctrl_jobs_undo(call->running);
 	json_decref(spec.shown);
 	OPENSSL_cleanse(spec.shape.parent, sizeof(spec.shape.parent));
 }

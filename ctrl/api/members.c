@@ -261,7 +261,7 @@ join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t a
 	else
 		api_answer(call, 200, joined_json(call->running, job, rank));
 	if (call->is_dry_run)
-		ctrl_job_undo(call->running, job);
+		ctrl_jobs_undo(call->running);
 }
 
 static void

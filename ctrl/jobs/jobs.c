@@ -59,19 +59,6 @@ ctrl_jobs_refused(const struct ctrl_running *running, int rc, const char *who, c
 	return rc;
 }
 
-int
-ctrl_jobs_check_workers(struct ctrl_running *running, struct ctrl_refusal *why)
-{
-	int stuck = running->engine->stuck(running);
-
-	if (stuck < 0)
-		return 0;
-	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
-		"worker %d is stuck, and a change of jobs would wait for it: is its CPU taken by "
-		"something else?",
-		stuck);
-}
-
 /* Erases the keys. */
 static void
 free_shape(struct ppe_job *shape)
@@ -111,13 +98,6 @@ ctrl_job_new(const struct ppe_job *shape)
 	return job;
 }
 
-void
-ctrl_job_leaves(struct ctrl_running *running, struct ctrl_job *job)
-{
-	job->leaving_next = running->leaving;
-	running->leaving = job;
-}
-
 struct ppe_job *
 ctrl_job_draft(struct ctrl_job *job)
 {
@@ -126,29 +106,6 @@ ctrl_job_draft(struct ctrl_job *job)
 	if (job->next != NULL)
 		*job->next = *job->job;
 	return job->next;
-}
-
-/* Adopt the draft if it was published, otherwise free it. Workers no longer read the shape that is
- * freed. */
-static void
-settle(struct ctrl_job *job, bool published)
-{
-	if (published && job->next != NULL) {
-		free_shape(job->copy);
-		job->copy = job->next;
-		job->job = job->copy;
-	} else {
-		free_shape(job->next);
-	}
-	job->next = NULL;
-}
-
-void
-ctrl_jobs_settle(struct ctrl_running *running, bool published)
-{
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL)
-			settle(running->by_id[i], published);
 }
 
 struct ctrl_job_spec
@@ -162,54 +119,129 @@ ctrl_job_settings(const struct ctrl_job *job)
 }
 
 /* Explain why the engines refused. */
-static int
+static void
 deny_publish(
 	struct ctrl_running *running, const struct ppe_job *asked, int rc, struct ctrl_refusal *why)
 {
 	struct ppe_room room = {0};
 
+	if (rc == -ENOMEM || rc == -ENOSPC)
+		running->engine->room(running->ppe, asked, &room);
 	if (rc == -EBUSY)
-		return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
+		ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
 			"a worker has not taken the change before this one yet: ask again");
-	if (rc != -ENOMEM && rc != -ENOSPC)
-		return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
-			"the engines did not take the change: %s", strerror(-rc));
-	running->engine->room(running->ppe, asked, &room);
-	if (rc == -ENOSPC)
+	else if (rc == -ENOSPC)
 		ctrl_deny(why, CTRL_REFUSED_MEMORY, "window",
 			"a window of %u needs %u block records on each worker, and one has %u: a "
 			"smaller window, fewer jobs, or more tables.blocks in the configuration",
 			asked->window, room.records_needed, room.records_free);
-	else
+	else if (rc == -ENOMEM)
 		ctrl_deny(why, CTRL_REFUSED_MEMORY, NULL,
 			"the job needs %.2f MiB, and the largest free piece has %.2f: a smaller "
 			"window, fewer elements, fewer jobs, or more memory_mb in the "
 			"configuration",
 			(double)room.memory_needed / (1 << 20),
 			(double)room.memory_free / (1 << 20));
+	else
+		ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the engines did not take the change: %s",
+			strerror(-rc));
 	why->room = room;
-	return -EINVAL;
+}
+
+/* The draft of a job that is published replaces its shape, which no worker reads any more. A new job
+ * reserves generations, and one that is no longer there is leaving. */
+static void
+adopt(struct ctrl_running *running)
+{
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		struct ctrl_job *was = running->published[id], *is = running->by_id[id];
+
+		if (is != NULL && is->next != NULL) {
+			free_shape(is->copy);
+			is->job = is->copy = is->next;
+			is->next = NULL;
+		}
+		if (was == is)
+			continue;
+		if (is != NULL) {
+			running->instances++;
+			ctrl_generations_begin(running, is->job);
+		}
+		if (was != NULL) {
+			was->leaving_next = running->leaving;
+			running->leaving = was;
+		}
+		running->published[id] = is;
+	}
+}
+
+void
+ctrl_jobs_undo(struct ctrl_running *running)
+{
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		if (running->by_id[id] != running->published[id])
+			ctrl_job_free(running->by_id[id]);
+		running->by_id[id] = running->published[id];
+		if (running->by_id[id] != NULL) {
+			free_shape(running->by_id[id]->next);
+			running->by_id[id]->next = NULL;
+		}
+	}
+}
+
+/* As ctrl_jobs_publish, but a refusal, and a dry run, leave by_id as it is. */
+static int
+publish(struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why)
+{
+	const struct ctrl_engine *engine = running->engine;
+	uint32_t instance = running->instances;
+	struct ppe_jobs jobs = {0};
+	int rc = engine->stuck(running);
+
+	if (rc >= 0)
+		return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
+			"worker %d is stuck, and a change of jobs would wait for it: is its CPU "
+			"taken by something else?",
+			rc);
+	CTRL_FOREACH_JOB (job, running) {
+		uint8_t id = job->job->id;
+
+		if (job != running->published[id]) {
+			job->copy->instance = ++instance;
+			if (job->copy->fixed_generation == 0)
+				job->copy->first_generation = ctrl_generations_next(running, id);
+		}
+		jobs.by_id[id] = job->next != NULL ? job->next : job->job;
+	}
+	rc = (running->is_dry_run ? engine->check : engine->publish)(running->ppe, &jobs);
+	if (rc < 0) {
+		deny_publish(running, asked, rc, why);
+		return -EINVAL;
+	}
+	if (!running->is_dry_run)
+		adopt(running);
+	return 0;
 }
 
 int
 ctrl_jobs_publish(
 	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why)
 {
-	const struct ctrl_engine *engine = running->engine;
-	struct ppe_jobs jobs = {0};
-	int rc;
+	int rc = publish(running, asked, why);
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-
-		if (job != NULL)
-			jobs.by_id[i] = job->next != NULL ? job->next : job->job;
-	}
-	rc = (running->is_dry_run ? engine->check : engine->publish)(running->ppe, &jobs);
-	if (rc < 0)
-		rc = deny_publish(running, asked, rc, why);
-	ctrl_jobs_settle(running, rc == 0 && !running->is_dry_run);
+	if (rc < 0 || running->is_dry_run)
+		ctrl_jobs_undo(running);
 	return rc;
+}
+
+bool
+ctrl_job_fits(const struct ctrl_config *config, const struct ppe_job *shape,
+	const struct ppe_job *was, struct ctrl_reason *reason)
+{
+	return (was != NULL && ctrl_job_frame_bytes(shape) <= ctrl_job_frame_bytes(was)) ||
+		(ctrl_check_frames(config, shape, reason) &&
+			ctrl_check_links(config, shape, reason) &&
+			ctrl_check_buffers(config, shape, reason));
 }
 
 /* -- a job that is to be created: checks, and the choice of its id */
@@ -318,15 +350,12 @@ check_group(const struct ctrl_running *running, const struct ctrl_job_spec *spec
 {
 	uint32_t group = spec->shape.group;
 
-	for (unsigned int i = 0; group != 0 && i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-
-		if (job != NULL && job->job->group == group &&
+	CTRL_FOREACH_JOB (job, running)
+		if (group != 0 && job->job->group == group &&
 			(job->tenant != tenant || job->open != spec->open))
 			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "results",
 				"another owner's job sends its results to this group: choose "
 				"another group, or unicast");
-	}
 	return 0;
 }
 
@@ -335,12 +364,12 @@ static int
 check_parents(
 	const struct ctrl_running *running, const struct ppe_job *shape, struct ctrl_refusal *why)
 {
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL && ctrl_tree_collides(running->by_id[i]->job, shape))
+	CTRL_FOREACH_JOB (job, running)
+		if (ctrl_tree_collides(job->job, shape))
 			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "tree.parents",
 				"job %s contributes to the same job of a parent already: delete "
 				"it, or name another parents[].job",
-				running->by_id[i]->job->name);
+				job->job->name);
 	return 0;
 }
 
@@ -371,10 +400,8 @@ sum_full(const struct ctrl_running *running)
 	struct ppe_room room;
 	uint64_t bytes = 0;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-
-		if (job == NULL || job->job->alltoall != PPE_ALLTOALL_FULL)
+	CTRL_FOREACH_JOB (job, running) {
+		if (job->job->alltoall != PPE_ALLTOALL_FULL)
 			continue;
 		running->engine->room(running->ppe, job->job, &room);
 		bytes += room.memory_needed;
@@ -404,9 +431,8 @@ fit_alltoall(const struct ctrl_running *running, struct ctrl_job_spec *spec,
 
 #define EXPIRES "members of a temporary job have to expire: give it 1 or more"
 
-/* May a tenant (NULL: no quota) have this job? 0, with its number of elements set, or refused. */
-static int
-check_spec(struct ctrl_running *running, struct ctrl_job_spec *spec,
+int
+ctrl_job_check(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
 {
 	const struct ppe_job *shape = &spec->shape;
@@ -435,37 +461,31 @@ check_spec(struct ctrl_running *running, struct ctrl_job_spec *spec,
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "op", "%s", reason.text);
 	if (!ctrl_check_integrity(shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "integrity", "%s", reason.text);
-	if (!ctrl_check_frames(running->config, shape, &reason) ||
-		!ctrl_check_links(running->config, shape, &reason) ||
-		!ctrl_check_buffers(running->config, shape, &reason))
+	if (!ctrl_job_fits(running->config, shape, NULL, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "elements", "%s", reason.text);
 	if (shape->alltoall == CTRL_ALLTOALL_FIT)
 		fit_alltoall(running, spec, tenant);
 	return check_use(running, spec, tenant, why);
 }
 
-static struct ctrl_job *
-make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
-	const struct ctrl_tenant *tenant)
+struct ctrl_job *
+ctrl_job_put(struct ctrl_running *running, const struct ctrl_job_spec *spec,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
 {
 	static const uint8_t no_key[WEIR_KEY_BYTES];
 	struct ctrl_job *job = ctrl_job_new(&spec->shape);
-	struct ppe_job *copy;
+	struct ppe_job *copy = job == NULL ? NULL : job->copy;
 
-	if (job == NULL)
-		return NULL;
-	copy = job->copy;
-	if (!copy->children)
+	if (job != NULL && !copy->children)
 		job->member = calloc(ctrl_job_rank_end(job), sizeof(*job->member));
-	if ((job->member == NULL && !copy->children) ||
+	if (job == NULL || (job->member == NULL && !copy->children) ||
 		(memcmp(copy->key, no_key, sizeof(no_key)) == 0 &&
 			RAND_bytes(copy->key, sizeof(copy->key)) != 1)) {
 		ctrl_job_free(job);
+		ctrl_deny_memory(why);
 		return NULL;
 	}
 	copy->id = (uint8_t)(spec->id >= 0 ? spec->id : free_id(running));
-	copy->instance = running->instances + 1;
-	copy->first_generation = ctrl_generations_next(running, copy->id);
 	/* Switches get their keys when the job is made, and only for an authenticated job. */
 	copy->proved = !copy->children || copy->authenticated;
 	memset(copy->epoch, 0, sizeof(copy->epoch));
@@ -478,33 +498,7 @@ make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	job->expire_s = spec->expire_s;
 	job->temporary = spec->temporary;
 	job->open = spec->open;
-	return job;
-}
-
-void
-ctrl_job_undo(struct ctrl_running *running, struct ctrl_job *job)
-{
-	if (job != NULL)
-		running->by_id[job->job->id] = NULL;
-	ctrl_job_free(job);
-}
-
-/* Publish a new job; on failure it is freed. */
-static int
-begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *why)
-{
-	int rc;
-
-	running->by_id[job->job->id] = job;
-	rc = ctrl_jobs_publish(running, job->job, why);
-	if (rc < 0)
-		ctrl_job_undo(running, job);
-	if (rc < 0 || running->is_dry_run)
-		return rc;
-	/* A refused job uses up no instance and no generations. */
-	running->instances++;
-	ctrl_generations_begin(running, job->job);
-	return 0;
+	return running->by_id[copy->id] = job;
 }
 
 static int
@@ -512,7 +506,7 @@ create(struct ctrl_running *running, struct ctrl_job_spec *spec, const struct ct
 	struct ctrl_job **out, struct ctrl_refusal *why)
 {
 	struct ctrl_job *job;
-	int rc = check_spec(running, spec, tenant, why);
+	int rc = ctrl_job_check(running, spec, tenant, why);
 
 	if (rc == 0)
 		rc = check_group(running, spec, tenant, why);
@@ -521,67 +515,20 @@ create(struct ctrl_running *running, struct ctrl_job_spec *spec, const struct ct
 			spec->member_address, why);
 	if (rc == 0)
 		rc = check_returning(running, &spec->shape, why);
-	if (rc == 0)
-		rc = ctrl_jobs_check_workers(running, why);
 	if (rc < 0)
 		return rc;
-	job = make(running, spec, tenant);
+	job = ctrl_job_put(running, spec, tenant, why);
 	if (job == NULL)
-		return ctrl_deny_memory(why);
+		return -EINVAL;
 	if (spec->member_address != 0)
 		ctrl_member_set(job->copy, spec->member_rank, spec->member_address,
 			ctrl_membership_draw(running));
-	rc = begin(running, job, why);
+	rc = publish(running, job->job, why);
 	if (rc == 0)
 		*out = job;
+	else
+		ctrl_jobs_undo(running);
 	return rc;
-}
-
-int
-ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
-	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
-	struct ctrl_refusal *why)
-{
-	struct ctrl_job *job;
-	struct ctrl_reason reason;
-	int rc = check_spec(running, spec, NULL, why);
-
-	for (unsigned int rank = 0; rc == 0 && rank < WEIR_SOURCES_MAX; rank++)
-		if (member[rank].state != CTRL_MEMBER_EXPECTED &&
-			!ctrl_check_address(running->config, member[rank].address, &reason))
-			rc = ctrl_deny(why, CTRL_REFUSED_RANGE, "address", "%s", reason.text);
-	if (rc < 0)
-		return rc;
-	job = make(running, spec, tenant);
-	if (job == NULL)
-		return ctrl_deny_memory(why);
-	job->created = created;
-	if (job->member != NULL)
-		memcpy(job->member, member, ctrl_job_rank_end(job) * sizeof(*member));
-	for (unsigned int rank = 0; rank < ctrl_job_rank_end(job); rank++)
-		if (ctrl_job_has_member(job, rank) && member[rank].state == CTRL_MEMBER_JOINED)
-			ctrl_member_set(
-				job->copy, rank, member[rank].address, member[rank].membership);
-	return begin(running, job, why);
-}
-
-static void
-log_created(const struct ctrl_job *job, const char *who)
-{
-	const struct ppe_job *shape = job->job;
-
-	ctrl_log_change_limited(job->temporary ? CTRL_LOG_SITE : NULL, who, "job created",
-		"job=%s id=%u tenant=%s size=%u window=%u elements=%u",
-		ctrl_log_quote(shape->name).text, shape->id,
-		ctrl_log_quote(job->tenant == NULL ? "" : job->tenant->name).text,
-		shape->nb_sources, shape->window, shape->elements);
-}
-
-static void
-log_deleted(const struct ctrl_job *job, const char *who)
-{
-	ctrl_log_change_limited(job->temporary ? CTRL_LOG_SITE : NULL, who, "job deleted",
-		"job=%s id=%u", ctrl_log_quote(job->job->name).text, job->job->id);
 }
 
 int
@@ -589,6 +536,7 @@ ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const char *who, struct ctrl_job **job,
 	struct ctrl_refusal *why)
 {
+	const struct ppe_job *shape;
 	int rc;
 
 	/* Jobs that have left meanwhile make room. */
@@ -597,7 +545,12 @@ ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	rc = create(running, spec, tenant, job, why);
 	if (rc < 0 || running->is_dry_run)
 		return ctrl_jobs_refused(running, rc, who, "create", spec->shape.name, why);
-	log_created(*job, who);
+	shape = (*job)->job;
+	ctrl_log_change_limited((*job)->temporary ? CTRL_LOG_SITE : NULL, who, "job created",
+		"job=%s id=%u tenant=%s size=%u window=%u elements=%u",
+		ctrl_log_quote(shape->name).text, shape->id,
+		ctrl_log_quote(tenant == NULL ? "" : tenant->name).text, shape->nb_sources,
+		shape->window, shape->elements);
 	if (spec->member_address != 0)
 		ctrl_member_begin(*job, spec->member_rank, who);
 	ctrl_state_job(running, spec->temporary);
@@ -615,10 +568,7 @@ check_change(struct ctrl_running *running, const struct ctrl_job *job,
 	if (ctrl_tree_check(&tree, &next->shape) < 0)
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, error.path.text, "%s", error.text);
 	/* Policy partial needs larger frames, for the bitmap. */
-	if (ctrl_job_frame_bytes(&next->shape) > ctrl_job_frame_bytes(job->job) &&
-		(!ctrl_check_frames(running->config, &next->shape, &reason) ||
-			!ctrl_check_links(running->config, &next->shape, &reason) ||
-			!ctrl_check_buffers(running->config, &next->shape, &reason)))
+	if (!ctrl_job_fits(running->config, &next->shape, job->job, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "policy", "%s", reason.text);
 	if (next->expire_s > 0 && job->member == NULL)
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "expire_s",
@@ -629,42 +579,29 @@ check_change(struct ctrl_running *running, const struct ctrl_job *job,
 	return ctrl_tenant_check_rate(running, job, next->shape.rate_mbit, why);
 }
 
-static int
-change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_job_spec *next,
-	struct ctrl_refusal *why)
-{
-	/* expire_s concerns only the control thread: the engines need no change for it. */
-	struct ctrl_job_spec now = ctrl_job_settings(job);
-	struct ppe_job *draft;
-	int rc = check_change(running, job, next, why);
-
-	now.expire_s = next->expire_s;
-	if (rc == 0 && !ctrl_settings_same(&now, next, false)) {
-		rc = ctrl_jobs_check_workers(running, why);
-		draft = rc < 0 ? NULL : ctrl_job_draft(job);
-		if (rc == 0 && draft == NULL)
-			return ctrl_deny_memory(why);
-		if (rc == 0) {
-			*draft = next->shape;
-			rc = ctrl_jobs_publish(running, job->job, why);
-		}
-	}
-	if (rc == 0 && !running->is_dry_run)
-		job->expire_s = next->expire_s;
-	return rc;
-}
-
 int
 ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 	const struct ctrl_job_spec *next, const char *who, struct ctrl_refusal *why)
 {
 	struct ctrl_job_spec now = ctrl_job_settings(job);
-	int rc = ctrl_settings_same(&now, next, false) ? 1 : change_job(running, job, next, why);
+	int rc;
 
-	if (rc < 0)
-		return ctrl_jobs_refused(running, rc, who, "set", job->job->name, why);
-	if (rc > 0 || running->is_dry_run)
+	if (ctrl_settings_same(&now, next, false))
 		return 0;
+	rc = check_change(running, job, next, why);
+	/* expire_s concerns only the control thread: the engines need no change for it. */
+	now.expire_s = next->expire_s;
+	if (rc == 0 && !ctrl_settings_same(&now, next, false)) {
+		struct ppe_job *draft = ctrl_job_draft(job);
+
+		if (draft == NULL)
+			return ctrl_deny_memory(why);
+		*draft = next->shape;
+		rc = ctrl_jobs_publish(running, job->job, why);
+	}
+	if (rc < 0 || running->is_dry_run)
+		return ctrl_jobs_refused(running, rc, who, "set", job->job->name, why);
+	job->expire_s = next->expire_s;
 	ctrl_log_change(who, "job changed", "job=%s id=%u%s", ctrl_log_quote(job->job->name).text,
 		job->job->id, ctrl_settings_text(next).text);
 	ctrl_state_job(running, job->temporary);
@@ -701,32 +638,27 @@ ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS
 	unsigned int *leaving, struct ctrl_refusal *why)
 {
 	struct ctrl_job *gone[WEIR_JOBS_MAX] = {NULL}, *last = NULL;
-	uint32_t instance[WEIR_JOBS_MAX];
-	int rc = ctrl_jobs_check_workers(running, why);
+	int rc;
 
 	*leaving = 0;
 	FOREACH_ID(id, ids)
 	{
 		last = gone[id] = running->by_id[id];
-		instance[id] = last->job->instance;
+		running->by_id[id] = NULL;
 	}
-	if (rc == 0) {
-		FOREACH_ID(id, ids) running->by_id[id] = NULL;
-		rc = ctrl_jobs_publish(running, last->job, why);
-	}
-	if (rc < 0 || running->is_dry_run) {
-		FOREACH_ID(id, ids) running->by_id[id] = gone[id];
+	rc = ctrl_jobs_publish(running, last->job, why);
+	if (rc < 0 || running->is_dry_run)
 		return ctrl_jobs_refused(running, rc, who, "delete", last->job->name, why);
-	}
 	FOREACH_ID(id, ids)
 	{
-		log_deleted(gone[id], who);
-		ctrl_job_leaves(running, gone[id]);
+		ctrl_log_change_limited(gone[id]->temporary ? CTRL_LOG_SITE : NULL, who,
+			"job deleted", "job=%s id=%u", ctrl_log_quote(gone[id]->job->name).text,
+			id);
 		ctrl_state_job(running, gone[id]->temporary);
 	}
 	ctrl_jobs_reap(running);
-	FOREACH_ID(id, ids)
-	*leaving += running->engine->is_leaving(running->ppe, (uint8_t)id, instance[id]);
+	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
+		*leaving += job == gone[job->job->id];
 	return 0;
 }
 

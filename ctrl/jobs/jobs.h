@@ -66,21 +66,15 @@ struct ctrl_job_spec ctrl_job_settings(const struct ctrl_job *job);
  * change is refused, and nothing has changed.
  *
  * Create a job for a tenant (NULL: for none); *job is it. In a dry run it is there until the caller
- * has answered, and calls ctrl_job_undo. 0 elements become as many as fit (ctrl_fit_elements), and
+ * has answered, and calls ctrl_jobs_undo. 0 elements become as many as fit (ctrl_fit_elements), and
  * CTRL_ALLTOALL_FIT becomes one of the others.
  */
 int ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const char *who, struct ctrl_job **job,
 	struct ctrl_refusal *why);
 
-/* Remove a job that no engine has, and free it. NULL is fine. */
-void ctrl_job_undo(struct ctrl_running *running, struct ctrl_job *job);
-
-/* Restore a job of a former run, with its id, members (WEIR_SOURCES_MAX, by rank) and time of
- * creation (Unix time). Its quota was checked when it was created. The caller logs. */
-int ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
-	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
-	struct ctrl_refusal *why);
+/* Forget all that has not been published: drafts, and new and deleted jobs. */
+void ctrl_jobs_undo(struct ctrl_running *running);
 
 /* Change the settings of a job that differ in `next`. Does not disturb blocks in flight. If no
  * setting differs, nothing is done or logged. */

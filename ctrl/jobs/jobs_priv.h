@@ -16,23 +16,35 @@ int ctrl_deny_memory(struct ctrl_refusal *why);
  * memory. */
 struct ctrl_job *ctrl_job_new(const struct ppe_job *shape);
 
-/* Put a job that is out of the table into ctrl_running.leaving. */
-void ctrl_job_leaves(struct ctrl_running *running, struct ctrl_job *job);
+/*
+ * A change of the table: put jobs into by_id, take others out, draft changes of those that stay,
+ * and publish all of it, or undo it.
+ *
+ * Check a new job of a tenant (NULL: no quota). 0, with its number of elements set; or refused.
+ */
+int ctrl_job_check(struct ctrl_running *running, struct ctrl_job_spec *spec,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
 
-/* Refuse a change while a worker is stuck: the change would wait for it. 0, or refused. */
-int ctrl_jobs_check_workers(struct ctrl_running *running, struct ctrl_refusal *why);
+/* Put a job that passed the check into by_id, without members. NULL: refused, no memory. */
+struct ctrl_job *ctrl_job_put(struct ctrl_running *running, const struct ctrl_job_spec *spec,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
+
+/* Do the job's frames fit the ports, their links and the packet buffers, if they are larger than
+ * those of the job that it `was` (NULL: none)? False: no, and the reason. */
+bool ctrl_job_fits(const struct ctrl_config *config, const struct ppe_job *shape,
+	const struct ppe_job *was, struct ctrl_reason *reason);
 
 /* A copy of the job to change and publish, in job->next. NULL: no memory. */
 struct ppe_job *ctrl_job_draft(struct ctrl_job *job);
 
-/* Publish the jobs of by_id, with their drafts (`next`) where they have one. 0: the drafts run now;
- * or refused, and the drafts are freed. asked: the job whose memory may be missing. In a dry run
- * the engines only check the jobs, and the drafts are freed. */
+/*
+ * Publish by_id, with drafts. 0: all of it runs now; new jobs have their instances and reserved
+ * generations, and those that were there before are leaving. Or refused and undone, as while a
+ * worker is stuck, because the change would wait for it. asked: the job whose memory may be
+ * missing. In a dry run the engines only check the jobs, and all is undone.
+ */
 int ctrl_jobs_publish(
 	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why);
-
-/* Adopt the drafts if they were published, otherwise free them. */
-void ctrl_jobs_settle(struct ctrl_running *running, bool published);
 
 /* Forget the jobs that have left. */
 void ctrl_jobs_reap(struct ctrl_running *running);

@@ -119,12 +119,8 @@ static int
 move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint32_t address,
 	uint64_t epoch, struct ctrl_refusal *why)
 {
-	struct ppe_job *next;
-	int rc = ctrl_jobs_check_workers(running, why);
+	struct ppe_job *next = ctrl_job_draft(job);
 
-	if (rc < 0)
-		return rc;
-	next = ctrl_job_draft(job);
 	if (next == NULL)
 		return ctrl_deny_memory(why);
 	ctrl_member_set(next, rank, address, epoch);
@@ -346,10 +342,8 @@ expire_members(struct ctrl_running *running, double now)
 	struct ctrl_refusal why;
 	bool temporary = true;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		struct ctrl_job *job = running->by_id[i];
-
-		if (job == NULL || job->member == NULL || job->expire_s == 0)
+	CTRL_FOREACH_JOB (job, running) {
+		if (job->member == NULL || job->expire_s == 0)
 			continue;
 		draft_expiry(running, job, now);
 		if (job->next == NULL)
@@ -357,18 +351,12 @@ expire_members(struct ctrl_running *running, double now)
 		due = job;
 		temporary &= job->temporary;
 	}
-	if (due == NULL)
-		return;
-	if (ctrl_jobs_check_workers(running, &why) < 0) {
-		ctrl_jobs_settle(running, false);
-		return;
-	}
-	if (ctrl_jobs_publish(running, due->job, &why) < 0)
+	if (due == NULL || ctrl_jobs_publish(running, due->job, &why) < 0)
 		return;
 	ctrl_state_member(running, temporary);
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL && running->by_id[i]->member != NULL)
-			mark_expired(running->by_id[i]);
+	CTRL_FOREACH_JOB (job, running)
+		if (job->member != NULL)
+			mark_expired(job);
 }
 
 /* Has a temporary job lost all its members, or waited too long for the first one? */
@@ -391,9 +379,9 @@ delete_temporary(struct ctrl_running *running, double now)
 	struct ctrl_refusal why;
 	unsigned int leaving;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL && is_over(running->by_id[i], now))
-			ids[i / 64] |= UINT64_C(1) << (i % 64);
+	CTRL_FOREACH_JOB (job, running)
+		if (is_over(job, now))
+			ids[job->job->id / 64] |= UINT64_C(1) << (job->job->id % 64);
 	if (count(ids) > 0)
 		ctrl_jobs_delete(running, ids, who, &leaving, &why);
 }
@@ -403,11 +391,7 @@ delete_temporary(struct ctrl_running *running, double now)
 static void
 note_stop(struct ctrl_running *running, double seconds)
 {
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		struct ctrl_job *job = running->by_id[i];
-
-		if (job == NULL)
-			continue;
+	CTRL_FOREACH_JOB (job, running) {
 		job->created_monotonic += seconds;
 		for (unsigned int rank = 0; job->member != NULL && rank < ctrl_job_rank_end(job);
 			rank++)

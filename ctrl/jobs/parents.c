@@ -150,16 +150,15 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 void
 ctrl_parents_tick(struct ctrl_running *running)
 {
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		struct ctrl_job *job = running->by_id[i];
+	CTRL_FOREACH_JOB (job, running) {
 		struct ppe_parent_stats stats[PPE_PARENTS_MAX];
 		bool any = false;
 
-		for (unsigned int p = 0; job != NULL && p < job->job->nb_parents; p++) {
-			running->engine->parent(running->ppe, (uint8_t)i, p, &stats[p]);
+		for (unsigned int p = 0; p < job->job->nb_parents; p++) {
+			running->engine->parent(running->ppe, job->job->id, p, &stats[p]);
 			any |= stats[p].serves;
 		}
-		for (unsigned int p = 0; job != NULL && p < job->job->nb_parents; p++)
+		for (unsigned int p = 0; p < job->job->nb_parents; p++)
 			look(job, p, &stats[p], any);
 	}
 }

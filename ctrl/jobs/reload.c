@@ -205,16 +205,15 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const 
 	rc = reload_faults_and_jobs(running, next, who, done, why);
 	if (rc < 0 || running->is_dry_run)
 		return rc;
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL)
-			move_tenant(running, running->by_id[i], next, who);
+	CTRL_FOREACH_JOB (job, running) {
+		move_tenant(running, job, next, who);
+		if (job->from_file) {
+			json_decref(job->shown);
+			job->shown = ctrl_running_shown(next, job->job->id);
+		}
+	}
 	for (struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
 		move_tenant(running, job, next, who);
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL && running->by_id[i]->from_file) {
-			json_decref(running->by_id[i]->shown);
-			running->by_id[i]->shown = ctrl_running_shown(next, i);
-		}
 	running->config = next;
 	running->reloads++;
 	ctrl_state_save(running);
@@ -225,9 +224,9 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const 
 struct plan {
 	struct ctrl_running *running;
 	const struct ctrl_config *next;
-	struct ctrl_job *before[WEIR_JOBS_MAX]; /* by_id, to restore after a refusal */
+	const char *what[WEIR_JOBS_MAX]; /* that is done with the job of this id; NULL: nothing */
 	const struct ppe_job *made; /* a new job, or NULL */
-	uint32_t nb_made;
+	struct ctrl_reloaded *done;
 	struct ctrl_refusal *why;
 };
 
@@ -263,23 +262,13 @@ same(const struct ppe_job *a, const struct ppe_job *b)
 static int
 put_new(struct plan *plan, const struct ppe_job *shape)
 {
-	struct ctrl_running *running = plan->running;
-	struct ctrl_job *job;
-	struct ctrl_reason reason;
+	struct ctrl_job *job = ctrl_job_new(shape);
 
-	if (!ctrl_check_buffers(running->config, shape, &reason) ||
-		!ctrl_check_links(plan->next, shape, &reason))
-		return ctrl_deny(plan->why, CTRL_REFUSED_RANGE, "jobs", "job %s: %s", shape->name,
-			reason.text);
-	job = ctrl_job_new(shape);
 	if (job == NULL)
 		return ctrl_deny_memory(plan->why);
-	job->copy->instance = running->instances + ++plan->nb_made;
-	if (shape->fixed_generation == 0)
-		job->copy->first_generation = ctrl_generations_next(running, shape->id);
 	job->from_file = true;
 	plan->made = job->copy;
-	running->by_id[shape->id] = job;
+	plan->running->by_id[shape->id] = job;
 	return 0;
 }
 
@@ -290,7 +279,6 @@ change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
 {
 	struct ppe_job *next = ctrl_job_draft(job);
 	struct ctrl_job_spec spec, before, after;
-	struct ctrl_reason reason;
 
 	if (next == NULL)
 		return ctrl_deny_memory(plan->why);
@@ -301,10 +289,15 @@ change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
 	*next = spec.shape;
 	memcpy(next->members, shape->members, sizeof(next->members));
 	memcpy(next->address, shape->address, sizeof(next->address));
-	if (!ctrl_check_buffers(plan->running->config, next, &reason))
-		return ctrl_deny(plan->why, CTRL_REFUSED_RANGE, "jobs", "job %s: %s", shape->name,
-			reason.text);
 	return 0;
+}
+
+/* Count what happens to the job of an id, to log it when all of it has happened. */
+static void
+note_done(struct plan *plan, unsigned int id, const char *what, unsigned int *count)
+{
+	plan->what[id] = what;
+	(*count)++;
 }
 
 static int
@@ -313,10 +306,15 @@ plan_id(struct plan *plan, unsigned int id)
 	const struct ppe_job *was = plan->running->config->jobs.by_id[id];
 	const struct ppe_job *shape = plan->next->jobs.by_id[id];
 	struct ctrl_job *job = plan->running->by_id[id];
+	struct ctrl_reloaded *done = plan->done;
+	struct ctrl_reason reason;
+	bool changes;
 
 	if (shape == NULL) {
-		if (job != NULL && job->from_file)
+		if (job != NULL && job->from_file) {
+			note_done(plan, id, "job deleted", &done->deleted);
 			plan->running->by_id[id] = NULL;
+		}
 		return 0;
 	}
 	if (was != NULL && same(was, shape))
@@ -326,84 +324,45 @@ plan_id(struct plan *plan, unsigned int id)
 			"job %s of the file has the id %u, which job %s has that was made over the "
 			"API",
 			shape->name, id, job->job->name);
-	if (job != NULL && was != NULL && same_shape(was, shape))
-		return change(plan, job, was, shape);
-	return put_new(plan, shape);
+	changes = job != NULL && was != NULL && same_shape(was, shape);
+	if (!ctrl_job_fits(plan->next, shape, changes ? job->job : NULL, &reason))
+		return ctrl_deny(plan->why, CTRL_REFUSED_RANGE, "jobs", "job %s: %s", shape->name,
+			reason.text);
+	if (changes)
+		note_done(plan, id, "job changed", &done->changed);
+	else if (job == NULL)
+		note_done(plan, id, "job created", &done->created);
+	else
+		note_done(plan, id, "job replaced", &done->replaced);
+	return changes ? change(plan, job, was, shape) : put_new(plan, shape);
 }
 
 static int
 check_names(const struct plan *plan)
 {
-	struct ctrl_job *const *by_id = plan->running->by_id;
-
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		for (unsigned int j = 0; by_id[i] != NULL && j < i; j++)
-			if (by_id[j] != NULL &&
-				strcmp(by_id[i]->job->name, by_id[j]->job->name) == 0)
-				return ctrl_deny(plan->why, CTRL_REFUSED_EXISTS, "jobs",
-					"a job is called %s in the file, and another was made over "
-					"the API",
-					by_id[i]->job->name);
+	CTRL_FOREACH_JOB (job, plan->running)
+		if (ctrl_running_find_job(plan->running, job->job->name) != job)
+			return ctrl_deny(plan->why, CTRL_REFUSED_EXISTS, "jobs",
+				"a job is called %s in the file, and another was made over the API",
+				job->job->name);
 	return 0;
 }
 
 static void
-undo(struct plan *plan)
+log_done(const struct plan *plan, const char *who)
 {
-	struct ctrl_job **by_id = plan->running->by_id;
-
-	ctrl_jobs_settle(plan->running, false);
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		if (by_id[id] != plan->before[id])
-			ctrl_job_free(by_id[id]);
-		by_id[id] = plan->before[id];
+		const struct ppe_job *job = plan->running->by_id[id] != NULL
+			? plan->running->by_id[id]->job
+			: plan->running->config->jobs.by_id[id];
+
+		if (plan->what[id] != NULL)
+			ctrl_log_change(who, plan->what[id],
+				"job=%s id=%u size=%u window=%u elements=%u timeout_ms=%u "
+				"by=reload",
+				ctrl_log_quote(job->name).text, job->id, job->nb_sources,
+				job->window, job->elements, job->timeout_ms);
 	}
-	ctrl_jobs_settle(plan->running, false);
-}
-
-/* Count and log what happens to a job. */
-static void
-tell(const struct plan *plan, const char *who, const char *what, const struct ppe_job *job,
-	unsigned int *count)
-{
-	(*count)++;
-	if (plan->running->is_dry_run)
-		return;
-	ctrl_log_change(who, what,
-		"job=%s id=%u size=%u window=%u elements=%u timeout_ms=%u by=reload",
-		ctrl_log_quote(job->name).text, job->id, job->nb_sources, job->window,
-		job->elements, job->timeout_ms);
-}
-
-/* The reload has succeeded: count and log all changes, and remove deleted jobs. */
-static void
-finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const char *who,
-	struct ctrl_reloaded *done)
-{
-	struct ctrl_running *running = plan->running;
-
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		struct ctrl_job *was = plan->before[id], *is = running->by_id[id];
-
-		if (was == is && !drafted[id])
-			continue;
-		if (was == is)
-			tell(plan, who, "job changed", is->job, &done->changed);
-		else if (was == NULL)
-			tell(plan, who, "job created", is->job, &done->created);
-		else if (is == NULL)
-			tell(plan, who, "job deleted", was->job, &done->deleted);
-		else
-			tell(plan, who, "job replaced", is->job, &done->replaced);
-		if (was == is || running->is_dry_run)
-			continue;
-		if (is != NULL)
-			ctrl_generations_begin(running, is->job);
-		if (was != NULL)
-			ctrl_job_leaves(running, was);
-	}
-	if (!running->is_dry_run)
-		running->instances += plan->nb_made;
 }
 
 int
@@ -411,27 +370,20 @@ ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, c
 	struct ctrl_reloaded *done, struct ctrl_refusal *why)
 {
 	static const struct ppe_job none = {.window = 1, .elements = 1, .nb_sources = 1};
-	struct plan plan = {.running = running, .next = next, .why = why};
-	bool drafted[WEIR_JOBS_MAX] = {false};
-	int rc = ctrl_jobs_check_workers(running, why);
+	struct plan plan = {.running = running, .next = next, .done = done, .why = why};
+	int rc = 0;
 
-	if (rc < 0)
-		return rc;
 	*done = (struct ctrl_reloaded){0};
-	memcpy(plan.before, running->by_id, sizeof(plan.before));
 	for (unsigned int id = 0; rc == 0 && id < WEIR_JOBS_MAX; id++)
 		rc = plan_id(&plan, id);
 	if (rc == 0)
 		rc = check_names(&plan);
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		drafted[id] = running->by_id[id] != NULL && running->by_id[id]->next != NULL;
-	/* Publish even without changes: the engines' first table points into the configuration. */
-	if (rc == 0)
+	if (rc < 0)
+		ctrl_jobs_undo(running);
+	else /* Even without changes: the engines' first table points into the configuration. */
 		rc = ctrl_jobs_publish(running, plan.made != NULL ? plan.made : &none, why);
-	if (rc == 0)
-		finish(&plan, drafted, who, done);
-	if (rc < 0 || running->is_dry_run)
-		undo(&plan);
+	if (rc == 0 && !running->is_dry_run)
+		log_done(&plan, who);
 	ctrl_jobs_reap(running);
 	return rc;
 }

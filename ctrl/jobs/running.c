@@ -68,7 +68,7 @@ ctrl_running_create(
 		}
 		job->from_file = true;
 		job->shown = ctrl_running_shown(config, job->job->id);
-		r->by_id[job->job->id] = job;
+		r->by_id[job->job->id] = r->published[job->job->id] = job;
 		ctrl_generations_begin(r, job->job);
 	}
 	for (unsigned int w = 0; w < PPE_WORKERS_MAX; w++)
@@ -153,11 +153,19 @@ ctrl_running_stuck_worker(struct ctrl_running *running)
 }
 
 struct ctrl_job *
-ctrl_running_find_job(struct ctrl_running *running, const char *name)
+ctrl_running_next_job(const struct ctrl_running *running, unsigned int id)
 {
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL && strcmp(running->by_id[i]->job->name, name) == 0)
-			return running->by_id[i];
+	while (id < WEIR_JOBS_MAX && running->by_id[id] == NULL)
+		id++;
+	return id < WEIR_JOBS_MAX ? running->by_id[id] : NULL;
+}
+
+struct ctrl_job *
+ctrl_running_find_job(const struct ctrl_running *running, const char *name)
+{
+	CTRL_FOREACH_JOB (job, running)
+		if (strcmp(job->job->name, name) == 0)
+			return job;
 	return NULL;
 }
 
@@ -205,7 +213,7 @@ static int
 stuck(struct ctrl_running *running)
 {
 	ctrl_running_read(running);
-	return ctrl_running_stuck_worker(running);
+	return running->is_ready ? ctrl_running_stuck_worker(running) : -1;
 }
 
 const struct ctrl_engine ctrl_engine_ppe = {

@@ -112,6 +112,8 @@ struct ctrl_running {
 	double ticked; /* the last tick; one is due each second */
 	bool is_ready; /* packets flow; set by the owner of the loop */
 	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
+	/* by_id as published; they differ only while a change is made (ctrl/jobs/jobs_priv.h). */
+	struct ctrl_job *published[WEIR_JOBS_MAX];
 	struct ctrl_job *leaving; /* deleted jobs with results still to be sent: "draining" */
 	const struct ctrl_engine *engine; /* how a change reaches `ppe` */
 	/* Number of jobs made over the API; distinguishes jobs of the same id. */
@@ -158,7 +160,15 @@ void ctrl_running_read(struct ctrl_running *running);
 int ctrl_running_stuck_worker(struct ctrl_running *running);
 
 /* The job of a name, or NULL; those that are leaving have none. */
-struct ctrl_job *ctrl_running_find_job(struct ctrl_running *running, const char *name);
+struct ctrl_job *ctrl_running_find_job(const struct ctrl_running *running, const char *name);
+
+/* The job with the lowest id from this one on, or NULL. */
+struct ctrl_job *ctrl_running_next_job(const struct ctrl_running *running, unsigned int id);
+
+/* For each job, by id; not those that are leaving. The body may free no job. */
+#define CTRL_FOREACH_JOB(job, running)                                                             \
+	for (struct ctrl_job *job = ctrl_running_next_job(running, 0); job != NULL;                \
+		job = ctrl_running_next_job(running, job->job->id + 1u))
 
 /* One more than the highest rank of a job that hosts join over the control API. The lowest rank is
  * its first_rank. */

@@ -265,21 +265,55 @@ read_spec(const struct ctrl_config *config, const json_t *object, struct ctrl_jo
 	return 0;
 }
 
-static void
-read_members(const json_t *list, struct ctrl_member member[WEIR_SOURCES_MAX])
+/* Give the job its members, in it and in its copy for the engines. */
+static int
+restore_members(const struct ctrl_config *config, const json_t *list, struct ctrl_job *job,
+	struct ctrl_refusal *why)
 {
-	memset(member, 0, WEIR_SOURCES_MAX * sizeof(*member));
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *object = json_array_get(list, i);
-		struct ctrl_member *one = &member[number(object, "rank")];
+	struct ctrl_reason reason;
+	const json_t *object;
+	size_t i;
 
-		ctrl_parse_address(text_of(object, "address"), &one->address);
-		one->membership = (uint64_t)number(object, "membership");
-		one->joined = (double)number(object, "joined");
-		one->last_join = ctrl_monotonic();
-		one->state = strcmp(text_of(object, "state"), "joined") == 0 ? CTRL_MEMBER_JOINED
-									     : CTRL_MEMBER_EXPIRED;
+	json_array_foreach (list, i, object) {
+		unsigned int rank = (unsigned int)number(object, "rank");
+		struct ctrl_member *member;
+
+		if (!ctrl_job_has_member(job, rank))
+			continue;
+		member = &job->member[rank];
+		ctrl_parse_address(text_of(object, "address"), &member->address);
+		if (!ctrl_check_address(config, member->address, &reason))
+			return ctrl_deny(why, CTRL_REFUSED_RANGE, "address", "%s", reason.text);
+		member->membership = (uint64_t)number(object, "membership");
+		member->joined = (double)number(object, "joined");
+		member->last_join = ctrl_monotonic();
+		member->state = CTRL_MEMBER_EXPIRED;
+		if (strcmp(text_of(object, "state"), "joined") != 0)
+			continue;
+		member->state = CTRL_MEMBER_JOINED;
+		ctrl_member_set(job->copy, rank, member->address, member->membership);
 	}
+	return 0;
+}
+
+/* Its quota was checked when it was created. */
+static int
+make_again(struct ctrl_running *running, const json_t *object, struct ctrl_job_spec *spec,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
+{
+	struct ctrl_job *job;
+
+	if (ctrl_job_check(running, spec, NULL, why) < 0)
+		return -EINVAL;
+	job = ctrl_job_put(running, spec, tenant, why);
+	if (job == NULL)
+		return -EINVAL;
+	job->created = (double)number(object, "created");
+	if (restore_members(running->config, json_object_get(object, "members"), job, why) < 0) {
+		ctrl_jobs_undo(running);
+		return -EINVAL;
+	}
+	return ctrl_jobs_publish(running, job->job, why);
 }
 
 static int
@@ -288,14 +322,11 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 	const char *who = "by=weir why=restart";
 	const char *owner = text_of(object, "tenant");
 	const struct ctrl_tenant *tenant = ctrl_tenant_find(&running->config->api, owner);
-	struct ctrl_member member[WEIR_SOURCES_MAX];
 	struct ctrl_job_spec spec;
 	int rc = read_spec(running->config, object, &spec, why);
 
-	read_members(json_object_get(object, "members"), member);
 	if (rc == 0)
-		rc = ctrl_job_adopt(
-			running, &spec, tenant, member, (double)number(object, "created"), why);
+		rc = make_again(running, object, &spec, tenant, why);
 	OPENSSL_cleanse(spec.shape.key, sizeof(spec.shape.key));
 	OPENSSL_cleanse(spec.shape.parent, sizeof(spec.shape.parent));
 	json_decref(spec.shown);
@@ -672,7 +703,7 @@ ctrl_generations_next(const struct ctrl_running *running, uint8_t id)
 	 * generation. A running job that is being replaced may still use the generations that are
 	 * reserved for it.
 	 */
-	if ((first == 0 || running->by_id[id] != NULL) && running->reserved[id] != 0)
+	if ((first == 0 || running->published[id] != NULL) && running->reserved[id] != 0)
 		first = ctrl_generation_add(running->reserved[id], 1);
 	return first;
 }

@@ -34,12 +34,9 @@ sum(const struct ctrl_running *running, const struct ctrl_tenant *tenant, bool o
 	const struct ctrl_job *but, struct ctrl_use *use)
 {
 	memset(use, 0, sizeof(*use));
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-
-		if (job != NULL && job != but && job->tenant == tenant && job->open == open)
+	CTRL_FOREACH_JOB (job, running)
+		if (job != but && job->tenant == tenant && job->open == open)
 			add(running, use, job->job);
-	}
 	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
 		if (job->tenant == tenant && job->open == open)
 			add(running, use, job->job);
@@ -134,8 +131,8 @@ count_open(const struct ctrl_running *running)
 {
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		n += running->by_id[i] != NULL && running->by_id[i]->open;
+	CTRL_FOREACH_JOB (job, running)
+		n += job->open;
 	return n;
 }
 
