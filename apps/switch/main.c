@@ -61,10 +61,10 @@ read_options(struct options *options, int argc, char **argv)
 }
 
 /* The state of the last run. NULL, after a message, if it cannot be used. */
-static struct ctrl_state *
+static json_t *
 load_state(const struct options *options, const struct ctrl_config *config)
 {
-	struct ctrl_state *state = NULL;
+	json_t *state = NULL;
 	char error[CTRL_ERROR_BYTES];
 	int rc = 0;
 
@@ -142,14 +142,14 @@ warn(const struct ctrl_config *config)
 static int
 take_state(const struct options *options, struct ctrl_config **config)
 {
-	struct ctrl_state *state = load_state(options, *config);
+	json_t *state = load_state(options, *config);
 	int status = 0;
 
 	if (state == NULL)
 		status = STATUS_USAGE;
 	else if (!options->check)
 		status = preflight(*config) < 0 ? 1 : run_switch(options, config, state);
-	ctrl_state_destroy(state);
+	json_decref(state);
 	return status;
 }
 

@@ -43,7 +43,7 @@ struct run {
 	const struct options *options;
 	struct ctrl_config **config; /* a reload replaces it */
 	struct ctrl_config *former[FORMER_MAX]; /* NULL, or one that readers may still have */
-	const struct ctrl_state *state; /* of the last run */
+	const json_t *state; /* of the last run */
 	struct ppe *ppe;
 	struct ctrl_running *running;
 	struct api_server *server;
@@ -602,7 +602,7 @@ live(struct run *run)
 
 int
 run_switch(
-	const struct options *options, struct ctrl_config **in_out, const struct ctrl_state *state)
+	const struct options *options, struct ctrl_config **in_out, const json_t *state)
 {
 	struct run run = {.options = options, .config = in_out, .state = state, .stuck = -1};
 	struct ctrl_config *config = *in_out;

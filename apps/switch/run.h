@@ -28,6 +28,6 @@ int preflight(const struct ctrl_config *config);
  * stderr that says why. Once per process, because EAL starts once.
  */
 int run_switch(
-	const struct options *options, struct ctrl_config **config, const struct ctrl_state *state);
+	const struct options *options, struct ctrl_config **config, const json_t *state);
 
 #endif

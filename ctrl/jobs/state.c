@@ -21,25 +21,23 @@
 
 #define KEY_DIGITS (2 * WEIR_KEY_BYTES)
 
-struct ctrl_state {
-	char path[CTRL_FILE_BYTES];
-	uint32_t instances; /* of jobs, ever */
-	uint16_t reserved[WEIR_JOBS_MAX]; /* generations, by job id; 0: none */
-	json_t *root; /* NULL: there was no file */
-};
-
 static int64_t
 number(const json_t *object, const char *key)
 {
 	return json_integer_value(json_object_get(object, key));
 }
 
-/* Free a text with keys in it. NULL is fine. */
-static void
-erase(char *text)
+static const char *
+text_of(const json_t *object, const char *key)
 {
-	if (text != NULL)
-		OPENSSL_cleanse(text, strlen(text));
+	return json_string_value(json_object_get(object, key));
+}
+
+/* Free a text with keys in it. */
+static void
+erase(char *text, size_t length)
+{
+	OPENSSL_cleanse(text, length);
 	free(text);
 }
 
@@ -95,14 +93,14 @@ job_json(const struct ctrl_job *job)
 {
 	const struct ppe_job *shape = job->job;
 	struct ctrl_job_spec spec = ctrl_job_settings(job);
-	json_t *object = json_pack("{s:i, s:s, s:s, s:i}", "id", shape->id, "name", shape->name,
-		"tenant", job->tenant == NULL ? "" : job->tenant->name, "size", shape->nb_sources);
+	json_t *object = json_pack("{s:i, s:s, s:s, s:i, s:I, s:o}", "id", shape->id, "name",
+		shape->name, "tenant", job->tenant == NULL ? "" : job->tenant->name, "size",
+		shape->nb_sources, "created", (json_int_t)job->created, "members",
+		members_json(job));
 
 	ctrl_settings_put(object, &spec, false);
 	put_key(object, shape->key);
 	put_tree(object, job);
-	json_object_set_new(object, "created", json_integer((json_int_t)job->created));
-	json_object_set_new(object, "members", members_json(job));
 	return object;
 }
 
@@ -125,52 +123,42 @@ is_aside(const json_t *job)
 static bool
 is_replaced(const struct ctrl_running *running, const json_t *job)
 {
-	const char *name = json_string_value(json_object_get(job, "name"));
+	const struct ctrl_job *other = ctrl_running_find_job(running, text_of(job, "name"));
 
-	const char *owner = json_string_value(json_object_get(job, "tenant"));
-
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		const struct ctrl_job *other = running->by_id[id];
-
-		if (other != NULL && outlives_restart(other) && strcmp(other->job->name, name) == 0)
-			return other->tenant == NULL || strcmp(other->tenant->name, owner) == 0;
-	}
-	return false;
+	return other != NULL && outlives_restart(other) &&
+		(other->tenant == NULL || strcmp(other->tenant->name, text_of(job, "tenant")) == 0);
 }
 
 static json_t *
 state_json(const struct ctrl_running *running)
 {
-	json_t *generations = json_array(), *jobs = json_array();
+	json_t *generations = json_array(), *jobs = json_array(), *aside;
+	size_t i;
 
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		if (running->reserved[id] != 0)
 			json_array_append_new(generations,
 				json_pack("{s:i, s:i}", "job", (int)id, "reserved",
 					running->reserved[id]));
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		if (running->by_id[id] != NULL && outlives_restart(running->by_id[id]))
-			json_array_append_new(jobs, job_json(running->by_id[id]));
-	for (size_t i = 0; i < json_array_size(running->set_aside); i++)
-		if (!is_replaced(running, json_array_get(running->set_aside, i)))
-			json_array_append(jobs, json_array_get(running->set_aside, i));
+	CTRL_FOREACH_JOB (job, running)
+		if (outlives_restart(job))
+			json_array_append_new(jobs, job_json(job));
+	json_array_foreach (running->set_aside, i, aside)
+		if (!is_replaced(running, aside))
+			json_array_append(jobs, aside);
 	return json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "weir_state", CTRL_STATE_VERSION,
 		"switch", running->config->name, "saved", (json_int_t)ctrl_unix_time(), "instances",
 		(json_int_t)running->instances, "generations", generations, "jobs", jobs);
 }
 
 char *
-ctrl_state_text(const struct ctrl_running *running, size_t *length)
+ctrl_state_text(const struct ctrl_running *running)
 {
 	json_t *root = state_json(running);
-	char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(1)), *whole = NULL;
+	char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(1));
 
 	json_decref(root);
-	if (text != NULL && asprintf(&whole, "%s\n", text) < 0)
-		whole = NULL;
-	erase(text);
-	*length = whole == NULL ? 0 : strlen(whole);
-	return whole;
+	return text;
 }
 
 /* -- save the file */
@@ -178,13 +166,15 @@ ctrl_state_text(const struct ctrl_running *running, size_t *length)
 static int
 write_now(struct ctrl_running *running)
 {
-	size_t length;
-	char *text = ctrl_state_text(running, &length);
+	char *text = ctrl_state_text(running);
+	size_t length = text == NULL ? 0 : strlen(text);
 	int rc = -ENOMEM;
 
-	if (text != NULL)
+	if (text != NULL) {
+		text[length++] = '\n'; /* instead of the end, which the file does not have */
 		rc = ctrl_replace_file(running->config->state_file, text, length);
-	erase(text);
+		erase(text, length);
+	}
 	running->state_due = rc == 0 ? CTRL_STATE_CLEAN : CTRL_STATE_AT_TICK;
 	return rc;
 }
@@ -235,12 +225,6 @@ ctrl_state_settle(struct ctrl_running *running)
 }
 
 /* -- read the state */
-
-static const char *
-text_of(const json_t *object, const char *key)
-{
-	return json_string_value(json_object_get(object, key));
-}
 
 /* A job without a key is from a file of an earlier version, and gets one. */
 static int
@@ -364,39 +348,42 @@ static bool
 restore_jobs(struct ctrl_running *running, const json_t *jobs, bool were_aside)
 {
 	struct ctrl_refusal why;
+	const json_t *object;
+	size_t i;
 
-	for (size_t i = 0; i < json_array_size(jobs); i++) {
-		json_t *object = json_array_get(jobs, i);
-
+	json_array_foreach (jobs, i, object)
 		if (is_aside(object) == were_aside && restore_job(running, object, &why) < 0 &&
 			!set_aside(running, object, &why))
 			return false;
-	}
 	return true;
 }
 
 int
-ctrl_state_restore(
-	struct ctrl_running *running, const struct ctrl_state *state, char *error, size_t size)
+ctrl_state_restore(struct ctrl_running *running, const json_t *state, char *error, size_t size)
 {
-	const json_t *jobs = json_object_get(state->root, "jobs");
+	const json_t *jobs = json_object_get(state, "jobs"), *generation;
+	const char *file = running->config->state_file;
+	size_t i;
 	int rc;
 
-	running->instances = state->instances;
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		if (running->reserved[id] == 0)
-			running->reserved[id] = state->reserved[id];
+	running->instances = (uint32_t)number(state, "instances");
+	json_array_foreach (json_object_get(state, "generations"), i, generation) {
+		uint16_t *reserved = &running->reserved[number(generation, "job")];
+
+		if (*reserved == 0)
+			*reserved = (uint16_t)number(generation, "reserved");
+	}
 	if (!restore_jobs(running, jobs, false) || !restore_jobs(running, jobs, true)) {
-		snprintf(error, size, "%s: %s", state->path, strerror(ENOMEM));
+		snprintf(error, size, "%s: %s", file, strerror(ENOMEM));
 		return -ENOMEM;
 	}
 	running->state_is_loaded = true;
-	rc = running->config->state_file[0] != '\0' ? write_now(running) : 0;
+	rc = file[0] != '\0' ? write_now(running) : 0;
 	if (rc < 0)
 		snprintf(error, size,
 			"state.file: %s can't be written: %s: does its folder exist, "
 			"and is it writable?",
-			running->config->state_file, strerror(-rc));
+			file, strerror(-rc));
 	return rc;
 }
 
@@ -444,40 +431,42 @@ static const struct ctrl_key keys[] = {
 
 static const struct ctrl_schema schema = {keys, RTE_DIM(keys)};
 
+/* Refuse an entry of the list `at` that has the same value as an earlier one. Names and ids of jobs
+ * that were set aside may be in use. */
 static int
-read_generations(struct ctrl_error *error, struct ctrl_state *state)
+check_once(struct ctrl_error *error, const char *at, const json_t *list, size_t i, const char *key)
 {
-	const json_t *list = json_object_get(state->root, "generations");
+	const json_t *object = json_array_get(list, i), *value = json_object_get(object, key),
+		     *other;
+	char text[64];
+	size_t j;
 
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *object = json_array_get(list, i);
-		uint16_t *reserved = &state->reserved[number(object, "job")];
-
-		if (*reserved != 0)
-			return ctrl_refuse(error, ctrl_path("generations[%zu].job", i),
-				"%d is there twice", (int)number(object, "job"));
-		*reserved = (uint16_t)number(object, "reserved");
-	}
+	json_array_foreach (list, j, other)
+		if (j < i && !is_aside(object) && !is_aside(other) &&
+			json_equal(value, json_object_get(other, key)))
+			return ctrl_refuse(error, ctrl_path("%s[%zu].%s", at, i, key),
+				"%.*s is there twice",
+				(int)RTE_MIN(json_dumpb(value, text, sizeof(text), JSON_ENCODE_ANY),
+					sizeof(text)),
+				text);
 	return 0;
 }
 
 static int
-check_members(struct ctrl_error *error, size_t job, const json_t *object)
+check_members(struct ctrl_error *error, const char *at, const json_t *object)
 {
-	const json_t *list = json_object_get(object, "members");
-	bool seen[WEIR_SOURCES_MAX] = {false};
+	const json_t *list = json_object_get(object, "members"), *member;
+	int64_t from = number(json_object_get(object, "tree"), "first_rank");
+	size_t i;
 
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		int64_t rank = number(json_array_get(list, i), "rank");
-		int64_t from = number(json_object_get(object, "tree"), "first_rank");
-		struct ctrl_path path = ctrl_path("jobs[%zu].members[%zu].rank", job, i);
+	json_array_foreach (list, i, member) {
+		int64_t rank = number(member, "rank");
 
 		if (rank < from || rank >= from + number(object, "size"))
-			return ctrl_refuse(error, path, "%d in a job of %d", (int)rank,
-				(int)number(object, "size"));
-		if (seen[rank])
-			return ctrl_refuse(error, path, "%d is there twice", (int)rank);
-		seen[rank] = true;
+			return ctrl_refuse(error, ctrl_path("%s[%zu].rank", at, i),
+				"%d in a job of %d", (int)rank, (int)number(object, "size"));
+		if (check_once(error, at, list, i, "rank") < 0)
+			return -EINVAL;
 	}
 	return 0;
 }
@@ -495,118 +484,60 @@ check_key(struct ctrl_error *error, size_t job, const json_t *object)
 			      "a key is %d hexadecimal digits", KEY_DIGITS);
 }
 
+/* Check what the schema does not. A later version is refused by its number, before its new keys are
+ * reported as unknown. */
 static int
-check_jobs(struct ctrl_error *error, const struct ctrl_state *state)
+check_state(struct ctrl_error *error, json_t *root, const char *name)
 {
-	const json_t *list = json_object_get(state->root, "jobs"), *other;
+	const json_t *version = json_object_get(root, "weir_state"), *list, *object;
 	int rc = 0;
-
-	for (size_t i = 0; rc == 0 && i < json_array_size(list); i++) {
-		const json_t *object = json_array_get(list, i);
-
-		for (size_t j = 0; j < i; j++) {
-			other = json_array_get(list, j);
-			if (is_aside(object) || is_aside(other))
-				continue;
-			if (number(other, "id") == number(object, "id"))
-				return ctrl_refuse(error, ctrl_path("jobs[%zu].id", i),
-					"%d is there twice", (int)number(object, "id"));
-			if (json_equal(json_object_get(other, "name"),
-				    json_object_get(object, "name")))
-				return ctrl_refuse(
-					error, ctrl_path("jobs[%zu].name", i), "it is there twice");
-		}
-		rc = check_key(error, i, object);
-		if (rc == 0)
-			rc = check_members(error, i, object);
-	}
-	return rc;
-}
-
-/* Refuse a later version by its number, before its new keys are reported as unknown. */
-static int
-check_version(struct ctrl_error *error, const json_t *root)
-{
-	const json_t *version = json_object_get(root, "weir_state");
+	size_t i;
 
 	if (json_is_integer(version) && json_integer_value(version) > CTRL_STATE_VERSION)
 		return ctrl_refuse(error, ctrl_path("weir_state"),
 			"version %d was written by a later Weir, and this one knows %d",
 			(int)json_integer_value(version), CTRL_STATE_VERSION);
-	return 0;
-}
-
-static int
-check_name(struct ctrl_error *error, const json_t *root, const char *name)
-{
-	const char *found = json_string_value(json_object_get(root, "switch"));
-
-	if (strcmp(found, name) == 0)
-		return 0;
-	return ctrl_refuse(error, ctrl_path("switch"),
-		"it is the state of switch \"%.31s\", and this one is \"%.31s\": was state.file "
-		"copied, or switch.name changed?",
-		found, name);
-}
-
-static int
-read_root(struct ctrl_error *error, const char *name, struct ctrl_state *state)
-{
-	int rc = check_version(error, state->root);
-
-	if (rc == 0)
-		rc = ctrl_schema_check(&schema, "", state->root, error);
-	if (rc == 0)
-		rc = check_name(error, state->root, name);
-	if (rc == 0)
-		rc = read_generations(error, state);
-	if (rc == 0)
-		rc = check_jobs(error, state);
-	if (rc == 0)
-		state->instances = (uint32_t)number(state->root, "instances");
+	if (ctrl_schema_check(&schema, "", root, error) < 0)
+		return -EINVAL;
+	if (strcmp(text_of(root, "switch"), name) != 0)
+		return ctrl_refuse(error, ctrl_path("switch"),
+			"it is the state of switch \"%.31s\", and this one is \"%.31s\": was "
+			"state.file copied, or switch.name changed?",
+			text_of(root, "switch"), name);
+	list = json_object_get(root, "generations");
+	for (i = 0; rc == 0 && i < json_array_size(list); i++)
+		rc = check_once(error, "generations", list, i, "job");
+	list = json_object_get(root, "jobs");
+	json_array_foreach (list, i, object)
+		if (rc < 0 || check_once(error, "jobs", list, i, "id") < 0 ||
+			check_once(error, "jobs", list, i, "name") < 0 ||
+			check_key(error, i, object) < 0 ||
+			check_members(error, ctrl_path("jobs[%zu].members", i).text, object) < 0)
+			return -EINVAL;
 	return rc;
-}
-
-static struct ctrl_state *
-make(const char *path)
-{
-	struct ctrl_state *state = calloc(1, sizeof(*state));
-
-	if (state != NULL)
-		strlcpy(state->path, path, sizeof(state->path));
-	return state;
 }
 
 int
 ctrl_state_parse(const char *text, size_t length, const char *path, const char *name,
-	struct ctrl_state **out, char *error, size_t size)
+	json_t **state, char *error, size_t size)
 {
-	struct ctrl_state *state = make(path);
+	json_t *root = ctrl_json_parse(path, text, length, error, size);
 	struct ctrl_error why = {0};
-	int rc = -EINVAL;
 
-	*out = NULL;
-	if (state == NULL) {
-		snprintf(error, size, "%s: %s", path, strerror(ENOMEM));
-		return -ENOMEM;
-	}
-	state->root = ctrl_json_parse(path, text, length, error, size);
-	if (state->root != NULL)
-		rc = read_root(&why, name, state);
-	if (rc == 0) {
-		*out = state;
+	*state = NULL;
+	if (root != NULL && check_state(&why, root, name) == 0) {
+		*state = root;
 		return 0;
 	}
-	if (state->root != NULL)
+	if (root != NULL)
 		ctrl_error_print(&why, path, text, length, error, size);
 	strlcat(error, WHAT_TO_DO, size);
-	ctrl_state_destroy(state);
-	return rc;
+	json_decref(root);
+	return -EINVAL;
 }
 
 int
-ctrl_state_load(
-	const char *path, const char *name, struct ctrl_state **state, char *error, size_t size)
+ctrl_state_load(const char *path, const char *name, json_t **state, char *error, size_t size)
 {
 	const char *why;
 	size_t length;
@@ -615,7 +546,7 @@ ctrl_state_load(
 
 	*state = NULL;
 	if (path[0] == '\0' || (text == NULL && errno == ENOENT)) {
-		*state = make(path);
+		*state = json_object();
 		return *state == NULL ? -ENOMEM : 0;
 	}
 	if (text == NULL) {
@@ -624,29 +555,22 @@ ctrl_state_load(
 		return rc;
 	}
 	rc = ctrl_state_parse(text, length, path, name, state, error, size);
-	erase(text);
+	erase(text, length);
 	return rc;
 }
 
 void
-ctrl_state_destroy(struct ctrl_state *state)
+ctrl_state_begin(const json_t *state, struct ctrl_config *config)
 {
-	if (state == NULL)
-		return;
-	json_decref(state->root);
-	free(state);
-}
+	const json_t *generation;
+	size_t i;
 
-void
-ctrl_state_begin(const struct ctrl_state *state, struct ctrl_config *config)
-{
-	for (unsigned int i = 0; i < config->nb_jobs; i++) {
-		struct ppe_job *job = &config->job[i];
-		uint16_t reserved = state->reserved[job->id];
-
-		if (job->fixed_generation == 0 && reserved != 0)
-			job->first_generation = ctrl_generation_add(reserved, 1);
-	}
+	json_array_foreach (json_object_get(state, "generations"), i, generation)
+		for (unsigned int j = 0; j < config->nb_jobs; j++)
+			if (config->job[j].id == number(generation, "job") &&
+				config->job[j].fixed_generation == 0)
+				config->job[j].first_generation = ctrl_generation_add(
+					(uint16_t)number(generation, "reserved"), 1);
 }
 
 int
@@ -722,15 +646,11 @@ ctrl_generations_begin(struct ctrl_running *running, const struct ppe_job *job)
 static void
 reserve_ahead(struct ctrl_running *running)
 {
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		const struct ctrl_job *job = running->by_id[id];
-		uint16_t g;
+	CTRL_FOREACH_JOB (job, running) {
+		uint16_t g = running->engine->generation(running->ppe, job->job->id);
 
-		if (job == NULL || job->job->fixed_generation != 0)
-			continue;
-		g = running->engine->generation(running->ppe, (uint8_t)id);
-		if (g != 0)
-			ctrl_generations_reserve(running, (uint8_t)id, g);
+		if (job->job->fixed_generation == 0 && g != 0)
+			ctrl_generations_reserve(running, job->job->id, g);
 	}
 }
 

@@ -21,30 +21,23 @@
 
 #define CTRL_STATE_VERSION 1
 
-/* A state as read, for the start. */
-struct ctrl_state;
-
 /*
- * Read the state of the switch of this name. Returns 0, with *state for ctrl_state_destroy; an
- * empty state if there is no file. -errno with *state NULL and a line in `error` (CTRL_ERROR_BYTES)
- * that says what is wrong and what to do. path: "" for none.
+ * Read the state of the switch of this name. Returns 0, with *state for the start and for
+ * json_decref; an empty state if there is no file. -errno with *state NULL and a line in `error`
+ * (CTRL_ERROR_BYTES) that says what is wrong and what to do. path: "" for none.
  */
-int ctrl_state_load(
-	const char *path, const char *name, struct ctrl_state **state, char *error, size_t size);
+int ctrl_state_load(const char *path, const char *name, json_t **state, char *error, size_t size);
 
 /* As ctrl_state_load, from text. path: for the reason. */
 int ctrl_state_parse(const char *text, size_t length, const char *path, const char *name,
-	struct ctrl_state **state, char *error, size_t size);
+	json_t **state, char *error, size_t size);
 
-/* The state of the running switch as text, to be freed, and its length. NULL: no memory. */
-char *ctrl_state_text(const struct ctrl_running *running, size_t *length);
-
-/* state: NULL is fine. */
-void ctrl_state_destroy(struct ctrl_state *state);
+/* The state of the running switch as text, to be freed. NULL: no memory. */
+char *ctrl_state_text(const struct ctrl_running *running);
 
 /* Before the engines are built: jobs of the configuration continue after the generations of the
  * state. */
-void ctrl_state_begin(const struct ctrl_state *state, struct ctrl_config *config);
+void ctrl_state_begin(const json_t *state, struct ctrl_config *config);
 
 /*
  * Before the workers start: bring back jobs and generations, and write the file for the first time.
@@ -52,8 +45,7 @@ void ctrl_state_begin(const struct ctrl_state *state, struct ctrl_config *config
  * next start, until another job of its name is made over the API. Without state.file, it does
  * nothing and returns 0. -errno with a line in `error`: no memory, or the file can't be written.
  */
-int ctrl_state_restore(
-	struct ctrl_running *running, const struct ctrl_state *state, char *error, size_t size);
+int ctrl_state_restore(struct ctrl_running *running, const json_t *state, char *error, size_t size);
 
 /* Rename the file to path.forgotten. 0, or -errno (-ENOENT: there is none). */
 int ctrl_state_forget(const char *path);

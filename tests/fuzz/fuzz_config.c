@@ -58,14 +58,14 @@ static void
 state(const char *text, size_t size)
 {
 	char error[CTRL_ERROR_BYTES] = "";
-	struct ctrl_state *read = NULL;
+	json_t *read = NULL;
 	int rc = ctrl_state_parse(text, size, "fuzz.state", "weir", &read, error, sizeof(error));
 
 	if (rc < 0) {
 		FUZZ_CHECK(read == NULL, "refused, and there is one");
 		check_refusal(rc, error);
 	}
-	ctrl_state_destroy(read);
+	json_decref(read);
 }
 
 static const struct ctrl_key keys[] = {

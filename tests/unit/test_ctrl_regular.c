@@ -109,7 +109,7 @@ Test(ctrl_regular, a_configuration_is_none, .init = set_up, .fini = tear_down)
 
 Test(ctrl_regular, a_state_is_none, .init = set_up, .fini = tear_down)
 {
-	struct ctrl_state *state;
+	json_t *state;
 	char reason[128];
 
 	snprintf(reason, sizeof(reason), "%s: it is no regular file", fifo);

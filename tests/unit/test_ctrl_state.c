@@ -42,21 +42,21 @@ state_teardown(void)
 TestSuite(ctrl_state, .init = state_setup, .fini = state_teardown, .timeout = 90);
 
 static void
-restore(struct ctrl_state *state)
+restore(json_t *state)
 {
 	char error[CTRL_ERROR_BYTES];
 
 	cr_assert_eq(ctrl_running_create(&config, NULL, &running), 0);
 	running->engine = &engine;
 	cr_assert_eq(ctrl_state_restore(running, state, error, sizeof(error)), 0, "%s", error);
-	ctrl_state_destroy(state);
+	json_decref(state);
 }
 
 /* As at a start of the switch; one that ran was killed. */
 static void
 start(void)
 {
-	struct ctrl_state *state;
+	json_t *state;
 	char error[CTRL_ERROR_BYTES];
 
 	ctrl_running_destroy(running);
@@ -299,10 +299,10 @@ Test(ctrl_state, tick_writes_only_due_changes)
 static int
 parse(const char *text, char *error)
 {
-	struct ctrl_state *state;
+	json_t *state;
 	int rc = ctrl_state_parse(text, strlen(text), "s.json", "weir", &state, error, 1024);
 
-	ctrl_state_destroy(state);
+	json_decref(state);
 	return rc;
 }
 
@@ -351,7 +351,7 @@ Test(ctrl_state, a_job_of_an_earlier_version_gets_a_key)
 {
 	static const uint8_t none[WEIR_KEY_BYTES];
 	const char *text = STATE(JOB);
-	struct ctrl_state *state;
+	json_t *state;
 	char error[1024];
 
 	cr_assert_eq(
@@ -367,7 +367,7 @@ Test(ctrl_state, a_part_is_refused)
 	char error[1024];
 
 	for (size_t length = 0; length < strlen(whole); length++) {
-		struct ctrl_state *state;
+		json_t *state;
 
 		cr_expect_lt(ctrl_state_parse(whole, length, "s.json", "weir", &state, error, 1024),
 			0, "%zu bytes", length);

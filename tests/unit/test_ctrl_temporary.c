@@ -198,13 +198,12 @@ Test(ctrl_temporary, does_not_outlive_a_restart)
 	struct ctrl_job_spec spec = temporary("t");
 	json_t *aside = json_pack("[{s:s,s:s,s:b}]", "name", "t", "tenant", "", "set_aside", 1);
 	json_t *root, *jobs;
-	size_t length;
 	char *text;
 
 	create("stays");
 	make(&spec, NULL);
 	running->set_aside = aside;
-	text = ctrl_state_text(running, &length);
+	text = ctrl_state_text(running);
 	root = json_loads(text, 0, NULL);
 	jobs = json_object_get(root, "jobs");
 	cr_assert_eq(json_array_size(jobs), 2, "%s", text);
