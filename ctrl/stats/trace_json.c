@@ -17,12 +17,7 @@
  * with open addressing, from which nothing is deleted. The trace says how many events are about
  * hops and blocks, so the table is made twice as large and can't fill up.
  */
-enum block_state {
-	BLOCK_NEW, /* not seen before */
-	BLOCK_COLLECTING,
-	BLOCK_KEPT, /* done, its result kept */
-	BLOCK_GONE, /* released */
-};
+enum block_state { BLOCK_NEW, BLOCK_COLLECTING, BLOCK_KEPT, BLOCK_GONE };
 
 struct entry {
 	/* A packet's address | HOP, or a block's id without source | BLOCK; 0: a free entry. */
@@ -59,8 +54,7 @@ struct ctrl_trace_json {
 	char piece[PIECE_BYTES];
 };
 
-/* The entry of a key; the other fields of a new entry are 0. NULL: the table is full, which can't
- * happen. */
+/* The entry of a key; the other fields of a new entry are 0. If the table were full: a spare. */
 static struct entry *
 find(struct ctrl_trace_json *json, uint64_t key)
 {
@@ -75,7 +69,7 @@ find(struct ctrl_trace_json *json, uint64_t key)
 		if (entry->key == key)
 			return entry;
 	}
-	return NULL;
+	return &json->entry[json->mask + 1];
 }
 
 /* Copy a name, safe within a JSON string. Configured names are safe already. */
@@ -102,11 +96,8 @@ name_job(struct ctrl_trace_json *json, uint8_t id, const char *name)
 		copy_name(json->job[id], sizeof(json->job[id]), name);
 }
 
-static void put(struct ctrl_trace_json *json, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
 /* Text that does not fit is cut; PIECE_BYTES is more than any step writes. */
-static void
+static void __attribute__((format(printf, 2, 3)))
 put(struct ctrl_trace_json *json, const char *format, ...)
 {
 	size_t room = sizeof(json->piece) - json->length;
@@ -132,7 +123,7 @@ ctrl_trace_json_create(struct ppe_trace *trace, const char *name)
 	}
 	entries = rte_align32pow2(entries);
 	if (json != NULL)
-		json->entry = calloc(entries, sizeof(*json->entry));
+		json->entry = calloc(entries + 1, sizeof(*json->entry));
 	if (json == NULL || json->entry == NULL) {
 		free(json);
 		ppe_trace_free(trace);
@@ -258,49 +249,47 @@ end_text(uint8_t end)
 	}
 }
 
+/* The beginning of a slice, up to its args. name: in two parts. */
+static void
+put_slice(struct ctrl_trace_json *json, unsigned int tid, const struct ppe_event *event,
+	const char *category, const char *name, const char *more)
+{
+	begin(json, "X", tid, event->tsc);
+	put_time(json, "dur", nanoseconds(json, event->cycles));
+	put(json, ",\"cat\":\"%s\",\"name\":\"%s%s\",\"args\":{", category, name, more);
+}
+
 static void
 put_segment(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
 	const char *name = ppe_trace_segment(json->trace, event);
 	const struct ppe_program *program = json->trace->program[event->program];
 
-	begin(json, "X", tid_of(worker) + 1 + event->thread, event->tsc);
-	put_time(json, "dur", nanoseconds(json, event->cycles));
-	put(json, ",\"cat\":\"segment\",\"name\":\"%s\"", name != NULL ? name : "segment");
-	put(json, ",\"args\":{\"program\":\"%s\"", program != NULL ? program->name : "");
+	put_slice(json, tid_of(worker) + 1 + event->thread, event, "segment",
+		name != NULL ? name : "segment", "");
+	put(json, "\"program\":\"%s\"", program != NULL ? program->name : "");
 	put_packet(json, event->id);
-	if (event->end >= PPE_END_DROPPED)
-		put(json, ",\"dropped\":\"%s\"", end_text(event->end));
-	else if (event->end != PPE_END_NONE)
-		put(json, ",\"packet\":\"%s\"", end_text(event->end));
+	if (event->end != PPE_END_NONE)
+		put(json, ",\"%s\":\"%s\"", event->end >= PPE_END_DROPPED ? "dropped" : "packet",
+			end_text(event->end));
 	put(json, "}}");
+	if (ppe_event_contributes(event)) {
+		json->heard[worker].id = event->id;
+		json->heard[worker].end = event->tsc + event->cycles;
+	}
 }
 
-/* Slices of the worker itself: their names, and what their events count. */
-static const struct {
-	const char *name, *counts;
-} steps[PPE_EVENT_KINDS] = {
-	[PPE_EVENT_TURN] = {"turn", "work"},
-	[PPE_EVENT_CROSSBAR] = {"crossbar", "entries"},
-	[PPE_EVENT_TIMERS] = {"timers", "threads"},
-	[PPE_EVENT_RECEIVE] = {"receive", "packets"},
-	[PPE_EVENT_DISPATCH] = {"dispatch", "packets"},
-	[PPE_EVENT_TRANSMIT] = {"transmit", "packets"},
-};
-
+/* A slice of the worker itself. counts: what its event counts. */
 static void
-put_step(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
+put_step(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event,
+	const char *step, const char *counts)
 {
-	bool port = event->kind == PPE_EVENT_RECEIVE || event->kind == PPE_EVENT_TRANSMIT;
-	char name[PKTBUF_NAME_MAX] = "";
+	char port[PKTBUF_NAME_MAX] = "";
 
-	if (port)
-		copy_name(name, sizeof(name), json->trace->port[event->port]);
-	begin(json, "X", tid_of(worker), event->tsc);
-	put_time(json, "dur", nanoseconds(json, event->cycles));
-	put(json, ",\"cat\":\"worker\",\"name\":\"%s%s%s\",\"args\":{\"%s\":%" PRIu64 "}}",
-		steps[event->kind].name, port ? " " : "", name, steps[event->kind].counts,
-		event->value);
+	if (event->kind == PPE_EVENT_RECEIVE || event->kind == PPE_EVENT_TRANSMIT)
+		copy_name(port, sizeof(port), json->trace->port[event->port]);
+	put_slice(json, tid_of(worker), event, "worker", step, port);
+	put(json, "\"%s\":%" PRIu64 "}}", counts, event->value);
 }
 
 /* A packet leaves a track. The packet's next departure replaces one that never arrived (a full ring
@@ -310,8 +299,6 @@ note_departure(struct ctrl_trace_json *json, unsigned int worker, const struct p
 {
 	struct entry *entry = find(json, out->value | HOP);
 
-	if (entry == NULL)
-		return;
 	entry->tsc = out->tsc;
 	entry->track = tid_of(worker) + 1 + out->thread;
 }
@@ -323,7 +310,7 @@ put_hop(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_even
 	static const char *const phase[] = {"s", "f"};
 	struct entry *out = find(json, in->value | HOP);
 
-	if (out == NULL || out->track == 0)
+	if (out->track == 0)
 		return;
 	json->hops++;
 	for (unsigned int i = 0; i < RTE_DIM(phase); i++) {
@@ -365,33 +352,34 @@ is_open(const struct entry *block)
 	return block->state == BLOCK_COLLECTING || block->state == BLOCK_KEPT;
 }
 
+/* The state of a block changes. If it is open, it is in the span of its state within its own. */
 static void
-open_block(struct ctrl_trace_json *json, unsigned int worker, struct entry *block, uint64_t tsc,
+change_block(struct ctrl_trace_json *json, unsigned int worker, struct entry *block, uint64_t tsc,
 	enum block_state state)
 {
-	put_span(json, "b", worker, block->key & ID_MASK, tsc, NULL);
-	put_span(json, "b", worker, block->key & ID_MASK, tsc, state_text[state]);
-	block->state = state;
-}
+	uint64_t id = block->key & ID_MASK;
 
-static void
-close_block(struct ctrl_trace_json *json, unsigned int worker, struct entry *block, uint64_t tsc)
-{
-	put_span(json, "e", worker, block->key & ID_MASK, tsc, state_text[block->state]);
-	put_span(json, "e", worker, block->key & ID_MASK, tsc, NULL);
-	block->state = BLOCK_GONE;
+	if (is_open(block))
+		put_span(json, "e", worker, id, tsc, state_text[block->state]);
+	else
+		put_span(json, "b", worker, id, tsc, NULL);
+	block->state = state;
+	if (is_open(block))
+		put_span(json, "b", worker, id, tsc, state_text[state]);
+	else
+		put_span(json, "e", worker, id, tsc, NULL);
 }
 
 /* The block of an event. If the trace has not seen it open, it is taken to be in `state` since the
- * trace began. NULL: the table is full, which can't happen. */
+ * trace began. */
 static struct entry *
 block_of(struct ctrl_trace_json *json, unsigned int worker, uint64_t id, uint64_t tsc,
 	enum block_state state)
 {
 	struct entry *block = find(json, (id & ID_MASK) | BLOCK);
 
-	if (block != NULL && !is_open(block))
-		open_block(json, worker, block,
+	if (!is_open(block))
+		change_block(json, worker, block,
 			block->state == BLOCK_NEW ? json->trace->begin : tsc, state);
 	return block;
 }
@@ -404,8 +392,7 @@ put_contribution(struct ctrl_trace_json *json, unsigned int worker, uint64_t tsc
 	char name[32];
 
 	json->heard[worker].id = 0;
-	if (block_of(json, worker, id, tsc, BLOCK_COLLECTING) == NULL)
-		return;
+	block_of(json, worker, id, tsc, BLOCK_COLLECTING);
 	snprintf(name, sizeof(name), "source %u", ppe_trace_source(id));
 	put_span(json, "n", worker, id, tsc, name);
 }
@@ -415,12 +402,10 @@ put_opened(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_e
 {
 	struct entry *block = find(json, (event->id & ID_MASK) | BLOCK);
 
-	if (block == NULL)
-		return;
 	/* The trace missed the release of the former block with this id. */
 	if (is_open(block))
-		close_block(json, worker, block, event->tsc);
-	open_block(json, worker, block, event->tsc, BLOCK_COLLECTING);
+		change_block(json, worker, block, event->tsc, BLOCK_GONE);
+	change_block(json, worker, block, event->tsc, BLOCK_COLLECTING);
 }
 
 static void
@@ -428,11 +413,8 @@ put_done(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_eve
 {
 	struct entry *block = block_of(json, worker, event->id, event->tsc, BLOCK_COLLECTING);
 
-	if (block == NULL || block->state != BLOCK_COLLECTING)
-		return;
-	put_span(json, "e", worker, event->id, event->tsc, state_text[BLOCK_COLLECTING]);
-	put_span(json, "b", worker, event->id, event->tsc, state_text[BLOCK_KEPT]);
-	block->state = BLOCK_KEPT;
+	if (block->state == BLOCK_COLLECTING)
+		change_block(json, worker, block, event->tsc, BLOCK_KEPT);
 }
 
 static void
@@ -440,8 +422,7 @@ put_released(struct ctrl_trace_json *json, unsigned int worker, const struct ppe
 {
 	struct entry *block = block_of(json, worker, event->id, event->tsc, BLOCK_KEPT);
 
-	if (block != NULL)
-		close_block(json, worker, block, event->tsc);
+	change_block(json, worker, block, event->tsc, BLOCK_GONE);
 }
 
 /*
@@ -468,28 +449,29 @@ put_due_contribution(
 static void
 put_event(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
+	static const struct {
+		const char *step, *counts; /* of a slice of the worker itself */
+		void (*put)(struct ctrl_trace_json *, unsigned int, const struct ppe_event *);
+	} kinds[PPE_EVENT_KINDS] = {
+		[PPE_EVENT_TURN] = {"turn", "work"},
+		[PPE_EVENT_CROSSBAR] = {"crossbar", "entries"},
+		[PPE_EVENT_TIMERS] = {"timers", "threads"},
+		[PPE_EVENT_RECEIVE] = {"receive ", "packets"},
+		[PPE_EVENT_DISPATCH] = {"dispatch", "packets"},
+		[PPE_EVENT_TRANSMIT] = {"transmit ", "packets"},
+		[PPE_EVENT_SEGMENT] = {.put = put_segment},
+		[PPE_EVENT_HOP_OUT] = {.put = note_departure},
+		[PPE_EVENT_HOP_IN] = {.put = put_hop},
+		[PPE_EVENT_BLOCK_OPENED] = {.put = put_opened},
+		[PPE_EVENT_BLOCK_DONE] = {.put = put_done},
+		[PPE_EVENT_BLOCK_RELEASED] = {.put = put_released},
+	};
+
 	put_due_contribution(json, worker, event);
-	switch ((enum ppe_event_kind)event->kind) {
-	case PPE_EVENT_TURN:
-	case PPE_EVENT_CROSSBAR:
-	case PPE_EVENT_TIMERS:
-	case PPE_EVENT_RECEIVE:
-	case PPE_EVENT_DISPATCH:
-	case PPE_EVENT_TRANSMIT: put_step(json, worker, event); return;
-	case PPE_EVENT_SEGMENT:
-		put_segment(json, worker, event);
-		if (ppe_event_contributes(event)) {
-			json->heard[worker].id = event->id;
-			json->heard[worker].end = event->tsc + event->cycles;
-		}
-		return;
-	case PPE_EVENT_HOP_OUT: note_departure(json, worker, event); return;
-	case PPE_EVENT_HOP_IN: put_hop(json, worker, event); return;
-	case PPE_EVENT_BLOCK_OPENED: put_opened(json, worker, event); return;
-	case PPE_EVENT_BLOCK_DONE: put_done(json, worker, event); return;
-	case PPE_EVENT_BLOCK_RELEASED: put_released(json, worker, event); return;
-	case PPE_EVENT_KINDS: return;
-	}
+	if (kinds[event->kind].put != NULL)
+		kinds[event->kind].put(json, worker, event);
+	else
+		put_step(json, worker, event, kinds[event->kind].step, kinds[event->kind].counts);
 }
 
 /* Packets of a job that is gone keep its name: they may still be in flight. */
@@ -546,7 +528,7 @@ put_rest(struct ctrl_trace_json *json)
 		json->next_entry++;
 	if (json->next_entry > json->mask)
 		return false;
-	close_block(json, 0, &json->entry[json->next_entry], json->last);
+	change_block(json, 0, &json->entry[json->next_entry], json->last, BLOCK_GONE);
 	return true;
 }
 
