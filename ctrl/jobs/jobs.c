@@ -148,10 +148,23 @@ deny_publish(
 	why->room = room;
 }
 
+void
+ctrl_job_log(const struct ctrl_job *job, const char *who, const char *what,
+	struct ctrl_log_limit *of_temporary)
+{
+	const struct ppe_job *shape = job->job;
+
+	ctrl_log_change_limited(job->temporary ? of_temporary : NULL, who, what,
+		"job=%s id=%u tenant=%s size=%u window=%u elements=%u timeout_ms=%u",
+		ctrl_log_quote(shape->name).text, shape->id,
+		ctrl_log_quote(job->tenant == NULL ? "" : job->tenant->name).text,
+		shape->nb_sources, shape->window, shape->elements, shape->timeout_ms);
+}
+
 /* The draft of a job that is published replaces its shape, which no worker reads any more. A new job
  * reserves generations, and one that is no longer there is leaving. */
 static void
-adopt(struct ctrl_running *running)
+adopt(struct ctrl_running *running, const char *who)
 {
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		struct ctrl_job *was = running->published[id], *is = running->by_id[id];
@@ -163,15 +176,20 @@ adopt(struct ctrl_running *running)
 		}
 		if (was == is)
 			continue;
-		if (is != NULL) {
-			running->instances++;
-			ctrl_generations_begin(running, is->job);
-		}
+		running->published[id] = is;
 		if (was != NULL) {
 			was->leaving_next = running->leaving;
 			running->leaving = was;
 		}
-		running->published[id] = is;
+		if (is != NULL) {
+			running->instances++;
+			ctrl_generations_begin(running, is->job);
+		}
+		if (is == NULL)
+			ctrl_job_log(was, who, "job deleted", CTRL_LOG_SITE);
+		else if (who != NULL)
+			ctrl_job_log(is, who, was == NULL ? "job created" : "job replaced",
+				CTRL_LOG_SITE);
 	}
 }
 
@@ -191,7 +209,8 @@ ctrl_jobs_undo(struct ctrl_running *running)
 
 /* As ctrl_jobs_publish, but a refusal, and a dry run, leave by_id as it is. */
 static int
-publish(struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why)
+publish(struct ctrl_running *running, const char *who, const struct ppe_job *asked,
+	struct ctrl_refusal *why)
 {
 	const struct ctrl_engine *engine = running->engine;
 	uint32_t instance = running->instances;
@@ -219,15 +238,15 @@ publish(struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_r
 		return -EINVAL;
 	}
 	if (!running->is_dry_run)
-		adopt(running);
+		adopt(running, who);
 	return 0;
 }
 
 int
-ctrl_jobs_publish(
-	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why)
+ctrl_jobs_publish(struct ctrl_running *running, const char *who, const struct ppe_job *asked,
+	struct ctrl_refusal *why)
 {
-	int rc = publish(running, asked, why);
+	int rc = publish(running, who, asked, why);
 
 	if (rc < 0 || running->is_dry_run)
 		ctrl_jobs_undo(running);
@@ -501,11 +520,11 @@ ctrl_job_put(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	return running->by_id[copy->id] = job;
 }
 
+/* Check a new job that is asked for now, with its first member. */
 static int
-create(struct ctrl_running *running, struct ctrl_job_spec *spec, const struct ctrl_tenant *tenant,
-	struct ctrl_job **out, struct ctrl_refusal *why)
+check_asked(struct ctrl_running *running, struct ctrl_job_spec *spec,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
 {
-	struct ctrl_job *job;
 	int rc = ctrl_job_check(running, spec, tenant, why);
 
 	if (rc == 0)
@@ -513,46 +532,34 @@ create(struct ctrl_running *running, struct ctrl_job_spec *spec, const struct ct
 	if (rc == 0 && spec->member_address != 0)
 		rc = ctrl_member_check(running, spec->member_rank, spec->shape.nb_sources,
 			spec->member_address, why);
-	if (rc == 0)
-		rc = check_returning(running, &spec->shape, why);
-	if (rc < 0)
-		return rc;
-	job = ctrl_job_put(running, spec, tenant, why);
-	if (job == NULL)
-		return -EINVAL;
-	if (spec->member_address != 0)
-		ctrl_member_set(job->copy, spec->member_rank, spec->member_address,
-			ctrl_membership_draw(running));
-	rc = publish(running, job->job, why);
-	if (rc == 0)
-		*out = job;
-	else
-		ctrl_jobs_undo(running);
-	return rc;
+	return rc == 0 ? check_returning(running, &spec->shape, why) : rc;
 }
 
 int
 ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
-	const struct ctrl_tenant *tenant, const char *who, struct ctrl_job **job,
+	const struct ctrl_tenant *tenant, const char *who, struct ctrl_job **out,
 	struct ctrl_refusal *why)
 {
-	const struct ppe_job *shape;
+	struct ctrl_job *job;
 	int rc;
 
 	/* Jobs that have left meanwhile make room. */
 	if (running->leaving != NULL)
 		ctrl_jobs_reap(running);
-	rc = create(running, spec, tenant, job, why);
-	if (rc < 0 || running->is_dry_run)
-		return ctrl_jobs_refused(running, rc, who, "create", spec->shape.name, why);
-	shape = (*job)->job;
-	ctrl_log_change_limited((*job)->temporary ? CTRL_LOG_SITE : NULL, who, "job created",
-		"job=%s id=%u tenant=%s size=%u window=%u elements=%u",
-		ctrl_log_quote(shape->name).text, shape->id,
-		ctrl_log_quote(tenant == NULL ? "" : tenant->name).text, shape->nb_sources,
-		shape->window, shape->elements);
+	rc = check_asked(running, spec, tenant, why);
+	job = rc == 0 ? ctrl_job_put(running, spec, tenant, why) : NULL;
+	if (job != NULL && spec->member_address != 0)
+		ctrl_member_set(job->copy, spec->member_rank, spec->member_address,
+			ctrl_membership_draw(running));
+	if (job == NULL || publish(running, who, job->job, why) < 0) {
+		ctrl_jobs_undo(running);
+		return ctrl_jobs_refused(running, -EINVAL, who, "create", spec->shape.name, why);
+	}
+	*out = job;
+	if (running->is_dry_run)
+		return 0;
 	if (spec->member_address != 0)
-		ctrl_member_begin(*job, spec->member_rank, who);
+		ctrl_member_begin(job, spec->member_rank, who);
 	ctrl_state_job(running, spec->temporary);
 	return 0;
 }
@@ -597,7 +604,7 @@ ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 		if (draft == NULL)
 			return ctrl_deny_memory(why);
 		*draft = next->shape;
-		rc = ctrl_jobs_publish(running, job->job, why);
+		rc = ctrl_jobs_publish(running, who, job->job, why);
 	}
 	if (rc < 0 || running->is_dry_run)
 		return ctrl_jobs_refused(running, rc, who, "set", job->job->name, why);
@@ -638,6 +645,7 @@ ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS
 	unsigned int *leaving, struct ctrl_refusal *why)
 {
 	struct ctrl_job *gone[WEIR_JOBS_MAX] = {NULL}, *last = NULL;
+	bool temporary = true;
 	int rc;
 
 	*leaving = 0;
@@ -645,17 +653,12 @@ ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS
 	{
 		last = gone[id] = running->by_id[id];
 		running->by_id[id] = NULL;
+		temporary &= last->temporary;
 	}
-	rc = ctrl_jobs_publish(running, last->job, why);
+	rc = ctrl_jobs_publish(running, who, last->job, why);
 	if (rc < 0 || running->is_dry_run)
 		return ctrl_jobs_refused(running, rc, who, "delete", last->job->name, why);
-	FOREACH_ID(id, ids)
-	{
-		ctrl_log_change_limited(gone[id]->temporary ? CTRL_LOG_SITE : NULL, who,
-			"job deleted", "job=%s id=%u", ctrl_log_quote(gone[id]->job->name).text,
-			id);
-		ctrl_state_job(running, gone[id]->temporary);
-	}
+	ctrl_state_job(running, temporary);
 	ctrl_jobs_reap(running);
 	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
 		*leaving += job == gone[job->job->id];

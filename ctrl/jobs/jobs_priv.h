@@ -40,11 +40,15 @@ struct ppe_job *ctrl_job_draft(struct ctrl_job *job);
 /*
  * Publish by_id, with drafts. 0: all of it runs now; new jobs have their instances and reserved
  * generations, and those that were there before are leaving. Or refused and undone, as while a
- * worker is stuck, because the change would wait for it. asked: the job whose memory may be
- * missing. In a dry run the engines only check the jobs, and all is undone.
+ * worker is stuck, because the change would wait for it. who: for the log of new, replaced
+ * and deleted jobs; NULL: the caller logs. asked: the job whose memory may be missing. In a dry run the engines only check the jobs, and all is undone.
  */
-int ctrl_jobs_publish(
-	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why);
+int ctrl_jobs_publish(struct ctrl_running *running, const char *who, const struct ppe_job *asked,
+	struct ctrl_refusal *why);
+
+/* Log what has become of a job. of_temporary: the limit for temporary ones. */
+void ctrl_job_log(const struct ctrl_job *job, const char *who, const char *what,
+	struct ctrl_log_limit *of_temporary);
 
 /* Forget the jobs that have left. */
 void ctrl_jobs_reap(struct ctrl_running *running);

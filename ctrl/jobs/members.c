@@ -124,7 +124,7 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 	if (next == NULL)
 		return ctrl_deny_memory(why);
 	ctrl_member_set(next, rank, address, epoch);
-	return ctrl_jobs_publish(running, job->job, why);
+	return ctrl_jobs_publish(running, NULL, job->job, why);
 }
 
 /* Microseconds since 1970 also grow over restarts, as long as the clock does not go back. */
@@ -351,7 +351,7 @@ expire_members(struct ctrl_running *running, double now)
 		due = job;
 		temporary &= job->temporary;
 	}
-	if (due == NULL || ctrl_jobs_publish(running, due->job, &why) < 0)
+	if (due == NULL || ctrl_jobs_publish(running, NULL, due->job, &why) < 0)
 		return;
 	ctrl_state_member(running, temporary);
 	CTRL_FOREACH_JOB (job, running)

@@ -224,7 +224,7 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const 
 struct plan {
 	struct ctrl_running *running;
 	const struct ctrl_config *next;
-	const char *what[WEIR_JOBS_MAX]; /* that is done with the job of this id; NULL: nothing */
+	bool changed[WEIR_JOBS_MAX]; /* jobs that stay, by id */
 	const struct ppe_job *made; /* a new job, or NULL */
 	struct ctrl_reloaded *done;
 	struct ctrl_refusal *why;
@@ -292,14 +292,6 @@ change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
 	return 0;
 }
 
-/* Count what happens to the job of an id, to log it when all of it has happened. */
-static void
-note_done(struct plan *plan, unsigned int id, const char *what, unsigned int *count)
-{
-	plan->what[id] = what;
-	(*count)++;
-}
-
 static int
 plan_id(struct plan *plan, unsigned int id)
 {
@@ -308,12 +300,11 @@ plan_id(struct plan *plan, unsigned int id)
 	struct ctrl_job *job = plan->running->by_id[id];
 	struct ctrl_reloaded *done = plan->done;
 	struct ctrl_reason reason;
-	bool changes;
 
 	if (shape == NULL) {
 		if (job != NULL && job->from_file) {
-			note_done(plan, id, "job deleted", &done->deleted);
 			plan->running->by_id[id] = NULL;
+			done->deleted++;
 		}
 		return 0;
 	}
@@ -324,17 +315,14 @@ plan_id(struct plan *plan, unsigned int id)
 			"job %s of the file has the id %u, which job %s has that was made over the "
 			"API",
 			shape->name, id, job->job->name);
-	changes = job != NULL && was != NULL && same_shape(was, shape);
-	if (!ctrl_job_fits(plan->next, shape, changes ? job->job : NULL, &reason))
+	plan->changed[id] = job != NULL && was != NULL && same_shape(was, shape);
+	if (!ctrl_job_fits(plan->next, shape, plan->changed[id] ? job->job : NULL, &reason))
 		return ctrl_deny(plan->why, CTRL_REFUSED_RANGE, "jobs", "job %s: %s", shape->name,
 			reason.text);
-	if (changes)
-		note_done(plan, id, "job changed", &done->changed);
-	else if (job == NULL)
-		note_done(plan, id, "job created", &done->created);
-	else
-		note_done(plan, id, "job replaced", &done->replaced);
-	return changes ? change(plan, job, was, shape) : put_new(plan, shape);
+	done->changed += plan->changed[id];
+	done->created += job == NULL;
+	done->replaced += job != NULL && !plan->changed[id];
+	return plan->changed[id] ? change(plan, job, was, shape) : put_new(plan, shape);
 }
 
 static int
@@ -348,31 +336,16 @@ check_names(const struct plan *plan)
 	return 0;
 }
 
-static void
-log_done(const struct plan *plan, const char *who)
-{
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		const struct ppe_job *job = plan->running->by_id[id] != NULL
-			? plan->running->by_id[id]->job
-			: plan->running->config->jobs.by_id[id];
-
-		if (plan->what[id] != NULL)
-			ctrl_log_change(who, plan->what[id],
-				"job=%s id=%u size=%u window=%u elements=%u timeout_ms=%u "
-				"by=reload",
-				ctrl_log_quote(job->name).text, job->id, job->nb_sources,
-				job->window, job->elements, job->timeout_ms);
-	}
-}
-
 int
 ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, const char *who,
 	struct ctrl_reloaded *done, struct ctrl_refusal *why)
 {
 	static const struct ppe_job none = {.window = 1, .elements = 1, .nb_sources = 1};
 	struct plan plan = {.running = running, .next = next, .done = done, .why = why};
+	char by[128];
 	int rc = 0;
 
+	snprintf(by, sizeof(by), "%s by=reload", who);
 	*done = (struct ctrl_reloaded){0};
 	for (unsigned int id = 0; rc == 0 && id < WEIR_JOBS_MAX; id++)
 		rc = plan_id(&plan, id);
@@ -381,9 +354,10 @@ ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, c
 	if (rc < 0)
 		ctrl_jobs_undo(running);
 	else /* Even without changes: the engines' first table points into the configuration. */
-		rc = ctrl_jobs_publish(running, plan.made != NULL ? plan.made : &none, why);
-	if (rc == 0 && !running->is_dry_run)
-		log_done(&plan, who);
+		rc = ctrl_jobs_publish(running, by, plan.made != NULL ? plan.made : &none, why);
+	CTRL_FOREACH_JOB (job, running)
+		if (rc == 0 && !running->is_dry_run && plan.changed[job->job->id])
+			ctrl_job_log(job, by, "job changed", NULL);
 	ctrl_jobs_reap(running);
 	return rc;
 }

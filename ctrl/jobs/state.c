@@ -297,7 +297,7 @@ make_again(struct ctrl_running *running, const json_t *object, struct ctrl_job_s
 		ctrl_jobs_undo(running);
 		return -EINVAL;
 	}
-	return ctrl_jobs_publish(running, job->job, why);
+	return ctrl_jobs_publish(running, NULL, job->job, why);
 }
 
 static int
