@@ -26,7 +26,7 @@
 #include "ctrl/api/server.h"
 #include "ctrl/config/interface.h"
 #include "ctrl/log.h"
-#include "ctrl/jobs/reload.h"
+#include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/running.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/stats/history.h"
@@ -601,8 +601,7 @@ live(struct run *run)
 }
 
 int
-run_switch(
-	const struct options *options, struct ctrl_config **in_out, const json_t *state)
+run_switch(const struct options *options, struct ctrl_config **in_out, const json_t *state)
 {
 	struct run run = {.options = options, .config = in_out, .state = state, .stuck = -1};
 	struct ctrl_config *config = *in_out;

@@ -27,7 +27,6 @@ int preflight(const struct ctrl_config *config);
  * API, stop, account. A reload replaces *config. state: of the last run. Returns the exit status: 0, or 1 with a line on
  * stderr that says why. Once per process, because EAL starts once.
  */
-int run_switch(
-	const struct options *options, struct ctrl_config **config, const json_t *state);
+int run_switch(const struct options *options, struct ctrl_config **config, const json_t *state);
 
 #endif

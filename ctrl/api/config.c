@@ -9,7 +9,6 @@
 #include "ctrl/api/jobs.h"
 #include "ctrl/config/config.h"
 #include "ctrl/config/keys.h"
-#include "ctrl/jobs/tenants.h"
 
 void
 api_get_config(struct api_call *call)

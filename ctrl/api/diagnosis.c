@@ -10,7 +10,6 @@
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/units.h"
 #include "ctrl/config/tree.h"
-#include "ctrl/jobs/parents.h"
 
 /* Limits of a sentence. */
 #define SOURCES_NAMED 4 /* sources with address and state; of the others, the ranks */

@@ -7,7 +7,6 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/config/config.h"
-#include "ctrl/jobs/reload.h"
 
 static json_t *
 rule_json(const struct ctrl_config *config, const struct ppe_fault_rule *rule,

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/jobs/tenants.h"
 #include "ctrl/stats/history.h"
 
 #define FIRST_BYTES 65536 /* of the text, at first */

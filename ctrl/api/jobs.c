@@ -13,7 +13,6 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/diagnosis.h"
 #include "ctrl/config/tree.h"
-#include "ctrl/jobs/parents.h"
 #include "ctrl/stats/stats.h"
 #include "pktbuf/tag.h"
 #include "rmw/kernels.h"

@@ -9,7 +9,6 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/jobs/jobs.h"
-#include "ctrl/jobs/membership.h"
 
 /* May the caller, admitted by API_READ or more, see this job? False if job is NULL. */
 bool api_may_see(const struct api_call *call, const struct ctrl_job *job);

@@ -11,12 +11,9 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
-#include "ctrl/config/job.h"
 #include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs_priv.h"
-#include "ctrl/jobs/parents.h"
 #include "ctrl/jobs/state.h"
-#include "ctrl/jobs/tenants.h"
 
 int
 ctrl_deny(
@@ -161,7 +158,7 @@ ctrl_job_log(const struct ctrl_job *job, const char *who, const char *what,
 		shape->nb_sources, shape->window, shape->elements, shape->timeout_ms);
 }
 
-/* The draft of a job that is published replaces its shape, which no worker reads any more. A new job
+/* A draft that is published replaces the job's shape, which no worker reads any more. A new job
  * reserves generations, and one that is no longer there is leaving. */
 static void
 adopt(struct ctrl_running *running, const char *who)

@@ -123,6 +123,61 @@ unsigned int ctrl_job_joined(const struct ctrl_job *job);
 /* Free a job and all that it owns. NULL is fine. */
 void ctrl_job_free(struct ctrl_job *job);
 
+/*
+ * -- a reload: a new configuration for a running switch, applied as a whole or refused as a whole
+ *
+ * Only the differences between the former file and the next one are applied. A job that is the same
+ * in both stays as it is, with all that the API has changed in it.
+ */
+
+/* Keys that a reload may change, with all keys below them; NULL-terminated. */
+extern const char *const ctrl_reload_keys[];
+
+/* 0; or -EINVAL, and `error` names all changed keys that can't change at run time. Pure. */
+int ctrl_reload_check(const struct ctrl_config *now, const struct ctrl_config *next, char *error,
+	size_t error_size);
+
+/*
+ * Replace running->config by a configuration that passed the check, with its jobs and tenants. A
+ * job with another shape is replaced: the former job leaves, and the next one begins after its
+ * generations. 0: running->config is `next`, with the sizes that the switch was built with, and
+ * nothing points into the former one. -EINVAL and *why: nothing has changed. Waits for a loop turn
+ * of the slowest worker.
+ */
+int ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const char *who,
+	struct ctrl_reloaded *done, struct ctrl_refusal *why);
+
+/*
+ * Replace the faults of the running switch, and log it; no rules: no faults. 0; or -errno of
+ * ppe_publish_faults with *why, and nothing has changed. Waits for a loop turn of the slowest
+ * worker.
+ */
+int ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults, const char *who,
+	struct ctrl_refusal *why);
+
+/*
+ * -- what tenants, and clients without a token, use
+ *
+ * A quota is checked when a job is created or changed; a job keeps what it has.
+ */
+
+/* Sums over a tenant's jobs. */
+struct ctrl_use {
+	uint32_t jobs;
+	uint32_t members; /* that the jobs may have */
+	uint64_t memory; /* bytes that they take (ppe_job_memory) */
+	uint64_t blocks; /* that the jobs may keep: twice their windows */
+	uint64_t rate_mbit; /* promised; jobs without a limit count nothing */
+};
+
+/* The tenant of a name, or NULL. */
+const struct ctrl_tenant *ctrl_tenant_find(const struct ctrl_api *api, const char *name);
+
+/* Sum what a tenant's jobs use; NULL: the jobs without a tenant. Leaving jobs count, because they
+ * have their memory until they are gone. */
+void ctrl_tenant_use(
+	const struct ctrl_running *running, const struct ctrl_tenant *tenant, struct ctrl_use *use);
+
 /* The engines, as the registry uses them. Tests replace them. */
 struct ctrl_engine {
 	int (*publish)(struct ppe *ppe, const struct ppe_jobs *jobs);

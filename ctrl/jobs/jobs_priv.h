@@ -40,8 +40,9 @@ struct ppe_job *ctrl_job_draft(struct ctrl_job *job);
 /*
  * Publish by_id, with drafts. 0: all of it runs now; new jobs have their instances and reserved
  * generations, and those that were there before are leaving. Or refused and undone, as while a
- * worker is stuck, because the change would wait for it. who: for the log of new, replaced
- * and deleted jobs; NULL: the caller logs. asked: the job whose memory may be missing. In a dry run the engines only check the jobs, and all is undone.
+ * worker is stuck, because the change would wait for it. who: for the log of new, replaced and
+ * deleted jobs; NULL: the caller logs. asked: the job whose memory may be missing. In a dry run the
+ * engines only check the jobs, and all is undone.
  */
 int ctrl_jobs_publish(struct ctrl_running *running, const char *who, const struct ppe_job *asked,
 	struct ctrl_refusal *why);
@@ -57,18 +58,43 @@ void ctrl_jobs_reap(struct ctrl_running *running);
 int ctrl_jobs_refused(const struct ctrl_running *running, int rc, const char *who, const char *what,
 	const char *job, const struct ctrl_refusal *why);
 
-/* A number that no other membership has or had before a restart; 0 in a dry run.
- * ctrl/jobs/members.c */
+/* -- ctrl/jobs/members.c and parents.c */
+
+/* A number that no other membership has or had before a restart; 0 in a dry run. */
 uint64_t ctrl_membership_draw(const struct ctrl_running *running);
 
 /* Set a member of a table's job: the rank's address (host order) and epoch, which is its
- * membership; both 0: the rank has none. ctrl/jobs/members.c */
+ * membership; both 0: the rank has none. */
 void ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address, uint64_t epoch);
 
-/* A rank was published with an address: record it as a member, and log it. ctrl/jobs/members.c */
+/* A rank was published with an address: record it as a member, and log it. */
 void ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const char *who);
 
-/* Expire members that are silent for too long. ctrl/jobs/members.c */
+/* Each second: expire members that are silent for too long; log what has changed of parents. */
 void ctrl_members_tick(struct ctrl_running *running);
+void ctrl_parents_tick(struct ctrl_running *running);
+
+/* -- ctrl/jobs/tenants.c */
+
+/* May the tenant (NULL: no quota) have a job of this shape beside its others? 0, or refused. */
+int ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
+	const struct ppe_job *job, struct ctrl_refusal *why);
+
+/* Bytes that jobs of clients without a token may still take. In all they may have half of what they
+ * have and of `memory_left` together. */
+uint64_t ctrl_open_memory_left(const struct ctrl_running *running, uint64_t memory_left);
+
+/*
+ * May clients without a token have another job of this shape? At most api.open_jobs of them,
+ * without leaving ones; and all together get at most half of the memory and of the block records
+ * that other jobs leave. 0, or refused.
+ */
+int ctrl_open_check(
+	const struct ctrl_running *running, const struct ppe_job *job, struct ctrl_refusal *why);
+
+/* May the job's tenant have it with this rate? A lower rate is always allowed, even if a reload has
+ * lowered the quota below the current sum. 0, or refused. */
+int ctrl_tenant_check_rate(const struct ctrl_running *running, const struct ctrl_job *job,
+	uint32_t rate_mbit, struct ctrl_refusal *why);
 
 #endif

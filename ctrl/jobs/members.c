@@ -5,10 +5,8 @@
 #include <bsd/string.h>
 #include <rte_common.h>
 
-#include "ctrl/config/job.h"
 #include "ctrl/config/schema.h"
 #include "ctrl/jobs/jobs_priv.h"
-#include "ctrl/jobs/membership.h"
 #include "ctrl/jobs/state.h"
 
 #define CONFLICT CTRL_REFUSED_CONFLICT

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctrl/jobs/parents.h"
-
 #include <stdio.h>
 #include <string.h>
 
-#include "ctrl/config/job.h"
 #include "ctrl/config/schema.h"
-#include "ctrl/jobs/jobs.h"
-#include "ctrl/log.h"
+#include "ctrl/jobs/jobs_priv.h"
 
 /* A parent answers a join at once: after this silence, it is lost. */
 #define LOST_US UINT64_C(3000000)

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctrl/jobs/reload.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +7,10 @@
 #include <bsd/string.h>
 #include <jansson.h>
 
-#include "ctrl/config/config.h"
 #include "ctrl/config/error.h"
-#include "ctrl/config/job.h"
 #include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
-#include "ctrl/jobs/tenants.h"
 
 const char *const ctrl_reload_keys[] = {"comment", "log", "api.names", "api.open_read",
 	"api.open_jobs", "api.tls", "api.tenants", "faults", "jobs", NULL};
@@ -105,119 +100,6 @@ ctrl_reload_check(const struct ctrl_config *now, const struct ctrl_config *next,
 	json_decref(a);
 	json_decref(b);
 	return found.count == 0 ? 0 : -EINVAL;
-}
-
-/* Set the job's tenant to the one of the same name in the next configuration. */
-static void
-move_tenant(const struct ctrl_running *running, struct ctrl_job *job,
-	const struct ctrl_config *next, const char *who)
-{
-	const struct ctrl_tenant *former = job->tenant;
-
-	if (former == NULL)
-		return;
-	job->tenant = ctrl_tenant_find(&next->api, former->name);
-	if (job->tenant == NULL && !ctrl_job_is_leaving(running, job))
-		ctrl_log_change(who, "job has no tenant any more", "job=%s tenant=%s",
-			ctrl_log_quote(job->job->name).text, ctrl_log_quote(former->name).text);
-}
-
-static int
-publish_faults(
-	struct ctrl_running *running, const struct ppe_faults *faults, struct ctrl_refusal *why)
-{
-	int rc =
-		(running->is_dry_run ? ppe_check_faults : ppe_publish_faults)(running->ppe, faults);
-
-	if (rc == 0)
-		return 0;
-	*why = (struct ctrl_refusal){
-		.code = rc == -EBUSY ? CTRL_REFUSED_BUSY : CTRL_REFUSED_MEMORY};
-	snprintf(why->message, sizeof(why->message), "the faults can't be set: %s",
-		rc == -EBUSY ? "a worker is stuck" : strerror(-rc));
-	return rc;
-}
-
-/* any: there were faults before the change. */
-static void
-log_faults(const struct ctrl_running *running, const struct ppe_faults *faults, bool any,
-	const char *who)
-{
-	if (running->is_dry_run)
-		return;
-	if (faults->nb_rules > 0)
-		ctrl_log_change(who, "faults set", "rules=%u seed=%" PRIu64 " held=%u",
-			faults->nb_rules, faults->seed, faults->held);
-	else if (any)
-		ctrl_log_change(who, "faults cleared", "rules=0");
-}
-
-int
-ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults, const char *who,
-	struct ctrl_refusal *why)
-{
-	bool any = ppe_faults_of(running->ppe) != NULL;
-	int rc = publish_faults(running, faults, why);
-
-	if (rc == 0)
-		log_faults(running, faults, any, who);
-	return rc;
-}
-
-/* Apply the file's changes of faults and jobs. If the jobs are refused, the former faults are set
- * again, but count their packets from 1. */
-static int
-reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *next,
-	const char *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
-{
-	const struct ppe_faults *set = ppe_faults_of(running->ppe);
-	struct ppe_faults before = {0};
-	const bool any = set != NULL;
-	struct ctrl_refusal undone;
-	int rc;
-
-	/* Both come from zeroed memory and one reader: padding is zero, too. */
-	if (memcmp(&running->config->faults, &next->faults, sizeof(next->faults)) == 0)
-		return ctrl_reload_jobs(running, next, who, done, why);
-	if (any)
-		before = *set;
-	rc = publish_faults(running, &next->faults, why);
-	if (rc < 0)
-		return rc;
-	rc = ctrl_reload_jobs(running, next, who, done, why);
-	if (rc == 0)
-		log_faults(running, &next->faults, any, who);
-	else if (publish_faults(running, &before, &undone) < 0)
-		ctrl_log(CTRL_LOG_CTRL, RTE_LOG_ERR, "faults are the refused file's", "reason=%s",
-			ctrl_log_quote(undone.message).text);
-	return rc;
-}
-
-int
-ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const char *who,
-	struct ctrl_reloaded *done, struct ctrl_refusal *why)
-{
-	int rc;
-
-	/* Keep values drawn or computed at the start: they do not depend on later jobs. */
-	next->ppe = running->config->ppe;
-	next->memory = running->config->memory;
-	rc = reload_faults_and_jobs(running, next, who, done, why);
-	if (rc < 0 || running->is_dry_run)
-		return rc;
-	CTRL_FOREACH_JOB (job, running) {
-		move_tenant(running, job, next, who);
-		if (job->from_file) {
-			json_decref(job->shown);
-			job->shown = ctrl_running_shown(next, job->job->id);
-		}
-	}
-	for (struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
-		move_tenant(running, job, next, who);
-	running->config = next;
-	running->reloads++;
-	ctrl_state_save(running);
-	return 0;
 }
 
 /* A reload in progress. */
@@ -336,8 +218,8 @@ check_names(const struct plan *plan)
 	return 0;
 }
 
-int
-ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, const char *who,
+static int
+reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, const char *who,
 	struct ctrl_reloaded *done, struct ctrl_refusal *why)
 {
 	static const struct ppe_job none = {.window = 1, .elements = 1, .nb_sources = 1};
@@ -360,4 +242,117 @@ ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, c
 			ctrl_job_log(job, by, "job changed", NULL);
 	ctrl_jobs_reap(running);
 	return rc;
+}
+
+/* Set the job's tenant to the one of the same name in the next configuration. */
+static void
+move_tenant(const struct ctrl_running *running, struct ctrl_job *job,
+	const struct ctrl_config *next, const char *who)
+{
+	const struct ctrl_tenant *former = job->tenant;
+
+	if (former == NULL)
+		return;
+	job->tenant = ctrl_tenant_find(&next->api, former->name);
+	if (job->tenant == NULL && !ctrl_job_is_leaving(running, job))
+		ctrl_log_change(who, "job has no tenant any more", "job=%s tenant=%s",
+			ctrl_log_quote(job->job->name).text, ctrl_log_quote(former->name).text);
+}
+
+static int
+publish_faults(
+	struct ctrl_running *running, const struct ppe_faults *faults, struct ctrl_refusal *why)
+{
+	int rc =
+		(running->is_dry_run ? ppe_check_faults : ppe_publish_faults)(running->ppe, faults);
+
+	if (rc == 0)
+		return 0;
+	*why = (struct ctrl_refusal){
+		.code = rc == -EBUSY ? CTRL_REFUSED_BUSY : CTRL_REFUSED_MEMORY};
+	snprintf(why->message, sizeof(why->message), "the faults can't be set: %s",
+		rc == -EBUSY ? "a worker is stuck" : strerror(-rc));
+	return rc;
+}
+
+/* any: there were faults before the change. */
+static void
+log_faults(const struct ctrl_running *running, const struct ppe_faults *faults, bool any,
+	const char *who)
+{
+	if (running->is_dry_run)
+		return;
+	if (faults->nb_rules > 0)
+		ctrl_log_change(who, "faults set", "rules=%u seed=%" PRIu64 " held=%u",
+			faults->nb_rules, faults->seed, faults->held);
+	else if (any)
+		ctrl_log_change(who, "faults cleared", "rules=0");
+}
+
+int
+ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults, const char *who,
+	struct ctrl_refusal *why)
+{
+	bool any = ppe_faults_of(running->ppe) != NULL;
+	int rc = publish_faults(running, faults, why);
+
+	if (rc == 0)
+		log_faults(running, faults, any, who);
+	return rc;
+}
+
+/* Apply the file's changes of faults and jobs. If the jobs are refused, the former faults are set
+ * again, but count their packets from 1. */
+static int
+reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *next,
+	const char *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
+{
+	const struct ppe_faults *set = ppe_faults_of(running->ppe);
+	struct ppe_faults before = {0};
+	const bool any = set != NULL;
+	struct ctrl_refusal undone;
+	int rc;
+
+	/* Both come from zeroed memory and one reader: padding is zero, too. */
+	if (memcmp(&running->config->faults, &next->faults, sizeof(next->faults)) == 0)
+		return reload_jobs(running, next, who, done, why);
+	if (any)
+		before = *set;
+	rc = publish_faults(running, &next->faults, why);
+	if (rc < 0)
+		return rc;
+	rc = reload_jobs(running, next, who, done, why);
+	if (rc == 0)
+		log_faults(running, &next->faults, any, who);
+	else if (publish_faults(running, &before, &undone) < 0)
+		ctrl_log(CTRL_LOG_CTRL, RTE_LOG_ERR, "faults are the refused file's", "reason=%s",
+			ctrl_log_quote(undone.message).text);
+	return rc;
+}
+
+int
+ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const char *who,
+	struct ctrl_reloaded *done, struct ctrl_refusal *why)
+{
+	int rc;
+
+	/* Keep values drawn or computed at the start: they do not depend on later jobs. */
+	next->ppe = running->config->ppe;
+	next->memory = running->config->memory;
+	rc = reload_faults_and_jobs(running, next, who, done, why);
+	if (rc < 0 || running->is_dry_run)
+		return rc;
+	CTRL_FOREACH_JOB (job, running) {
+		move_tenant(running, job, next, who);
+		if (job->from_file) {
+			json_decref(job->shown);
+			job->shown = ctrl_running_shown(next, job->job->id);
+		}
+	}
+	for (struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
+		move_tenant(running, job, next, who);
+	running->config = next;
+	running->reloads++;
+	ctrl_state_save(running);
+	return 0;
 }

@@ -8,7 +8,6 @@
 
 #include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs_priv.h"
-#include "ctrl/jobs/membership.h"
 #include "ctrl/jobs/state.h"
 
 #define STUCK_S 1.0
@@ -133,12 +132,6 @@ void
 ctrl_running_read(struct ctrl_running *running)
 {
 	feel(running, false);
-}
-
-double
-ctrl_running_uptime(const struct ctrl_running *running)
-{
-	return ctrl_monotonic() - running->started;
 }
 
 int

@@ -146,9 +146,6 @@ void ctrl_running_destroy(struct ctrl_running *running);
 /* Call once a second: measure rates. */
 void ctrl_running_tick(struct ctrl_running *running);
 
-/* Seconds since it started. */
-double ctrl_running_uptime(const struct ctrl_running *running);
-
 /* Renew running->stats. Cost: reads every counter of every worker, and the devices' own. */
 void ctrl_running_read(struct ctrl_running *running);
 
@@ -194,6 +191,63 @@ bool ctrl_job_is_leaving(const struct ctrl_running *running, const struct ctrl_j
 /* A job's counters; all zero if the engines do not have the job. */
 void ctrl_running_job_stats(const struct ctrl_running *running, const struct ctrl_job *job,
 	struct ppe_job_stats *stats);
+
+/*
+ * -- which sources are in a job, and the state of the job that follows, for all views of a job
+ *
+ * A job runs while a generation is alive: all its sources are in it, none has left, expired or
+ * asked to join the next one, which a host that was started again does. A source that asks has
+ * given up the running generation; from then on the job waits for the others to ask, too.
+ */
+
+enum ctrl_job_state {
+	CTRL_JOB_JOINING, /* it waits for sources */
+	CTRL_JOB_RUNNING,
+	CTRL_JOB_IDLE, /* it has run, and all its sources have left */
+	CTRL_JOB_DRAINING, /* it is deleted, and its last results are still to be sent */
+};
+
+struct ctrl_membership {
+	enum ctrl_job_state state;
+	uint64_t in[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in; of a joining job, asks */
+	unsigned int joined; /* the number of sources in `in` */
+	bool is_join_requested; /* some source asks for the next generation */
+	bool is_abandoned; /* ctrl_job_is_abandoned */
+};
+
+/* Are all sources that contributed to the job's blocks gone, so that no host waits for results? */
+bool ctrl_job_is_abandoned(const struct ctrl_job *job, const struct ppe_job_stats *stats);
+
+/* stats: the job's, as just read (ctrl_running_job_stats). Control thread. */
+void ctrl_membership_of(const struct ctrl_running *running, const struct ctrl_job *job,
+	const struct ppe_job_stats *stats, struct ctrl_membership *membership);
+
+static inline bool
+ctrl_membership_has(const struct ctrl_membership *membership, unsigned int rank)
+{
+	return (membership->in[rank / 64] >> (rank % 64) & 1) != 0;
+}
+
+/* "joining", ...: of the API. A literal. */
+const char *ctrl_job_state_text(enum ctrl_job_state state);
+
+/* -- parents of a job in a tree. Any thread. */
+
+/* What a job and its parent's job differ in, and what must hold, for people. setting: not
+ * PPE_PARENT_AGREES. */
+struct ctrl_parent_words {
+	const char *setting, *rule;
+};
+struct ctrl_parent_words ctrl_parent_words(enum ppe_parent_setting setting);
+
+/* Why a parent does not accept this switch's joins, for people: "window 32 here, 64 there: must be
+ * equal". */
+struct ctrl_refusal_text {
+	char text[192];
+};
+struct ctrl_refusal_text ctrl_parent_refusal(const struct ppe_parent_stats *stats);
+
+/* -- clocks and workers */
 
 /* CLOCK_MONOTONIC and Unix time, in s. */
 double ctrl_monotonic(void);

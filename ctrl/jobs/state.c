@@ -12,12 +12,8 @@
 #include <openssl/crypto.h>
 
 #include "ctrl/config/files.h"
-#include "ctrl/config/job.h"
 #include "ctrl/config/tree.h"
-#include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/jobs_priv.h"
-#include "ctrl/jobs/tenants.h"
-#include "ctrl/log.h"
 
 #define KEY_DIGITS (2 * WEIR_KEY_BYTES)
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctrl/jobs/tenants.h"
-
 #include <inttypes.h>
 #include <string.h>
 

@@ -287,7 +287,7 @@ take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
 	s->started_at = running->started_at;
 	s->config = config;
 	s->reloads = running->reloads;
-	s->uptime = ctrl_running_uptime(running);
+	s->uptime = s->taken - running->started;
 	s->is_ready = running->is_ready;
 	if (running->ppe == NULL)
 		return true; /* in tests of the server alone */

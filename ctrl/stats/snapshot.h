@@ -19,9 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ctrl/jobs/membership.h"
-#include "ctrl/jobs/running.h"
-#include "ctrl/jobs/tenants.h"
+#include "ctrl/jobs/jobs.h"
 #include "ctrl/stats/history.h"
 #include "ppe/faults/faults.h"
 

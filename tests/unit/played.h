@@ -11,7 +11,6 @@
 
 #include "ctrl/config/tree.h"
 #include "ctrl/jobs/jobs.h"
-#include "ctrl/jobs/tenants.h"
 #include "ppe/programs/programs.h"
 
 #define SWITCH 0x0a4d00fe /* 10.77.0.254 */

@@ -10,7 +10,7 @@
 
 #include "ctrl/config/config.h"
 #include "ctrl/config/keys.h"
-#include "ctrl/jobs/reload.h"
+#include "ctrl/jobs/jobs.h"
 #include "ctrl/config/schema.h"
 #include "tests/model/doc_page.h"
 

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "ctrl/jobs/parents.h"
+#include "ctrl/jobs/running.h"
 #include "tests/unit/played.h"
 
 TestSuite(ctrl_parents, .init = setup, .fini = teardown, .timeout = 90);

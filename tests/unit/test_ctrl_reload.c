@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/jobs/reload.h"
+#include "ctrl/jobs/jobs.h"
 
 TestSuite(ctrl_reload, .timeout = 90);
 
