@@ -212,75 +212,43 @@ note_gone(struct ctrl_member *member, enum ctrl_member_state how)
 	member->gone_at = ctrl_monotonic();
 }
 
-static void
-log_left(
-	const char *job, unsigned int rank, unsigned int joined, unsigned int size, const char *who)
-{
-	ctrl_log_change_limited(CTRL_LOG_SITE, who, "member left",
-		"job=%s rank=%u joined=%u size=%u", ctrl_log_quote(job).text, rank, joined, size);
-}
-
-/* The member leaves a job that stays. */
-static int
-leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, const char *who,
-	struct ctrl_refusal *why)
-{
-	int rc = 0;
-
-	if (job->member[rank].state == CTRL_MEMBER_JOINED) {
-		if (!running->is_dry_run)
-			note_heard(running, job, rank);
-		rc = move(running, job, rank, 0, 0, why);
-	}
-	if (rc < 0 || running->is_dry_run)
-		return rc;
-	note_gone(&job->member[rank], CTRL_MEMBER_LEFT);
-	log_left(job->job->name, rank, ctrl_job_joined(job), job->job->nb_sources, who);
-	ctrl_state_member(running, job->temporary);
-	return 0;
-}
-
-/* Does the job end without this rank? */
-static bool
-is_last(const struct ctrl_job *job, unsigned int rank)
-{
-	return job->temporary && job->member[rank].state == CTRL_MEMBER_JOINED &&
-		ctrl_job_joined(job) == 1;
-}
-
-/* The last member of a temporary job leaves. */
-static int
-leave_last(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, const char *who,
-	struct ctrl_refusal *why)
-{
-	unsigned int size = job->job->nb_sources;
-	char name[PPE_JOB_NAME_MAX];
-	bool leaving;
-	int rc;
-
-	strlcpy(name, job->job->name, sizeof(name));
-	rc = ctrl_job_delete(running, job, who, &leaving, why);
-	if (rc == 0 && !running->is_dry_run)
-		log_left(name, rank, 0, size, who);
-	return rc;
-}
-
 int
 ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
 	const char *who, struct ctrl_refusal *why)
 {
-	int rc;
+	struct ctrl_member *member;
+	unsigned int size = job->job->nb_sources, joined = ctrl_job_joined(job);
+	char name[PPE_JOB_NAME_MAX];
+	bool leaving;
+	int rc = 0;
 
-	if (!is_known(job, rank))
+	if (!is_known(job, rank)) {
 		rc = ctrl_deny(why, CTRL_REFUSED_MEMBER, NULL, "rank %u has not joined job %s",
 			rank, job->job->name);
-	else if (job->member == NULL)
+		return ctrl_jobs_refused(running, rc, who, "leave", job->job->name, why);
+	}
+	if (job->member == NULL)
 		return 0;
-	else if (is_last(job, rank))
-		return leave_last(running, job, rank, who, why);
-	else
-		rc = leave(running, job, rank, who, why);
-	return ctrl_jobs_refused(running, rc, who, "leave", job->job->name, why);
+	member = &job->member[rank];
+	strlcpy(name, job->job->name, sizeof(name));
+	if (member->state == CTRL_MEMBER_JOINED && --joined == 0 && job->temporary) {
+		rc = ctrl_job_delete(running, job, who, &leaving, why);
+		if (rc < 0 || running->is_dry_run)
+			return rc;
+	} else {
+		if (member->state == CTRL_MEMBER_JOINED) {
+			if (!running->is_dry_run)
+				note_heard(running, job, rank);
+			rc = move(running, job, rank, 0, 0, why);
+		}
+		if (rc < 0 || running->is_dry_run)
+			return ctrl_jobs_refused(running, rc, who, "leave", name, why);
+		note_gone(member, CTRL_MEMBER_LEFT);
+		ctrl_state_member(running, job->temporary);
+	}
+	ctrl_log_change_limited(CTRL_LOG_SITE, who, "member left",
+		"job=%s rank=%u joined=%u size=%u", ctrl_log_quote(name).text, rank, joined, size);
+	return 0;
 }
 
 /* Seconds since the member's join over HTTP or its last packet, without those in which the switch

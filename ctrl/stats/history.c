@@ -109,37 +109,28 @@ take_place(struct ctrl_history *history)
 	return oldest;
 }
 
-static struct ctrl_job_history *
-find_place(struct ctrl_history *history, const struct ppe_job *job)
+struct ctrl_job_history *
+ctrl_history_keep(struct ctrl_history *history, const struct ppe_job *job)
 {
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		struct ctrl_job_history *place = &history->job[i];
 
 		if (place->id == job->id && place->instance == job->instance &&
-			strcmp(place->name, job->name) == 0)
+			strcmp(place->name, job->name) == 0) {
+			place->seen = history->second;
 			return place;
+		}
 	}
 	return NULL;
-}
-
-void
-ctrl_history_keep(struct ctrl_history *history, const struct ppe_job *job)
-{
-	struct ctrl_job_history *place = find_place(history, job);
-
-	if (place != NULL)
-		place->seen = history->second;
 }
 
 struct ctrl_job_history *
 ctrl_history_job(struct ctrl_history *history, const struct ppe_job *job, const char *tenant)
 {
-	struct ctrl_job_history *place = find_place(history, job);
+	struct ctrl_job_history *place = ctrl_history_keep(history, job);
 
-	if (place != NULL) {
-		place->seen = history->second;
+	if (place != NULL)
 		return place;
-	}
 	place = take_place(history);
 	memset(place, 0, sizeof(*place));
 	strlcpy(place->name, job->name, sizeof(place->name));
@@ -230,10 +221,8 @@ ctrl_history_tick(struct ctrl_history *history, const struct ctrl_running *runni
 	}
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
 		ctrl_history_put(history, &history->drop[i], stats->drops[i]);
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL)
-			ctrl_history_keep(history, running->by_id[i]->job);
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL)
-			put_job(history, running, running->by_id[i]);
+	CTRL_FOREACH_JOB (job, running)
+		ctrl_history_keep(history, job->job);
+	CTRL_FOREACH_JOB (job, running)
+		put_job(history, running, job);
 }

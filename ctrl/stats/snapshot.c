@@ -209,16 +209,13 @@ give_series(struct ctrl_running *running)
 {
 	unsigned int given = 0;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] != NULL && running->by_id[i]->has_series)
-			given += running->by_id[i]->series;
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		struct ctrl_job *job = running->by_id[i];
-		unsigned int ranks;
+	CTRL_FOREACH_JOB (job, running)
+		given += job->has_series ? job->series : 0;
+	CTRL_FOREACH_JOB (job, running) {
+		unsigned int ranks = ppe_job_source_end(job->job) - job->job->first_rank;
 
-		if (job == NULL || job->has_series)
+		if (job->has_series)
 			continue;
-		ranks = ppe_job_source_end(job->job) - job->job->first_rank;
 		job->has_series = true;
 		job->series = (uint16_t)RTE_MIN(
 			CTRL_SERIES_MAX - given, RTE_MIN(CTRL_SERIES_OF_JOB, ranks));

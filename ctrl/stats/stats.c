@@ -78,14 +78,6 @@ ctrl_put_port_counters(json_t *object, const struct ppe_port_stats *port)
 }
 
 void
-ctrl_put_worker_counters(json_t *object, const struct ppe_worker_stats *worker)
-{
-#define X(name, help) put(object, #name, worker->name);
-	PPE_WORKER_COUNTERS(X)
-#undef X
-}
-
-void
 ctrl_put_job_counters(json_t *object, const struct ppe_job_stats *job)
 {
 #define X(name, help) put(object, #name, job->name);
@@ -125,7 +117,9 @@ ctrl_workers_json(const struct ppe_stats *total)
 	for (unsigned int w = 0; w < total->nb_workers; w++) {
 		json_t *object = json_object();
 
-		ctrl_put_worker_counters(object, &total->worker[w]);
+#define X(name, help) put(object, #name, total->worker[w].name);
+		PPE_WORKER_COUNTERS(X)
+#undef X
 		json_array_append_new(list, object);
 	}
 	return list;
@@ -193,14 +187,11 @@ ctrl_stats_read(struct ctrl_running *running)
 
 	ctrl_running_read(running);
 	stats = ctrl_stats_json(running->config, &running->stats);
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
+	CTRL_FOREACH_JOB (job, running) {
 		struct ppe_job_stats count;
 
-		if (job == NULL)
-			continue;
 		ctrl_running_job_stats(running, job, &count);
-		ctrl_stats_add_job(stats, i, job->job->name, &count);
+		ctrl_stats_add_job(stats, job->job->id, job->job->name, &count);
 	}
 	return stats;
 }
@@ -401,38 +392,25 @@ ctrl_links_tick(struct ctrl_running *running)
 
 /* -- spoofed addresses */
 
-struct address_text {
-	char text[18];
-};
-
-static struct address_text
-spoofed_text(const struct ppe_spoofed *s)
-{
-	struct address_text out;
-
-	if (s->is_mac)
-		snprintf(out.text, sizeof(out.text), "%02x:%02x:%02x:%02x:%02x:%02x", s->mac[0],
-			s->mac[1], s->mac[2], s->mac[3], s->mac[4], s->mac[5]);
-	else
-		snprintf(out.text, sizeof(out.text), "%s", ctrl_address_text(s->ip).text);
-	return out;
-}
-
 void
 ctrl_spoofed_tick(struct ctrl_running *running)
 {
 	struct ppe_spoofed last;
+	char mac[RTE_ETHER_ADDR_FMT_SIZE];
 
 	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
 		uint64_t now = running->stats.port[p].spoofed, more = now - running->spoofed[p];
 
 		running->spoofed[p] = now;
-		if (more > 0 && ppe_spoofed_read(running->ppe, p, &last))
-			ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_SWITCH, RTE_LOG_WARNING,
-				"port sends an address that belongs elsewhere",
-				"port=%s address=%s frames=%" PRIu64,
-				ctrl_log_quote(running->config->port[p].name).text,
-				spoofed_text(&last).text, more);
+		if (more == 0 || !ppe_spoofed_read(running->ppe, p, &last))
+			continue;
+		snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", last.mac[0],
+			last.mac[1], last.mac[2], last.mac[3], last.mac[4], last.mac[5]);
+		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_SWITCH, RTE_LOG_WARNING,
+			"port sends an address that belongs elsewhere",
+			"port=%s address=%s frames=%" PRIu64,
+			ctrl_log_quote(running->config->port[p].name).text,
+			last.is_mac ? mac : ctrl_address_text(last.ip).text, more);
 	}
 	if (!running->guard_is_full && ppe_guard_is_full(running->ppe)) {
 		running->guard_is_full = true;

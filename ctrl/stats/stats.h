@@ -45,7 +45,6 @@ bool ctrl_leaks_none(const struct ppe_leaks *leaks);
  * `bulk`. If there is no memory, keys are missing. */
 void ctrl_put_packet_counters(json_t *object, const struct ppe_stats *total);
 void ctrl_put_port_counters(json_t *object, const struct ppe_port_stats *port);
-void ctrl_put_worker_counters(json_t *object, const struct ppe_worker_stats *worker);
 void ctrl_put_job_counters(json_t *object, const struct ppe_job_stats *job);
 
 /* Counters as JSON: by reason; of each port, with its name; of each worker, in their order. */

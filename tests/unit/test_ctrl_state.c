@@ -449,7 +449,7 @@ Test(ctrl_state, failed_write_keeps_the_old_file)
 	char *text;
 
 	cr_assert_eq(ctrl_replace_file(path, "old", 3), 0);
-	cr_assert_eq(ctrl_replace_file("/nowhere/s.json", "new", 3), -ENOENT);
+	cr_assert_eq(ctrl_replace_file("/nowhere/at/s.json", "new", 3), -ENOENT);
 	cr_assert_eq(ctrl_replace_file("s.json", "new", 3), -EINVAL);
 	text = contents();
 	cr_assert_str_eq(text, "old");

@@ -189,7 +189,7 @@ Test(ctrl_stats, a_file_that_cannot_be_written)
 {
 	json_t *stats = read_all();
 
-	cr_assert_eq(ctrl_stats_write(stats, "/nowhere/stats.json"), -ENOENT);
+	cr_assert_eq(ctrl_stats_write(stats, "/nowhere/at/stats.json"), -ENOENT);
 	json_decref(stats);
 }
 
