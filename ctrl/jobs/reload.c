@@ -268,10 +268,8 @@ publish_faults(
 
 	if (rc == 0)
 		return 0;
-	*why = (struct ctrl_refusal){
-		.code = rc == -EBUSY ? CTRL_REFUSED_BUSY : CTRL_REFUSED_MEMORY};
-	snprintf(why->message, sizeof(why->message), "the faults can't be set: %s",
-		rc == -EBUSY ? "a worker is stuck" : strerror(-rc));
+	ctrl_deny(why, rc == -EBUSY ? CTRL_REFUSED_BUSY : CTRL_REFUSED_MEMORY, NULL,
+		"the faults can't be set: %s", rc == -EBUSY ? "a worker is stuck" : strerror(-rc));
 	return rc;
 }
 

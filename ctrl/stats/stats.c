@@ -337,16 +337,6 @@ ctrl_port_is_up(const struct ctrl_running *running, unsigned int port)
 	return link_read(running, port).is_up;
 }
 
-/* Longest frame that the link carries, in bytes, without a VLAN tag; 0: none. */
-static uint32_t
-link_frame_max(const struct ctrl_running *running, unsigned int port, const struct link *link)
-{
-	/* Some drivers do not know their link, and never say that it is up. */
-	if (!link->is_up && running->link_was_up[port])
-		return 0;
-	return link->mtu > 0 ? link->mtu + RTE_ETHER_HDR_LEN : UINT32_MAX;
-}
-
 static void
 log_port(const struct ctrl_running *running, unsigned int port, bool good, const char *event)
 {
@@ -355,31 +345,40 @@ log_port(const struct ctrl_running *running, unsigned int port, bool good, const
 		ctrl_log_quote(running->config->port[port].device).text);
 }
 
+/* Tell the workers the longest frame that a port's link carries, without a VLAN tag; 0: none. Is the
+ * link up? */
+static bool
+renew_link(struct ctrl_running *running, unsigned int port)
+{
+	const struct link link = link_read(running, port);
+	uint32_t most = link.mtu > 0 ? link.mtu + RTE_ETHER_HDR_LEN : UINT32_MAX;
+
+	/* Some drivers do not know their link, and never say that it is up. */
+	running->link_was_up[port] |= link.is_up;
+	if (!link.is_up && running->link_was_up[port])
+		most = 0;
+	ppe_port_set_frame_max(running->ppe, port, most);
+	return link.is_up;
+}
+
 void
 ctrl_links_begin(struct ctrl_running *running)
 {
-	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
-		const struct link link = link_read(running, p);
-
-		running->link_was_up[p] |= link.is_up;
-		ppe_port_set_frame_max(running->ppe, p, link_frame_max(running, p, &link));
-	}
+	for (unsigned int p = 0; p < running->config->nb_ports; p++)
+		renew_link(running, p);
 }
 
 void
 ctrl_links_tick(struct ctrl_running *running)
 {
 	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
-		const struct link link = link_read(running, p);
-		bool up = link.is_up, was_down = running->link_is_down[p];
+		bool up = renew_link(running, p), was_down = running->link_is_down[p];
 		bool was_stalled = running->port_is_stalled[p];
 		struct ppe_port_queue queue;
 
 		ppe_port_queue_read(running->ppe, p, &queue);
 		running->link_is_down[p] = !up;
-		running->link_was_up[p] |= up;
 		running->port_is_stalled[p] = queue.is_stalled;
-		ppe_port_set_frame_max(running->ppe, p, link_frame_max(running, p, &link));
 		if (up == was_down)
 			log_port(running, p, up, up ? "link up" : "link down");
 		if (queue.is_stalled && !was_stalled)
