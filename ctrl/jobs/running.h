@@ -233,12 +233,12 @@ const char *ctrl_job_state_text(enum ctrl_job_state state);
 
 /* -- parents of a job in a tree. Any thread. */
 
-/* What a job and its parent's job differ in, and what must hold, for people. setting: not
- * PPE_PARENT_AGREES. */
+/* What a job and its parent's job differ in, and what must hold, for people. setting: as in struct
+ * ppe_parent_stats, not PPE_PARENT_AGREES. */
 struct ctrl_parent_words {
 	const char *setting, *rule;
 };
-struct ctrl_parent_words ctrl_parent_words(enum ppe_parent_setting setting);
+struct ctrl_parent_words ctrl_parent_words(unsigned int setting);
 
 /* Why a parent does not accept this switch's joins, for people: "window 32 here, 64 there: must be
  * equal". */

@@ -4,8 +4,10 @@
 #define TESTS_UNIT_PLAYED_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <criterion/criterion.h>
 
@@ -175,6 +177,14 @@ teardown(void)
 	ctrl_running_destroy(running);
 }
 
+/* The same with another name. */
+static inline struct ctrl_job_spec *
+named(struct ctrl_job_spec *spec, const char *name)
+{
+	snprintf(spec->shape.name, sizeof(spec->shape.name), "%s", name);
+	return spec;
+}
+
 static inline struct ctrl_job_spec
 spec_of(const char *name)
 {
@@ -185,8 +195,7 @@ spec_of(const char *name)
 			.timeout_ms = 1000,
 			.dtype = WEIR_DTYPE_FP32}};
 
-	snprintf(spec.shape.name, sizeof(spec.shape.name), "%s", name);
-	return spec;
+	return *named(&spec, name);
 }
 
 static inline struct ctrl_job *
@@ -207,7 +216,8 @@ create(const char *name)
 	return make(&spec, NULL);
 }
 
-/* A job that this JSON places in a tree, behind or before the port "up". */
+/* A job that this JSON places in a tree, behind or before the port "up". What is shown of it is for
+ * the caller to free. */
 static inline void
 read_tree(struct ctrl_job_spec *spec, const char *text)
 {
@@ -220,6 +230,7 @@ read_tree(struct ctrl_job_spec *spec, const char *text)
 	config.ppe.exception_port = -1;
 	spec->shape.revoke = true;
 	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec->shape), 0, "%s", error.text);
+	spec->shown = ctrl_tree_shown(&spec->shape, object);
 	json_decref(object);
 }
 
@@ -236,6 +247,30 @@ change(struct ctrl_job *job, const char *key, unsigned int value)
 	rc = ctrl_job_change(running, job, &next, who, &why);
 	json_decref(object);
 	return rc;
+}
+
+/* The log is heard from now on. */
+static int from_log;
+
+static inline void
+hear_log(void)
+{
+	int fd[2];
+
+	cr_assert_eq(pipe2(fd, O_NONBLOCK), 0);
+	from_log = fd[0];
+	ctrl_log_to(fd[1], true);
+}
+
+/* What has been logged since the last call; "": nothing. */
+static inline const char *
+logged(void)
+{
+	static char text[4096];
+	ssize_t n = read(from_log, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
 }
 
 static inline bool delete (struct ctrl_job *job)

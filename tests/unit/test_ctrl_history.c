@@ -35,13 +35,13 @@ second(double elapsed)
 	cr_assert(ctrl_history_begin(history, now, now + 5000));
 }
 
-static struct ppe_job
-job_of(const char *name, uint8_t id, uint32_t instance)
+static struct ctrl_job_history *
+place_of(const char *name, uint8_t id, uint32_t instance)
 {
 	struct ppe_job job = {.id = id, .instance = instance};
 
 	snprintf(job.name, sizeof(job.name), "%s", name);
-	return job;
+	return ctrl_history_job(history, &job, "vision");
 }
 
 Test(ctrl_history, rates)
@@ -99,21 +99,20 @@ Test(ctrl_history, samples_are_a_ring)
 
 Test(ctrl_history, jobs_come_and_go)
 {
-	struct ppe_job first = job_of("ring", 3, 1), again = job_of("ring", 3, 2);
 	struct ctrl_job_history *place, *other;
 
 	second(1);
 	second(1);
-	place = ctrl_history_job(history, &first, "vision");
+	place = place_of("ring", 3, 1);
 	ctrl_history_put(history, &place->blocks, 5);
 	cr_assert_str_eq(place->tenant, "vision");
 	cr_assert(isnan(ctrl_history_rate(history, &place->blocks, 1)), "it was not there yet");
 	cr_assert_float_eq(ctrl_history_rate(history, &place->blocks, 0), 5, 1e-3);
 	second(1);
-	cr_assert_eq(ctrl_history_job(history, &first, "vision"), place);
+	cr_assert_eq(place_of("ring", 3, 1), place);
 	/* The same name and number, but another one. */
 	second(1);
-	other = ctrl_history_job(history, &again, "");
+	other = place_of("ring", 3, 2);
 	cr_assert_neq(other, place);
 	ctrl_history_put(history, &other->blocks, 1);
 	for (unsigned int s = 1; s < CTRL_HISTORY_SAMPLES - 1; s++)
@@ -132,9 +131,7 @@ Test(ctrl_history, there_is_a_place_for_every_job)
 	for (uint32_t instance = 0; instance < 3; instance++) {
 		second(1);
 		for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-			struct ppe_job job = job_of("j", (uint8_t)i, instance);
-
-			place = ctrl_history_job(history, &job, "");
+			place = place_of("j", (uint8_t)i, instance);
 			ctrl_history_put(history, &place->blocks, 1);
 		}
 		for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
@@ -150,29 +147,25 @@ Test(ctrl_history, there_is_a_place_for_every_job)
 Test(ctrl_history, present_jobs_keep_their_places)
 {
 	struct ctrl_job_history *place[WEIR_JOBS_MAX];
-	struct ppe_job job;
+	struct ppe_job job = {.name = "j"};
 
 	second(1);
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		job = job_of("j", (uint8_t)i, 0);
-		place[i] = ctrl_history_job(history, &job, "");
-	}
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		place[i] = place_of("j", (uint8_t)i, 0);
 	second(1);
 	/* Job 200 has gone, and what comes now has a lower number than most. */
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		job = job_of("j", (uint8_t)i, 0);
+		job.id = (uint8_t)i;
 		if (i != 200)
 			ctrl_history_keep(history, &job);
 	}
-	job = job_of("new", 200, 1);
-	cr_assert_eq(ctrl_history_job(history, &job, ""), place[200]);
+	cr_assert_eq(place_of("new", 200, 1), place[200]);
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		cr_assert_str_eq(place[i]->name, i == 200 ? "new" : "j", "%u", i);
 }
 
 Test(ctrl_history, waiting_is_of_the_last_five_minutes)
 {
-	struct ppe_job job = job_of("ring", 3, 0);
 	uint64_t waited[WEIR_SOURCES_MAX] = {0};
 
 	for (unsigned int s = 1; s <= 1000; s++) {
@@ -180,7 +173,7 @@ Test(ctrl_history, waiting_is_of_the_last_five_minutes)
 		uint64_t before;
 
 		second(1);
-		place = ctrl_history_job(history, &job, "");
+		place = place_of("ring", 3, 0);
 		waited[255] = s;
 		if (ctrl_history_step_due(history, place))
 			ctrl_history_step(place, waited);
@@ -198,12 +191,11 @@ Test(ctrl_history, waiting_is_of_the_last_five_minutes)
 /* A tick that was left out does not leave out a step. */
 Test(ctrl_history, steps_are_not_missed)
 {
-	struct ppe_job job = job_of("ring", 3, 0);
 	unsigned int due = 0;
 
 	for (unsigned int s = 0; s < 300; s += 3) {
 		second(3);
-		due += ctrl_history_step_due(history, ctrl_history_job(history, &job, ""));
+		due += ctrl_history_step_due(history, place_of("ring", 3, 0));
 	}
 	cr_assert_eq(due, 10);
 }

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the log tells of the parents of a job, on engines that are played. */
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "ctrl/jobs/running.h"
 #include "tests/unit/played.h"
 
 TestSuite(ctrl_parents, .init = setup, .fini = teardown, .timeout = 90);
@@ -15,38 +11,31 @@ TestSuite(ctrl_parents, .init = setup, .fini = teardown, .timeout = 90);
 	"{\"tree\": {\"ranks\": 8, \"first_rank\": 4, \"parents\": [" PARENT(                      \
 		"s0", "10.78.0.254") ", " PARENT("s1", "10.78.1.254") "]}}"
 
-static int from_log;
-
 static void
 begin(void)
 {
 	struct ctrl_job_spec spec = spec_of("ring");
-	int fd[2];
 
 	read_tree(&spec, TREE);
 	make(&spec, NULL);
-	cr_assert_eq(pipe2(fd, O_NONBLOCK), 0);
-	from_log = fd[0];
-	ctrl_log_to(fd[1], true);
+	json_decref(spec.shown);
+	hear_log();
 }
 
 /* The next tick logs this line, from its message on, and no other; NULL: nothing. */
 static void
 expect(const char *line)
 {
-	char text[1024];
-	ssize_t n;
+	const char *text;
 
 	ctrl_jobs_tick(running);
-	n = read(from_log, text, sizeof(text) - 1);
+	text = logged();
 	if (line == NULL) {
-		cr_assert_lt(n, 0, "%.*s", (int)n, text);
+		cr_assert_str_eq(text, "");
 		return;
 	}
-	cr_assert_gt(n, 0, "not logged: %s", line);
-	text[n] = '\0';
 	cr_assert_not_null(strstr(text, line), "%s, not %s", text, line);
-	cr_assert_eq(strchr(text, '\n'), text + n - 1, "more than that: %s", text);
+	cr_assert_eq(strchr(text, '\n'), strrchr(text, '\n'), "more than that: %s", text);
 }
 
 #define ABOUT(name, address) " job=ring parent=" name " parent_address=" address
@@ -72,8 +61,7 @@ Test(ctrl_parents, heard_lost_and_back)
 	s1->heard = s1->serves = true;
 	s1->generation = 5;
 	ctrl_jobs_tick(running);
-	while (read(from_log, (char[1024]){0}, 1024) > 0)
-		;
+	logged();
 	expect(NULL);
 	s0->serves = s1->serves = false;
 	s0->joining = s1->joining = true;
@@ -109,8 +97,7 @@ Test(ctrl_parents, taken_for_dead)
 	s0->heard = s0->serves = true;
 	s0->generation = 5;
 	ctrl_jobs_tick(running);
-	while (read(from_log, (char[1024]){0}, 1024) > 0)
-		;
+	logged();
 	for (s0->given_up = 1; s0->given_up < 3; s0->given_up++) {
 		expect("level=warning module=ctrl msg=\"a parent left questions about blocks "
 		       "unanswered, and was taken for dead\"" ABOUT("s0", "10.78.0.254") "\n");
@@ -120,6 +107,23 @@ Test(ctrl_parents, taken_for_dead)
 
 Test(ctrl_parents, settings_that_disagree)
 {
+	static const struct {
+		enum ppe_parent_setting setting;
+		uint32_t ours, theirs;
+		const char *text;
+	} rows[] = {
+		{WEIR_SETTING_OP, WEIR_OP_MAX, 15, "op max here, 15 there: must be equal"},
+		{WEIR_SETTING_POLICY, PPE_POLICY_PARTIAL, 3,
+			"policy partial here, 3 there: must be equal"},
+		{WEIR_SETTING_INTEGRITY, PPE_INTEGRITY_CRC32C, PPE_INTEGRITY_NONE,
+			"integrity crc32c here, none there: must be equal"},
+		{WEIR_SETTING_DETERMINISTIC, 1, 0,
+			"deterministic true here, false there: must be equal"},
+		{PPE_PARENT_GONE, 0, 0,
+			"the parent does not have the job, or not this switch as a source"},
+		{WEIR_SETTING_TYPE, WEIR_DTYPE_FP16, WEIR_DTYPE_FP32,
+			"type fp16 here, fp32 there: must be equal"},
+	};
 	struct ppe_parent_stats *s0 = &played.parent[0];
 
 	begin();
@@ -136,31 +140,13 @@ Test(ctrl_parents, settings_that_disagree)
 	expect(NULL);
 	s0->theirs = 16;
 	expect("here=64 there=16");
-	s0->refused = WEIR_SETTING_TYPE;
-	s0->ours = WEIR_DTYPE_FP16;
-	s0->theirs = WEIR_DTYPE_FP32;
+	for (size_t i = 0; i < RTE_DIM(rows); i++) {
+		s0->refused = rows[i].setting;
+		s0->ours = rows[i].ours;
+		s0->theirs = rows[i].theirs;
+		cr_expect_str_eq(ctrl_parent_refusal(s0).text, rows[i].text);
+	}
 	expect("setting=type");
-	cr_expect_str_eq(ctrl_parent_refusal(s0).text, "type fp16 here, fp32 there: must be equal");
-	s0->refused = WEIR_SETTING_OP;
-	s0->ours = WEIR_OP_MAX;
-	s0->theirs = 15;
-	cr_expect_str_eq(ctrl_parent_refusal(s0).text, "op max here, 15 there: must be equal");
-	s0->refused = WEIR_SETTING_POLICY;
-	s0->ours = PPE_POLICY_PARTIAL;
-	s0->theirs = 3;
-	cr_expect_str_eq(
-		ctrl_parent_refusal(s0).text, "policy partial here, 3 there: must be equal");
-	s0->refused = WEIR_SETTING_INTEGRITY;
-	s0->ours = PPE_INTEGRITY_CRC32C;
-	s0->theirs = PPE_INTEGRITY_NONE;
-	cr_expect_str_eq(
-		ctrl_parent_refusal(s0).text, "integrity crc32c here, none there: must be equal");
-	s0->refused = WEIR_SETTING_DETERMINISTIC;
-	cr_expect_str_eq(ctrl_parent_refusal(s0).text,
-		"deterministic true here, false there: must be equal");
-	s0->refused = PPE_PARENT_GONE;
-	cr_expect_str_eq(ctrl_parent_refusal(s0).text,
-		"the parent does not have the job, or not this switch as a source");
 }
 
 /* Each thing that two jobs can differ in has its own word, and a rule. */

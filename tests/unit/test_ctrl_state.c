@@ -67,20 +67,18 @@ start(void)
 static struct ctrl_job *
 create_of(const char *name, const struct ctrl_tenant *whose)
 {
-	struct ctrl_job_spec spec = {.id = -1,
-		.expire_s = 77,
-		.shape = {.nb_sources = 3,
-			.window = 16,
-			.elements = 100,
-			.timeout_ms = 250,
-			.policy = PPE_POLICY_PARTIAL,
-			.dtype = WEIR_DTYPE_INT16,
-			.op = WEIR_OP_BXOR,
-			.deterministic = whose == NULL,
-			.rate_mbit = whose == NULL ? 5 : 0,
-			.group = whose == NULL ? 0 : 0xef000005}};
+	struct ctrl_job_spec spec = spec_of(name);
 
-	snprintf(spec.shape.name, sizeof(spec.shape.name), "%s", name);
+	spec.expire_s = 77;
+	spec.shape.window = 16;
+	spec.shape.elements = 100;
+	spec.shape.timeout_ms = 250;
+	spec.shape.policy = PPE_POLICY_PARTIAL;
+	spec.shape.dtype = WEIR_DTYPE_INT16;
+	spec.shape.op = WEIR_OP_BXOR;
+	spec.shape.deterministic = whose == NULL;
+	spec.shape.rate_mbit = whose == NULL ? 5 : 0;
+	spec.shape.group = whose == NULL ? 0 : 0xef000005;
 	return make(&spec, whose);
 }
 
@@ -93,7 +91,7 @@ Test(ctrl_state, jobs_come_back_whole)
 	start();
 	ring = create_of("ring", NULL);
 	pair = create_of("pair", &tenant);
-	cr_assert_eq(join(ring, 2, 3, 0x0a4d0003), 0);
+	cr_assert_eq(join(ring, 2, 4, 0x0a4d0003), 0);
 	cr_assert_eq(running->state_due, CTRL_STATE_AT_TURN);
 	ctrl_state_settle(running);
 	cr_assert_eq(running->state_due, CTRL_STATE_CLEAN);
@@ -137,23 +135,15 @@ Test(ctrl_state, jobs_come_back_whole)
 static struct ctrl_job *
 create_in_tree(const char *name, const char *text)
 {
-	struct ctrl_error error = {0};
-	const struct ctrl_tree_reading tree = {&config, "", &error};
-	json_t *object = json_loads(text, 0, NULL);
 	struct ctrl_job_spec spec = ctrl_job_spec_default(false);
 	struct ctrl_job *job;
 
-	cr_assert_not_null(object, "%s", text);
 	spec.shape.nb_sources = 2;
-	spec.shape.revoke = true;
 	spec.shape.authenticated = true;
 	spec.shape.narrow = true;
-	snprintf(spec.shape.name, sizeof(spec.shape.name), "%s", name);
-	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec.shape), 0, "%s", error.text);
-	spec.shown = ctrl_tree_shown(&spec.shape, object);
-	job = make(&spec, NULL);
+	read_tree(&spec, text);
+	job = make(named(&spec, name), NULL);
 	json_decref(spec.shown);
-	json_decref(object);
 	return job;
 }
 
@@ -173,8 +163,7 @@ Test(ctrl_state, jobs_of_trees_come_back_whole)
 	struct ctrl_job *leaf;
 	struct ppe_job was[2];
 
-	config.nb_ports = 2;
-	snprintf(config.port[1].name, sizeof(config.port[1].name), "up");
+	config.nb_ports = 1;
 	start();
 	leaf = create_in_tree("leaf", "{\"tree\": " TREE ", \"key\": \"" KEY "\"}]}}");
 	was[1] = *create_in_tree("root", "{\"sources\": " CHILD "}")->job;
@@ -204,11 +193,11 @@ Test(ctrl_state, jobs_of_trees_come_back_whole)
 	expect_shown(running->by_id[1], "{\"sources\": " CHILD "}");
 
 	/* Without its port, it waits for a start at which it fits. */
-	config.nb_ports = 1;
+	config.nb_ports = 0;
 	start();
 	cr_assert_eq(json_array_size(running->set_aside), 1);
 	cr_assert_null(running->by_id[0]);
-	config.nb_ports = 2;
+	config.nb_ports = 1;
 	start();
 	cr_assert_not_null(running->by_id[0]);
 	cr_assert_eq(running->by_id[0]->job->parent[0].key[31], 31);
@@ -390,18 +379,10 @@ count_steps(const char *call)
 static char *
 contents(void)
 {
-	FILE *file = fopen(path, "r");
-	char *text = NULL;
-	size_t size = 0;
+	const char *reason;
+	size_t length;
 
-	if (file == NULL)
-		return NULL;
-	if (getdelim(&text, &size, '\0', file) < 0) {
-		free(text);
-		text = NULL;
-	}
-	fclose(file);
-	return text;
+	return ctrl_read_file(path, &length, &reason);
 }
 
 Test(ctrl_state, death_at_any_step_leaves_the_old_or_the_new)

@@ -215,3 +215,43 @@ Test(ctrl_stats, memory_table)
 		"%s", text);
 	free(text);
 }
+
+/* -- the pulse of workers: which turn, and how busy they were */
+
+static struct ctrl_pulse pulse;
+static struct ppe_worker_stats worker;
+
+Test(ctrl_stats, busy_is_of_the_last_second)
+{
+	worker.turns = 1000;
+	worker.busy_turns = 250;
+	ctrl_pulse_update(&pulse, &worker, 1, true);
+	cr_assert_float_eq(pulse.busy, 0.25, 1e-9);
+	worker.turns = 1100;
+	worker.busy_turns = 350;
+	ctrl_pulse_update(&pulse, &worker, 1.5, false);
+	cr_assert_float_eq(pulse.busy, 0.25, 1e-9, "between ticks it stays");
+	worker.turns = 1200;
+	ctrl_pulse_update(&pulse, &worker, 2, true);
+	cr_assert_float_eq(pulse.busy, 0.5, 1e-9);
+	ctrl_pulse_update(&pulse, &worker, 3, true);
+	cr_assert_float_eq(pulse.busy, 0, 1e-9, "no turn at all");
+}
+
+/* Once after a tick is not for ever: each look counts from the last one. */
+Test(ctrl_stats, a_worker_that_stops_is_noticed)
+{
+	worker.turns = 10;
+	ctrl_pulse_update(&pulse, &worker, 1, true);
+	cr_assert_float_eq(pulse.changed_at, 1, 1e-9);
+	worker.turns = 11;
+	ctrl_pulse_update(&pulse, &worker, 1.2, false);
+	cr_assert_float_eq(pulse.changed_at, 1.2, 1e-9);
+	ctrl_pulse_update(&pulse, &worker, 1.9, false);
+	cr_assert_float_eq(pulse.changed_at, 1.2, 1e-9);
+	ctrl_pulse_update(&pulse, &worker, 2, true);
+	cr_assert_float_eq(pulse.changed_at, 1.2, 1e-9);
+	worker.turns = 12;
+	ctrl_pulse_update(&pulse, &worker, 9, false);
+	cr_assert_float_eq(pulse.changed_at, 9, 1e-9);
+}

@@ -244,7 +244,7 @@ Test(ctrl_temporary, open_jobs_leave_half_of_the_memory)
 	played.records = 2 * 128;
 	job = make(&spec, NULL);
 	ppe_job_memory(&config.ppe, job->job, &memory);
-	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
+	named(&spec, "b");
 	/* The played engines do not take anything away. */
 	played.left = memory.total + 2 * 64000;
 	played.records = 128 + 2 * 128 - 1;
@@ -255,22 +255,7 @@ Test(ctrl_temporary, open_jobs_leave_half_of_the_memory)
 	played.left += 1;
 	make(&spec, NULL);
 	spec.open = false;
-	snprintf(spec.shape.name, sizeof(spec.shape.name), "c");
+	named(&spec, "c");
 	played.left = 0;
-	make(&spec, NULL);
-}
-
-/* Such a job shares its results' group with none of an administrator's. */
-Test(ctrl_temporary, a_group_is_of_one_kind)
-{
-	struct ctrl_job_spec spec = temporary("a");
-
-	config.api.open_jobs = 9;
-	spec.shape.group = 0xef010101;
-	make(&spec, NULL);
-	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
-	spec.open = true;
-	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "results");
-	spec.shape.group++;
 	make(&spec, NULL);
 }
