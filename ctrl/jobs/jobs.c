@@ -271,26 +271,22 @@ id_is_leaving(const struct ctrl_running *running, unsigned int id)
 	return false;
 }
 
-/* Ids of the configuration's jobs stay taken when these are deleted, because they return at the
- * next start. */
-static bool
-id_is_free(const struct ctrl_running *running, unsigned int id)
-{
-	return running->by_id[id] == NULL && running->config->jobs.by_id[id] == NULL;
-}
-
-/* The id of the next job; -1: all are in use. Prefer ids that no leaving job has, to avoid
+/* The id of the next job; -1: all are in use. Ids of the configuration's jobs stay taken when these
+ * are deleted, because they return at the next start. Prefer ids that no leaving job has, to avoid
  * confusing people. */
 static int
 free_id(const struct ctrl_running *running)
 {
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (id_is_free(running, i) && !id_is_leaving(running, i))
-			return (int)i;
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (id_is_free(running, i))
-			return (int)i;
-	return -1;
+	int of_leaving = -1;
+
+	for (int id = 0; id < WEIR_JOBS_MAX; id++) {
+		if (running->by_id[id] != NULL || running->config->jobs.by_id[id] != NULL)
+			continue;
+		if (!id_is_leaving(running, (unsigned int)id))
+			return id;
+		of_leaving = of_leaving < 0 ? id : of_leaving;
+	}
+	return of_leaving;
 }
 
 /* Refuse the name and id of a deleted job of the configuration. */
@@ -313,42 +309,28 @@ check_deleted(const struct ctrl_running *running, const struct ctrl_job_spec *sp
 	return 0;
 }
 
-/* Add up what deleted jobs of the configuration need when they return. A leaving job's memory is
- * not free yet. Returns one of the deleted jobs, or NULL. */
-static const struct ppe_job *
-sum_returning(const struct ctrl_running *running, struct ppe_room *room)
+/* Refuse a job that takes memory that deleted jobs of the configuration need at the next start. A
+ * leaving job's memory is not free yet. */
+static int
+check_returning(struct ctrl_running *running, const struct ppe_job *shape, struct ctrl_refusal *why)
 {
 	const struct ppe_job *returning = NULL;
-	struct ppe_room needs;
+	struct ppe_room room, needs;
+	bool records;
 
+	running->engine->room(running->ppe, shape, &room);
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		const struct ppe_job *job = running->config->jobs.by_id[id];
 
 		if (job == NULL || running->by_id[id] != NULL || id_is_leaving(running, id))
 			continue;
 		running->engine->room(running->ppe, job, &needs);
-		room->memory_needed += needs.memory_needed;
-		room->records_needed += needs.records_needed;
+		room.memory_needed += needs.memory_needed;
+		room.records_needed += needs.records_needed;
 		returning = job;
 	}
-	return returning;
-}
-
-/* Refuse a job that takes memory that deleted jobs of the configuration need at the next start. */
-static int
-check_returning(struct ctrl_running *running, const struct ppe_job *shape, struct ctrl_refusal *why)
-{
-	struct ppe_room sum = {0}, room;
-	const struct ppe_job *returning = sum_returning(running, &sum);
-	bool records;
-
-	if (returning == NULL)
-		return 0;
-	running->engine->room(running->ppe, shape, &room);
-	room.memory_needed += sum.memory_needed;
-	room.records_needed += sum.records_needed;
 	records = room.records_needed > room.records_free;
-	if (!records && room.memory_needed <= room.memory_left)
+	if (returning == NULL || (!records && room.memory_needed <= room.memory_left))
 		return 0;
 	ctrl_deny(why, CTRL_REFUSED_MEMORY, records ? "window" : NULL,
 		"the job takes %s that deleted jobs of the configuration, such as \"%s\", need at "
@@ -375,32 +357,6 @@ check_group(const struct ctrl_running *running, const struct ctrl_job_spec *spec
 	return 0;
 }
 
-/* Refuse a job that would be the same source of a parent's job as another one. */
-static int
-check_parents(
-	const struct ctrl_running *running, const struct ppe_job *shape, struct ctrl_refusal *why)
-{
-	CTRL_FOREACH_JOB (job, running)
-		if (ctrl_tree_collides(job->job, shape))
-			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "tree.parents",
-				"job %s contributes to the same job of a parent already: delete "
-				"it, or name another parents[].job",
-				job->job->name);
-	return 0;
-}
-
-/* Sources that are switches do not join over the control API: their memberships do not end. */
-static int
-check_children(const struct ctrl_job_spec *spec, struct ctrl_refusal *why)
-{
-	if (spec->shape.children && (spec->temporary || spec->expire_s > 0))
-		return ctrl_deny(why, CTRL_REFUSED_CONFLICT,
-			spec->temporary ? "temporary" : "expire_s",
-			"the sources of job %s are switches, which do not expire: leave this out",
-			spec->shape.name);
-	return 0;
-}
-
 static int
 check_use(const struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
@@ -409,32 +365,20 @@ check_use(const struct ctrl_running *running, const struct ctrl_job_spec *spec,
 			  : ctrl_tenant_check(running, tenant, &spec->shape, why);
 }
 
-/* Bytes of all jobs with full blocks of AlltoAll. */
-static uint64_t
-sum_full(const struct ctrl_running *running)
-{
-	struct ppe_room room;
-	uint64_t bytes = 0;
-
-	CTRL_FOREACH_JOB (job, running) {
-		if (job->job->alltoall != PPE_ALLTOALL_FULL)
-			continue;
-		running->engine->room(running->ppe, job->job, &room);
-		bytes += room.memory_needed;
-	}
-	return bytes;
-}
-
 /* Full blocks of AlltoAll, if the job may have them, and all jobs with them take at most a quarter
  * of the memory. The rest is for programs with many communicators. */
 static void
 fit_alltoall(const struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant)
 {
-	uint64_t full = sum_full(running), memory_left;
+	uint64_t full = 0, memory_left; /* bytes of all jobs with full blocks */
 	struct ctrl_refusal ignored;
 	struct ppe_room room;
 
+	CTRL_FOREACH_JOB (job, running) {
+		running->engine->room(running->ppe, job->job, &room);
+		full += job->job->alltoall == PPE_ALLTOALL_FULL ? room.memory_needed : 0;
+	}
 	spec->shape.alltoall = PPE_ALLTOALL_FULL;
 	running->engine->room(running->ppe, &spec->shape, &room);
 	memory_left =
@@ -470,8 +414,18 @@ ctrl_job_check(struct ctrl_running *running, struct ctrl_job_spec *spec,
 			"no free job id: all %d are in use: delete a job", WEIR_JOBS_MAX);
 	if (spec->temporary && spec->expire_s == 0)
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "expire_s", EXPIRES);
-	if (check_children(spec, why) < 0 || check_parents(running, shape, why) < 0)
-		return -EINVAL;
+	/* Sources that are switches do not join over the control API: their memberships do not end. */
+	if (shape->children && (spec->temporary || spec->expire_s > 0))
+		return ctrl_deny(why, CTRL_REFUSED_CONFLICT,
+			spec->temporary ? "temporary" : "expire_s",
+			"the sources of job %s are switches, which do not expire: leave this out",
+			shape->name);
+	CTRL_FOREACH_JOB (job, running)
+		if (ctrl_tree_collides(job->job, shape))
+			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "tree.parents",
+				"job %s contributes to the same job of a parent already: delete "
+				"it, or name another parents[].job",
+				job->job->name);
 	ctrl_fit_elements(running->config, &spec->shape);
 	if (!ctrl_check_reduction(shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "op", "%s", reason.text);

@@ -76,17 +76,6 @@ ctrl_parent_refusal(const struct ppe_parent_stats *stats)
 	return out;
 }
 
-/* Do the others serve without this parent, or does it not answer? */
-static bool
-is_lost(const struct ppe_parent_stats *stats, bool others_serve)
-{
-	if (stats->serves)
-		return false;
-	return others_serve ||
-		(stats->joining && stats->joining_us > LOST_US &&
-			(!stats->heard || stats->silent_us > LOST_US));
-}
-
 static void
 tell(const struct ctrl_job *job, unsigned int parent, uint32_t level, const char *what,
 	const char *more)
@@ -103,6 +92,11 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 	bool others_serve)
 {
 	struct ctrl_parent_logged *logged = &job->parent[parent];
+	/* The others serve without this parent, or it does not answer. */
+	bool is_lost = !stats->serves &&
+		(others_serve ||
+			(stats->joining && stats->joining_us > LOST_US &&
+				(!stats->heard || stats->silent_us > LOST_US)));
 	char more[256] = "";
 
 	if (stats->heard && !logged->heard)
@@ -121,7 +115,7 @@ look(struct ctrl_job *job, unsigned int parent, const struct ppe_parent_stats *s
 	if (stats->serves)
 		*logged = (struct ctrl_parent_logged){
 			.heard = true, .serves = true, .given_up = logged->given_up};
-	if (is_lost(stats, others_serve) && !logged->lost) {
+	if (is_lost && !logged->lost) {
 		logged->lost = true;
 		logged->serves = false;
 		if (stats->heard)

@@ -126,18 +126,13 @@ same_shape(const struct ppe_job *a, const struct ppe_job *b)
 }
 
 static bool
-same_sources(const struct ppe_job *a, const struct ppe_job *b)
-{
-	return memcmp(a->members, b->members, sizeof(a->members)) == 0 &&
-		memcmp(a->address, b->address, sizeof(a->address)) == 0;
-}
-
-static bool
 same(const struct ppe_job *a, const struct ppe_job *b)
 {
 	struct ctrl_job_spec of_a = ctrl_job_spec_of(a), of_b = ctrl_job_spec_of(b);
 
-	return same_shape(a, b) && same_sources(a, b) && ctrl_settings_same(&of_a, &of_b, false);
+	return same_shape(a, b) && memcmp(a->members, b->members, sizeof(a->members)) == 0 &&
+		memcmp(a->address, b->address, sizeof(a->address)) == 0 &&
+		ctrl_settings_same(&of_a, &of_b, false);
 }
 
 /* Put a new job of the next configuration in the place of its id. */

@@ -163,9 +163,9 @@ struct ctrl_job *ctrl_running_find_job(const struct ctrl_running *running, const
 struct ctrl_job *ctrl_running_next_job(const struct ctrl_running *running, unsigned int id);
 
 /* For each job, by id; not those that are leaving. The body may free no job. */
-#define CTRL_FOREACH_JOB(job, running)                                                             \
-	for (struct ctrl_job *job = ctrl_running_next_job(running, 0); job != NULL;                \
-		job = ctrl_running_next_job(running, job->job->id + 1u))
+#define CTRL_FOREACH_JOB(at, running)                                                              \
+	for (struct ctrl_job *at = ctrl_running_next_job(running, 0); at != NULL;                  \
+		at = ctrl_running_next_job(running, at->job->id + 1u))
 
 /* One more than the highest rank of a job that hosts join over the control API. The lowest rank is
  * its first_rank. */

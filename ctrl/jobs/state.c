@@ -175,16 +175,11 @@ write_now(struct ctrl_running *running)
 	return rc;
 }
 
-static bool
-is_kept(const struct ctrl_running *running)
-{
-	return running->config->state_file[0] != '\0' && running->state_is_loaded;
-}
-
 void
 ctrl_state_save(struct ctrl_running *running)
 {
-	int rc = is_kept(running) ? write_now(running) : 0;
+	bool is_kept = running->config->state_file[0] != '\0' && running->state_is_loaded;
+	int rc = is_kept ? write_now(running) : 0;
 
 	if (rc < 0)
 		ctrl_log_limited(CTRL_LOG_SITE, CTRL_LOG_CTRL, RTE_LOG_ERR,

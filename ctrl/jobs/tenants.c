@@ -64,13 +64,6 @@ check_rate(const struct ctrl_tenant *tenant, const struct ppe_job *job, const st
 	return 0;
 }
 
-/* A rate of 0 means no limit, so it is the highest. */
-static bool
-is_more(uint32_t rate_mbit, uint32_t than)
-{
-	return rate_mbit != than && than != 0 && (rate_mbit == 0 || rate_mbit > than);
-}
-
 int
 ctrl_tenant_check_rate(const struct ctrl_running *running, const struct ctrl_job *job,
 	uint32_t rate_mbit, struct ctrl_refusal *why)
@@ -78,7 +71,9 @@ ctrl_tenant_check_rate(const struct ctrl_running *running, const struct ctrl_job
 	struct ppe_job next = *job->job;
 	struct ctrl_use use;
 
-	if (job->tenant == NULL || !is_more(rate_mbit, next.rate_mbit))
+	/* A rate of 0 means no limit, so it is the highest. */
+	if (job->tenant == NULL || rate_mbit == next.rate_mbit || next.rate_mbit == 0 ||
+		(rate_mbit != 0 && rate_mbit < next.rate_mbit))
 		return 0;
 	next.rate_mbit = rate_mbit;
 	sum(running, job->tenant, false, job, &use);
@@ -124,16 +119,6 @@ ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *
 	return check_rate(tenant, job, &use, why);
 }
 
-static unsigned int
-count_open(const struct ctrl_running *running)
-{
-	unsigned int n = 0;
-
-	CTRL_FOREACH_JOB (job, running)
-		n += job->open;
-	return n;
-}
-
 uint64_t
 ctrl_open_memory_left(const struct ctrl_running *running, uint64_t memory_left)
 {
@@ -148,11 +133,14 @@ ctrl_open_check(
 	const struct ctrl_running *running, const struct ppe_job *job, struct ctrl_refusal *why)
 {
 	const unsigned int workers = running->config->ppe.workers;
+	unsigned int open = 0;
 	struct ppe_room room;
 	struct ctrl_use use;
 	bool records;
 
-	if (count_open(running) >= running->config->api.open_jobs)
+	CTRL_FOREACH_JOB (other, running)
+		open += other->open;
+	if (open >= running->config->api.open_jobs)
 		return ctrl_deny(why, CTRL_REFUSED_FULL, NULL,
 			"no free job: clients without a token have made the %u temporary jobs that "
 			"api.open_jobs allows",

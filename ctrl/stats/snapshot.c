@@ -262,15 +262,6 @@ take_jobs(struct ctrl_snapshot *s, struct ctrl_running *running, bool detail)
 	return true;
 }
 
-static void
-take_history(struct ctrl_snapshot *s, const struct ctrl_history *history)
-{
-	if (s->history == NULL)
-		s->history = ctrl_history_create(0);
-	if (s->history != NULL && history != NULL)
-		ctrl_history_copy(s->history, history);
-}
-
 /* False: no memory. */
 static bool
 take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
@@ -301,8 +292,10 @@ take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
 	faults = ppe_faults_of(running->ppe);
 	s->faults = faults == NULL ? (struct ppe_faults){0} : *faults;
 	ppe_faults_read(running->ppe, &s->fault_stats);
-	if ((parts & CTRL_SNAPSHOT_HISTORY) != 0)
-		take_history(s, running->history);
+	if ((parts & CTRL_SNAPSHOT_HISTORY) != 0 && s->history == NULL)
+		s->history = ctrl_history_create(0);
+	if ((parts & CTRL_SNAPSHOT_HISTORY) != 0 && s->history != NULL && running->history != NULL)
+		ctrl_history_copy(s->history, running->history);
 	return take_jobs(s, running, (parts & CTRL_SNAPSHOT_DETAIL) != 0);
 }
 
@@ -406,8 +399,8 @@ ctrl_snapshots_have(const struct ctrl_snapshots *all, const struct ctrl_config *
 
 /* -- readers */
 
-static struct ctrl_snapshot *
-pin(struct ctrl_snapshots *all)
+const struct ctrl_snapshot *
+ctrl_snapshot_last(struct ctrl_snapshots *all)
 {
 	for (;;) {
 		unsigned int p = __atomic_load_n(&all->current, __ATOMIC_SEQ_CST);
@@ -419,12 +412,6 @@ pin(struct ctrl_snapshots *all)
 			return &all->place[p];
 		ctrl_snapshot_put(&all->place[p]);
 	}
-}
-
-const struct ctrl_snapshot *
-ctrl_snapshot_last(struct ctrl_snapshots *all)
-{
-	return pin(all);
 }
 
 static void
@@ -445,7 +432,7 @@ ctrl_snapshot_get(struct ctrl_snapshots *all, unsigned int parts)
 
 	for (;;) {
 		uint32_t made = __atomic_load_n(&all->made, __ATOMIC_SEQ_CST);
-		struct ctrl_snapshot *s = pin(all);
+		const struct ctrl_snapshot *s = ctrl_snapshot_last(all);
 		bool is_late = ctrl_monotonic() - began > CTRL_SNAPSHOT_S ||
 			__atomic_load_n(&all->is_over, __ATOMIC_SEQ_CST);
 
