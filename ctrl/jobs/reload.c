@@ -43,42 +43,29 @@ is_reloadable(const char *path)
 	return false;
 }
 
-static void compare(
-	struct differences *found, struct ctrl_path path, const json_t *now, const json_t *next);
-
-static void
-compare_objects(
-	struct differences *found, struct ctrl_path path, const json_t *now, const json_t *next)
-{
-	const char *dot = path.text[0] == '\0' ? "" : ".";
-	const char *name;
-	json_t *value;
-
-	json_object_foreach ((json_t *)(uintptr_t)now, name, value) {
-		compare(found, ctrl_path("%s%s%s", path.text, dot, name), value,
-			json_object_get(next, name));
-	}
-	json_object_foreach ((json_t *)(uintptr_t)next, name, value) {
-		if (json_object_get(now, name) == NULL)
-			compare(found, ctrl_path("%s%s%s", path.text, dot, name), NULL, value);
-	}
-}
-
 static void
 compare(struct differences *found, struct ctrl_path path, const json_t *now, const json_t *next)
 {
 	/* A reload may change the certificate, but not turn TLS on or off. */
 	bool tls = strcmp(path.text, "api.tls") == 0 && (now == NULL || next == NULL);
+	const char *dot = path.text[0] == '\0' ? "" : ".", *name;
+	json_t *both, *value;
+	size_t i;
 
 	if ((now != NULL && next != NULL && json_equal(now, next)) ||
 		(is_reloadable(path.text) && !tls))
 		return;
 	if (json_is_object(now) && json_is_object(next)) {
-		compare_objects(found, path, now, next);
+		both = json_copy((json_t *)(uintptr_t)now);
+		json_object_update_missing(both, (json_t *)(uintptr_t)next);
+		json_object_foreach (both, name, value)
+			compare(found, ctrl_path("%s%s%s", path.text, dot, name),
+				json_object_get(now, name), json_object_get(next, name));
+		json_decref(both);
 	} else if (json_is_array(now) && json_is_array(next) &&
 		json_array_size(now) == json_array_size(next)) {
-		for (size_t i = 0; i < json_array_size(now); i++)
-			compare(found, ctrl_path("%s[%zu]", path.text, i), json_array_get(now, i),
+		json_array_foreach (now, i, value)
+			compare(found, ctrl_path("%s[%zu]", path.text, i), value,
 				json_array_get(next, i));
 	} else {
 		note(found, path.text);

@@ -242,14 +242,14 @@ read_spec(const struct ctrl_config *config, const json_t *object, struct ctrl_jo
 
 /* Give the job its members, in it and in its copy for the engines. */
 static int
-restore_members(const struct ctrl_config *config, const json_t *list, struct ctrl_job *job,
+restore_members(const struct ctrl_config *config, const json_t *of, struct ctrl_job *job,
 	struct ctrl_refusal *why)
 {
 	struct ctrl_reason reason;
 	const json_t *object;
 	size_t i;
 
-	json_array_foreach (list, i, object) {
+	json_array_foreach (json_object_get(of, "members"), i, object) {
 		unsigned int rank = (unsigned int)number(object, "rank");
 		struct ctrl_member *member;
 
@@ -271,46 +271,32 @@ restore_members(const struct ctrl_config *config, const json_t *list, struct ctr
 	return 0;
 }
 
-/* Its quota was checked when it was created. */
-static int
-make_again(struct ctrl_running *running, const json_t *object, struct ctrl_job_spec *spec,
-	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
-{
-	struct ctrl_job *job;
-
-	if (ctrl_job_check(running, spec, NULL, why) < 0)
-		return -EINVAL;
-	job = ctrl_job_put(running, spec, tenant, why);
-	if (job == NULL)
-		return -EINVAL;
-	job->created = (double)number(object, "created");
-	if (restore_members(running->config, json_object_get(object, "members"), job, why) < 0) {
-		ctrl_jobs_undo(running);
-		return -EINVAL;
-	}
-	return ctrl_jobs_publish(running, NULL, job->job, why);
-}
-
 static int
 restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refusal *why)
 {
 	const char *who = "by=weir why=restart";
 	const char *owner = text_of(object, "tenant");
 	const struct ctrl_tenant *tenant = ctrl_tenant_find(&running->config->api, owner);
+	struct ctrl_job *job = NULL;
 	struct ctrl_job_spec spec;
-	int rc = read_spec(running->config, object, &spec, why);
 
-	if (rc == 0)
-		rc = make_again(running, object, &spec, tenant, why);
+	/* The job's quota was checked when it was created. */
+	if (read_spec(running->config, object, &spec, why) == 0 &&
+		ctrl_job_check(running, &spec, NULL, why) == 0)
+		job = ctrl_job_put(running, &spec, tenant, why);
 	OPENSSL_cleanse(spec.shape.key, sizeof(spec.shape.key));
 	OPENSSL_cleanse(spec.shape.parent, sizeof(spec.shape.parent));
 	json_decref(spec.shown);
-	if (rc < 0)
-		return rc;
+	if (job == NULL || restore_members(running->config, object, job, why) < 0 ||
+		ctrl_jobs_publish(running, NULL, job->job, why) < 0) {
+		ctrl_jobs_undo(running);
+		return -EINVAL;
+	}
+	job->created = (double)number(object, "created");
 	ctrl_log_change(who, "job restored", "job=%s id=%d tenant=%s joined=%u size=%u",
 		ctrl_log_quote(spec.shape.name).text, spec.id,
-		ctrl_log_quote(tenant == NULL ? "" : owner).text,
-		ctrl_job_joined(running->by_id[spec.id]), spec.shape.nb_sources);
+		ctrl_log_quote(tenant == NULL ? "" : owner).text, ctrl_job_joined(job),
+		spec.shape.nb_sources);
 	if (owner[0] != '\0' && tenant == NULL)
 		ctrl_log_change(who, "job has no tenant any more", "job=%s tenant=%s",
 			ctrl_log_quote(spec.shape.name).text, ctrl_log_quote(owner).text);
@@ -587,21 +573,14 @@ ctrl_generation_ahead(uint16_t from, uint16_t to)
 	return (to + RING - from) % RING;
 }
 
-/* Are enough generations reserved ahead of `g`? A reservation behind `g` does not count. */
-static bool
-suffices(uint16_t reserved, uint16_t g)
-{
-	unsigned int ahead = ctrl_generation_ahead(g, reserved);
-
-	return reserved != 0 && ahead >= CTRL_GENERATIONS_AHEAD / 2 && ahead < RING / 2;
-}
-
 void
 ctrl_generations_reserve(struct ctrl_running *running, uint8_t id, uint16_t first)
 {
 	uint16_t *reserved = &running->reserved[id];
+	unsigned int ahead = ctrl_generation_ahead(first, *reserved);
 
-	if (suffices(*reserved, first))
+	/* Enough are reserved. A reservation behind `first` does not count. */
+	if (*reserved != 0 && ahead >= CTRL_GENERATIONS_AHEAD / 2 && ahead < RING / 2)
 		return;
 	*reserved = ctrl_generation_add(first, CTRL_GENERATIONS_AHEAD - 1);
 	if (running->state_due == CTRL_STATE_CLEAN)
@@ -633,22 +612,16 @@ ctrl_generations_begin(struct ctrl_running *running, const struct ppe_job *job)
 		ctrl_generations_reserve(running, job->id, first);
 }
 
-/* Reserve for jobs that have nearly reached what is reserved. */
-static void
-reserve_ahead(struct ctrl_running *running)
+void
+ctrl_state_tick(struct ctrl_running *running)
 {
+	/* Reserve for jobs that have nearly reached what is reserved. */
 	CTRL_FOREACH_JOB (job, running) {
 		uint16_t g = running->engine->generation(running->ppe, job->job->id);
 
 		if (job->job->fixed_generation == 0 && g != 0)
 			ctrl_generations_reserve(running, job->job->id, g);
 	}
-}
-
-void
-ctrl_state_tick(struct ctrl_running *running)
-{
-	reserve_ahead(running);
 	if (running->state_due != CTRL_STATE_CLEAN)
 		ctrl_state_save(running);
 }
