@@ -13,6 +13,8 @@
 #include <openssl/crypto.h>
 #include <rte_common.h>
 #include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_malloc.h>
 
 #include "ctrl/stats/stats.h"
 
@@ -262,6 +264,19 @@ take_jobs(struct ctrl_snapshot *s, struct ctrl_running *running, bool detail)
 	return true;
 }
 
+/* Free DPDK memory, in bytes. */
+static uint64_t
+memory_free(void)
+{
+	struct rte_malloc_socket_stats heap;
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < rte_socket_count(); i++)
+		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &heap) == 0)
+			sum += heap.heap_freesz_bytes;
+	return sum;
+}
+
 /* False: no memory. */
 static bool
 take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
@@ -286,7 +301,7 @@ take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
 	memcpy(s->pulse, running->pulse, sizeof(s->pulse));
 	for (unsigned int p = 0; p < config->nb_ports; p++)
 		take_port(&s->port[p], running, p);
-	s->memory_free = ctrl_memory_free();
+	s->memory_free = memory_free();
 	for (unsigned int i = 0; i < config->api.nb_tenants; i++)
 		ctrl_tenant_use(running, &config->api.tenant[i], &s->use[i]);
 	faults = ppe_faults_of(running->ppe);

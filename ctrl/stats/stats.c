@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include <rte_ethdev.h>
-#include <rte_lcore.h>
-#include <rte_malloc.h>
 
 #include "ctrl/config/schema.h"
 #include "ctrl/log.h"
@@ -123,18 +121,6 @@ ctrl_workers_json(const struct ppe_stats *total)
 		json_array_append_new(list, object);
 	}
 	return list;
-}
-
-uint64_t
-ctrl_memory_free(void)
-{
-	struct rte_malloc_socket_stats heap;
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < rte_socket_count(); i++)
-		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &heap) == 0)
-			sum += heap.heap_freesz_bytes;
-	return sum;
 }
 
 json_t *

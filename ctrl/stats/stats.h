@@ -52,9 +52,6 @@ json_t *ctrl_drops_json(const struct ppe_stats *total);
 json_t *ctrl_ports_json(const struct ctrl_config *config, const struct ppe_stats *total);
 json_t *ctrl_workers_json(const struct ppe_stats *total);
 
-/* Free DPDK memory, in bytes. */
-uint64_t ctrl_memory_free(void);
-
 /* Does the port have a link now? For a kernel interface (net_af_packet, net_tap, ...) the kernel
  * answers, because DPDK's drivers only know whether they started. Takes some microseconds. */
 bool ctrl_port_is_up(const struct ctrl_running *running, unsigned int port);

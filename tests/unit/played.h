@@ -50,10 +50,26 @@ static struct {
 	uint32_t records; /* free ones */
 } played;
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define SAYS(type, name, value, ...)                                                               \
+	static type name(__VA_ARGS__)                                                              \
+	{                                                                                          \
+		return value;                                                                      \
+	}
+SAYS(int, check, played.rc, struct ppe *ppe, const struct ppe_jobs *jobs)
+SAYS(unsigned int, reap, (played.reaped++, 0), struct ppe *ppe)
+SAYS(bool, is_leaving, played.leaving[id], const struct ppe *ppe, uint8_t id, uint32_t instance)
+SAYS(uint16_t, generation_after, played.generation[id], struct ppe *ppe, uint8_t id)
+SAYS(uint16_t, generation, played.runs[id], const struct ppe *ppe, uint8_t id)
+SAYS(double, silent, played.silent[source], const struct ppe *ppe, uint8_t id, uint8_t source)
+SAYS(int, stuck, played.stuck, struct ctrl_running *r)
+SAYS(int, parent, (*stats = played.parent[number], 0), const struct ppe *ppe, uint8_t id,
+	unsigned int number, struct ppe_parent_stats *stats)
+
 static int
 publish(struct ppe *ppe, const struct ppe_jobs *jobs)
 {
-	(void)ppe;
 	if (played.rc < 0)
 		return played.rc;
 	played.published++;
@@ -64,78 +80,16 @@ publish(struct ppe *ppe, const struct ppe_jobs *jobs)
 	return 0;
 }
 
-static int
-check(struct ppe *ppe, const struct ppe_jobs *jobs)
-{
-	(void)ppe;
-	(void)jobs;
-	return played.rc;
-}
-
 static void
 room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *r)
 {
-	(void)ppe;
 	*r = (struct ppe_room){.memory_needed = 1000u * job->window,
 		.memory_free = played.piece != 0 ? played.piece : 77,
 		.memory_left = played.left,
 		.records_needed = 2u * job->window,
 		.records_free = played.records};
 }
-
-static unsigned int
-reap(struct ppe *ppe)
-{
-	(void)ppe;
-	played.reaped++;
-	return 0;
-}
-
-static bool
-is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
-{
-	(void)ppe;
-	(void)instance;
-	return played.leaving[id];
-}
-
-static uint16_t
-generation_after(struct ppe *ppe, uint8_t id)
-{
-	(void)ppe;
-	return played.generation[id];
-}
-
-static uint16_t
-generation(const struct ppe *ppe, uint8_t id)
-{
-	(void)ppe;
-	return played.runs[id];
-}
-
-static double
-silent(const struct ppe *ppe, uint8_t id, uint8_t source)
-{
-	(void)ppe;
-	(void)id;
-	return played.silent[source];
-}
-
-static int
-stuck(struct ctrl_running *r)
-{
-	(void)r;
-	return played.stuck;
-}
-
-static int
-parent(const struct ppe *ppe, uint8_t id, unsigned int number, struct ppe_parent_stats *stats)
-{
-	(void)ppe;
-	(void)id;
-	*stats = played.parent[number];
-	return 0;
-}
+#pragma GCC diagnostic pop
 
 static const struct ctrl_engine engine = {publish, check, room, reap, is_leaving, generation_after,
 	generation, silent, stuck, parent};
@@ -215,6 +169,12 @@ create(const char *name)
 
 	return make(&spec, NULL);
 }
+
+/* A leaf of a tree of 8 ranks, with these parents. */
+#define TREE(parents) "{\"tree\": {\"ranks\": 8, \"first_rank\": 4, \"parents\": [" parents "]}}"
+#define PARENT(name, address, more)                                                                \
+	"{\"name\": \"" name "\", \"address\": \"" address                                         \
+	"\", \"mac\": \"02:57:45:49:53:00\", \"port\": \"up\", \"job\": 9" more "}"
 
 /* A job that this JSON places in a tree, behind or before the port "up". What is shown of it is for
  * the caller to free. */

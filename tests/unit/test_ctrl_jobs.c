@@ -202,11 +202,6 @@ Test(ctrl_jobs, equal_settings_publish_nothing)
 	expect_in_step();
 }
 
-#define PARENT(address)                                                                            \
-	"{\"name\": \"s\", \"address\": \"" address                                                \
-	"\", \"mac\": \"02:57:45:49:53:00\", \"port\": \"up\", \"job\": 9}"
-#define TREE(address)                                                                              \
-	"{\"tree\": {\"ranks\": 8, \"first_rank\": 4, \"parents\": [" PARENT(address) "]}}"
 #define CHILDREN                                                                                   \
 	"{\"sources\": [{\"id\": 0, \"address\": \"10.99.0.1\", \"ranks\": 2}, {\"id\": 2, "       \
 	"\"address\": \"10.99.0.2\", \"ranks\": 3}]}"
@@ -224,7 +219,7 @@ spec_in_tree(const char *name, const char *text)
 /* Hosts of a leaf join by their ranks in the tree. */
 Test(ctrl_jobs, members_of_a_leaf)
 {
-	struct ctrl_job_spec spec = spec_in_tree("leaf", TREE("10.78.0.254"));
+	struct ctrl_job_spec spec = spec_in_tree("leaf", TREE(PARENT("s", "10.78.0.254", "")));
 	struct ctrl_job *leaf;
 
 	leaf = make(&spec, NULL);
@@ -247,9 +242,9 @@ Test(ctrl_jobs, members_of_a_leaf)
 	cr_assert_eq(leaf->job->members[0], 0);
 	/* A change can't take the job out of what a tree needs. */
 	refused(change(leaf, "rejoin", 0), CTRL_REFUSED_RANGE, "rejoin");
-	spec = spec_in_tree("other", TREE("10.78.0.254"));
+	spec = spec_in_tree("other", TREE(PARENT("s", "10.78.0.254", "")));
 	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "tree.parents");
-	spec = spec_in_tree("other", TREE("10.78.0.253"));
+	spec = spec_in_tree("other", TREE(PARENT("s", "10.78.0.253", "")));
 	leaf = make(&spec, NULL);
 }
 

@@ -4,19 +4,14 @@
 
 TestSuite(ctrl_parents, .init = setup, .fini = teardown, .timeout = 90);
 
-#define PARENT(name, address)                                                                      \
-	"{\"name\": \"" name "\", \"address\": \"" address                                         \
-	"\", \"mac\": \"02:57:45:49:53:00\", \"port\": \"up\", \"job\": 9}"
-#define TREE                                                                                       \
-	"{\"tree\": {\"ranks\": 8, \"first_rank\": 4, \"parents\": [" PARENT(                      \
-		"s0", "10.78.0.254") ", " PARENT("s1", "10.78.1.254") "]}}"
+#define PARENTS PARENT("s0", "10.78.0.254", "") ", " PARENT("s1", "10.78.1.254", "")
 
 static void
 begin(void)
 {
 	struct ctrl_job_spec spec = spec_of("ring");
 
-	read_tree(&spec, TREE);
+	read_tree(&spec, TREE(PARENTS));
 	make(&spec, NULL);
 	json_decref(spec.shown);
 	hear_log();

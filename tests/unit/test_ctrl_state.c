@@ -123,13 +123,9 @@ Test(ctrl_state, jobs_come_back_whole)
 	}
 }
 
-#define KEY "000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F"
-#define PARENT                                                                                     \
-	"{\"name\": \"s\", \"address\": \"10.78.0.254\", \"mac\": \"02:57:45:49:53:00\", "         \
-	"\"port\": "                                                                               \
-	"\"up\", \"job\": 9, \"udp_port\": 12001, \"api\": \"http://s\""
-#define TREE  "{\"ranks\": 8, \"first_rank\": 4, \"parents\": [" PARENT
-#define CHILD "[{\"id\": 0, \"address\": \"10.99.0.1\", \"ranks\": 8, \"name\": \"leaf0\"}]"
+#define KEY       "000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F"
+#define OF_PARENT ", \"udp_port\": 12001, \"api\": \"http://s\""
+#define CHILD     "[{\"id\": 0, \"address\": \"10.99.0.1\", \"ranks\": 8, \"name\": \"leaf0\"}]"
 
 /* A job of a tree as the control API makes it. */
 static struct ctrl_job *
@@ -165,7 +161,8 @@ Test(ctrl_state, jobs_of_trees_come_back_whole)
 
 	config.nb_ports = 1;
 	start();
-	leaf = create_in_tree("leaf", "{\"tree\": " TREE ", \"key\": \"" KEY "\"}]}}");
+	leaf = create_in_tree(
+		"leaf", TREE(PARENT("s", "10.78.0.254", OF_PARENT ", \"key\": \"" KEY "\"")));
 	was[1] = *create_in_tree("root", "{\"sources\": " CHILD "}")->job;
 	cr_assert_lt(join(leaf, 3, 8, 0x0a4d0003), 0);
 	cr_assert_str_eq(why.key, "rank");
@@ -189,7 +186,7 @@ Test(ctrl_state, jobs_of_trees_come_back_whole)
 	leaf = running->by_id[0];
 	cr_assert_eq(leaf->member[5].state, CTRL_MEMBER_JOINED);
 	cr_assert_null(running->by_id[1]->member);
-	expect_shown(leaf, "{\"tree\": " TREE "}]}}");
+	expect_shown(leaf, TREE(PARENT("s", "10.78.0.254", OF_PARENT)));
 	expect_shown(running->by_id[1], "{\"sources\": " CHILD "}");
 
 	/* Without its port, it waits for a start at which it fits. */
