@@ -122,20 +122,6 @@ same(const struct ppe_job *a, const struct ppe_job *b)
 		ctrl_settings_same(&of_a, &of_b, false);
 }
 
-/* Put a new job of the next configuration in the place of its id. */
-static int
-put_new(struct plan *plan, const struct ppe_job *shape)
-{
-	struct ctrl_job *job = ctrl_job_new(shape);
-
-	if (job == NULL)
-		return ctrl_deny_memory(plan->why);
-	job->from_file = true;
-	plan->made = job->copy;
-	plan->running->by_id[shape->id] = job;
-	return 0;
-}
-
 /* Draft the changes of the file, and no others: the API may have changed the job, too. */
 static int
 change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
@@ -186,17 +172,14 @@ plan_id(struct plan *plan, unsigned int id)
 	done->changed += plan->changed[id];
 	done->created += job == NULL;
 	done->replaced += job != NULL && !plan->changed[id];
-	return plan->changed[id] ? change(plan, job, was, shape) : put_new(plan, shape);
-}
-
-static int
-check_names(const struct plan *plan)
-{
-	CTRL_FOREACH_JOB (job, plan->running)
-		if (ctrl_running_find_job(plan->running, job->job->name) != job)
-			return ctrl_deny(plan->why, CTRL_REFUSED_EXISTS, "jobs",
-				"a job is called %s in the file, and another was made over the API",
-				job->job->name);
+	if (plan->changed[id])
+		return change(plan, job, was, shape);
+	job = ctrl_job_new(shape);
+	if (job == NULL)
+		return ctrl_deny_memory(plan->why);
+	job->from_file = true;
+	plan->made = job->copy;
+	plan->running->by_id[id] = job;
 	return 0;
 }
 
@@ -213,8 +196,11 @@ reload_jobs(struct ctrl_running *running, const struct ctrl_config *next, const 
 	*done = (struct ctrl_reloaded){0};
 	for (unsigned int id = 0; rc == 0 && id < WEIR_JOBS_MAX; id++)
 		rc = plan_id(&plan, id);
-	if (rc == 0)
-		rc = check_names(&plan);
+	CTRL_FOREACH_JOB (job, running)
+		if (rc == 0 && ctrl_running_find_job(running, job->job->name) != job)
+			rc = ctrl_deny(why, CTRL_REFUSED_EXISTS, "jobs",
+				"a job is called %s in the file, and another was made over the API",
+				job->job->name);
 	if (rc < 0)
 		ctrl_jobs_undo(running);
 	else /* Even without changes: the engines' first table points into the configuration. */

@@ -63,10 +63,7 @@ ctrl_history_begin(struct ctrl_history *history, double now, double unix_time)
 	if (elapsed < 0.5)
 		return false;
 	history->elapsed = elapsed;
-	history->passed = elapsed >= CTRL_HISTORY_SAMPLES ? CTRL_HISTORY_SAMPLES
-							  : (unsigned int)(elapsed + 0.5);
-	if (history->passed == 0)
-		history->passed = 1;
+	history->passed = (unsigned int)fmin(elapsed + 0.5, CTRL_HISTORY_SAMPLES);
 	history->second += history->passed;
 	history->at = now;
 	history->time = unix_time;

@@ -238,17 +238,6 @@ put_packet(struct ctrl_trace_json *json, uint64_t id)
 			ppe_trace_generation(id));
 }
 
-static const char *
-end_text(uint8_t end)
-{
-	switch (end) {
-	case PPE_END_CONSUMED: return "consumed";
-	case PPE_END_SENT: return "sent";
-	case PPE_END_HOPPED: return "hopped";
-	default: return ppe_drop_key((enum ppe_drop)(end - PPE_END_DROPPED));
-	}
-}
-
 /* The beginning of a slice, up to its args. name: in two parts. */
 static void
 put_slice(struct ctrl_trace_json *json, unsigned int tid, const struct ppe_event *event,
@@ -262,6 +251,7 @@ put_slice(struct ctrl_trace_json *json, unsigned int tid, const struct ppe_event
 static void
 put_segment(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
+	static const char *const ends[] = {"", "consumed", "sent", "hopped"}; /* ppe_event_end */
 	const char *name = ppe_trace_segment(json->trace, event);
 	const struct ppe_program *program = json->trace->program[event->program];
 
@@ -269,9 +259,11 @@ put_segment(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_
 		name != NULL ? name : "segment", "");
 	put(json, "\"program\":\"%s\"", program != NULL ? program->name : "");
 	put_packet(json, event->id);
-	if (event->end != PPE_END_NONE)
-		put(json, ",\"%s\":\"%s\"", event->end >= PPE_END_DROPPED ? "dropped" : "packet",
-			end_text(event->end));
+	if (event->end >= PPE_END_DROPPED)
+		put(json, ",\"dropped\":\"%s\"",
+			ppe_drop_key((enum ppe_drop)(event->end - PPE_END_DROPPED)));
+	else if (event->end != PPE_END_NONE)
+		put(json, ",\"packet\":\"%s\"", ends[event->end]);
 	put(json, "}}");
 	if (ppe_event_contributes(event)) {
 		json->heard[worker].id = event->id;
