@@ -511,7 +511,7 @@ ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 		return 0;
 	if (spec->member_address != 0)
 		ctrl_member_begin(job, spec->member_rank, who);
-	ctrl_state_job(running, spec->temporary);
+	ctrl_state_changed(running, spec->temporary, true);
 	return 0;
 }
 
@@ -562,7 +562,7 @@ ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 	job->expire_s = next->expire_s;
 	ctrl_log_change(who, "job changed", "job=%s id=%u%s", ctrl_log_quote(job->job->name).text,
 		job->job->id, ctrl_settings_text(next).text);
-	ctrl_state_job(running, job->temporary);
+	ctrl_state_changed(running, job->temporary, true);
 	return 0;
 }
 
@@ -609,7 +609,7 @@ ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS
 	rc = ctrl_jobs_publish(running, who, last->job, why);
 	if (rc < 0 || running->is_dry_run)
 		return ctrl_jobs_refused(running, rc, who, "delete", last->job->name, why);
-	ctrl_state_job(running, temporary);
+	ctrl_state_changed(running, temporary, true);
 	ctrl_jobs_reap(running);
 	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
 		*leaving += job == gone[job->job->id];

@@ -174,7 +174,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	} else {
 		ctrl_member_begin(job, rank, who);
 	}
-	ctrl_state_member(running, job->temporary);
+	ctrl_state_changed(running, job->temporary, false);
 	return 0;
 }
 
@@ -244,7 +244,7 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 		if (rc < 0 || running->is_dry_run)
 			return ctrl_jobs_refused(running, rc, who, "leave", name, why);
 		note_gone(member, CTRL_MEMBER_LEFT);
-		ctrl_state_member(running, job->temporary);
+		ctrl_state_changed(running, job->temporary, false);
 	}
 	ctrl_log_change_limited(CTRL_LOG_SITE, who, "member left",
 		"job=%s rank=%u joined=%u size=%u", ctrl_log_quote(name).text, rank, joined, size);
@@ -319,7 +319,7 @@ expire_members(struct ctrl_running *running, double now)
 	}
 	if (due == NULL || ctrl_jobs_publish(running, NULL, due->job, &why) < 0)
 		return;
-	ctrl_state_member(running, temporary);
+	ctrl_state_changed(running, temporary, false);
 	CTRL_FOREACH_JOB (job, running)
 		if (job->member != NULL)
 			mark_expired(job);

@@ -319,6 +319,6 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next, const 
 		move_tenant(running, job, next, who);
 	running->config = next;
 	running->reloads++;
-	ctrl_state_save(running);
+	ctrl_state_changed(running, false, true);
 	return 0;
 }

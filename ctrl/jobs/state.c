@@ -175,8 +175,8 @@ write_now(struct ctrl_running *running)
 	return rc;
 }
 
-void
-ctrl_state_save(struct ctrl_running *running)
+static void
+save(struct ctrl_running *running)
 {
 	bool is_kept = running->config->state_file[0] != '\0' && running->state_is_loaded;
 	int rc = is_kept ? write_now(running) : 0;
@@ -192,18 +192,11 @@ ctrl_state_save(struct ctrl_running *running)
 }
 
 void
-ctrl_state_job(struct ctrl_running *running, bool temporary)
+ctrl_state_changed(struct ctrl_running *running, bool temporary, bool now)
 {
-	if (!temporary)
-		ctrl_state_save(running);
-	else if (running->state_due != CTRL_STATE_CLEAN)
-		running->state_due = CTRL_STATE_AT_TURN;
-}
-
-void
-ctrl_state_member(struct ctrl_running *running, bool temporary)
-{
-	if (!temporary)
+	if (now && !temporary)
+		save(running);
+	else if (!temporary || running->state_due != CTRL_STATE_CLEAN)
 		running->state_due = CTRL_STATE_AT_TURN;
 }
 
@@ -212,7 +205,7 @@ ctrl_state_settle(struct ctrl_running *running)
 {
 	/* After a failure only the tick tries again, once a second. */
 	if (running->state_due == CTRL_STATE_AT_TURN && !running->state_has_failed)
-		ctrl_state_save(running);
+		save(running);
 }
 
 /* -- read the state */
@@ -623,5 +616,5 @@ ctrl_state_tick(struct ctrl_running *running)
 			ctrl_generations_reserve(running, job->job->id, g);
 	}
 	if (running->state_due != CTRL_STATE_CLEAN)
-		ctrl_state_save(running);
+		save(running);
 }

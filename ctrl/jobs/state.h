@@ -50,22 +50,15 @@ int ctrl_state_restore(struct ctrl_running *running, const json_t *state, char *
 /* Rename the file to path.forgotten. 0, or -errno (-ENOENT: there is none). */
 int ctrl_state_forget(const char *path);
 
-/* Write the state now. Waits for the disk. */
-void ctrl_state_save(struct ctrl_running *running);
-
 /* The end of the loop's turn: write what members have changed. */
 void ctrl_state_settle(struct ctrl_running *running);
 
 /*
- * A job has been made, changed or deleted: write the state now. For a temporary job, the file has
- * only the generations that are reserved for its id: they are written at the end of the loop's
- * turn.
+ * A job has been made, changed or deleted: write the state now, and wait for the disk. Otherwise
+ * its members have changed: write it at the end of the loop's turn. For a temporary job, the file
+ * has only the generations that are reserved for its id: they are written then, too.
  */
-void ctrl_state_job(struct ctrl_running *running, bool temporary);
-
-/* A job's members have changed: write the state at the end of the loop's turn, if the file has
- * them. */
-void ctrl_state_member(struct ctrl_running *running, bool temporary);
+void ctrl_state_changed(struct ctrl_running *running, bool temporary, bool now);
 
 /* Each second: write what has changed, or could not be written. */
 void ctrl_state_tick(struct ctrl_running *running);
