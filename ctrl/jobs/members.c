@@ -337,60 +337,32 @@ is_over(const struct ctrl_job *job, double now)
 	return now - job->created_monotonic > job->expire_s;
 }
 
-static void
-delete_temporary(struct ctrl_running *running, double now)
-{
-	const char *who = "by=weir why=\"no member\"";
-	uint64_t ids[CTRL_IDS_WORDS] = {0};
-	struct ctrl_refusal why;
-	unsigned int leaving;
-
-	CTRL_FOREACH_JOB (job, running)
-		if (is_over(job, now))
-			ids[job->job->id / 64] |= UINT64_C(1) << (job->job->id % 64);
-	if (count(ids) > 0)
-		ctrl_jobs_delete(running, ids, who, &leaving, &why);
-}
-
 #define STOPPED_S 2 /* a longer time between ticks: the switch or its machine was stopped */
-
-static void
-note_stop(struct ctrl_running *running, double seconds)
-{
-	CTRL_FOREACH_JOB (job, running) {
-		job->created_monotonic += seconds;
-		for (unsigned int rank = 0; job->member != NULL && rank < ctrl_job_rank_end(job);
-			rank++)
-			job->member[rank].stopped_s += seconds;
-	}
-}
 
 void
 ctrl_members_tick(struct ctrl_running *running)
 {
-	double now = ctrl_monotonic();
+	double now = ctrl_monotonic(), passed = now - running->ticked;
+	const char *who = "by=weir why=\"no member\"";
+	uint64_t over[CTRL_IDS_WORDS] = {0};
+	struct ctrl_refusal why;
+	unsigned int leaving;
 
-	if (now - running->ticked > STOPPED_S)
-		note_stop(running, now - running->ticked);
 	running->ticked = now;
+	CTRL_FOREACH_JOB (job, running) {
+		if (passed <= STOPPED_S)
+			break;
+		job->created_monotonic += passed;
+		for (unsigned int rank = 0; job->member != NULL && rank < ctrl_job_rank_end(job);
+			rank++)
+			job->member[rank].stopped_s += passed;
+	}
 	expire_members(running, now);
-	delete_temporary(running, now);
-}
-
-/* The sources that are joining; if none is, those of the running generation; before the first
- * generation, those that the control API has admitted. */
-static void
-choose(const struct ctrl_job *job, const struct ppe_job_stats *stats, struct ctrl_membership *a)
-{
-	static const uint64_t nobody[WORDS];
-
-	memcpy(a->in,
-		job->job->fixed_generation != 0 ? job->job->members
-			: a->is_join_requested  ? stats->joining
-			: stats->generation > 0 ? stats->present
-			: job->member != NULL   ? job->job->members
-						: nobody,
-		sizeof(a->in));
+	CTRL_FOREACH_JOB (job, running)
+		if (is_over(job, now))
+			over[job->job->id / 64] |= UINT64_C(1) << (job->job->id % 64);
+	if (count(over) > 0)
+		ctrl_jobs_delete(running, over, who, &leaving, &why);
 }
 
 bool
@@ -404,11 +376,20 @@ void
 ctrl_membership_of(const struct ctrl_running *running, const struct ctrl_job *job,
 	const struct ppe_job_stats *stats, struct ctrl_membership *membership)
 {
+	static const uint64_t nobody[WORDS];
 	struct ctrl_membership *a = membership;
 	bool fixed = job->job->fixed_generation != 0;
 
 	*a = (struct ctrl_membership){.is_join_requested = count(stats->joining) > 0};
-	choose(job, stats, a);
+	/* The sources that are joining; if none is, those of the running generation; before the
+	 * first generation, those that the control API has admitted. */
+	memcpy(a->in,
+		fixed                           ? job->job->members
+			: a->is_join_requested  ? stats->joining
+			: stats->generation > 0 ? stats->present
+			: job->member != NULL   ? job->job->members
+						: nobody,
+		sizeof(a->in));
 	a->joined = count(a->in);
 	a->is_abandoned = ctrl_job_is_abandoned(job, stats);
 	if (ctrl_job_is_leaving(running, job))
