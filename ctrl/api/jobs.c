@@ -563,7 +563,7 @@ void
 api_delete_jobs(struct api_call *call)
 {
 	const char *prefix = api_query_text(call, "prefix");
-	uint64_t ids[CTRL_IDS_WORDS] = {0};
+	bool ids[WEIR_JOBS_MAX] = {false};
 	unsigned int deleted = 0, leaving = 0;
 	struct ctrl_refusal why;
 	json_t *object;
@@ -574,11 +574,10 @@ api_delete_jobs(struct api_call *call)
 		if (!api_may_see(call, job) || !may_delete(call, job) || !job->temporary ||
 			strncmp(job->job->name, prefix, strlen(prefix)) != 0)
 			continue;
-		ids[i / 64] |= UINT64_C(1) << (i % 64);
+		ids[i] = true;
 		deleted++;
 	}
-	if (deleted > 0 &&
-		ctrl_jobs_delete(call->running, ids, call->caller->name, &leaving, &why) < 0) {
+	if (ctrl_jobs_delete(call->running, ids, call->caller->name, &leaving, &why) < 0) {
 		api_answer_refusal(call, &why, NULL);
 		return;
 	}

@@ -414,7 +414,7 @@ ctrl_job_check(struct ctrl_running *running, struct ctrl_job_spec *spec,
 			"no free job id: all %d are in use: delete a job", WEIR_JOBS_MAX);
 	if (spec->temporary && spec->expire_s == 0)
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "expire_s", EXPIRES);
-	/* Sources that are switches do not join over the control API: their memberships do not end. */
+	/* Sources that are switches do not join over the API: their memberships do not end. */
 	if (shape->children && (spec->temporary || spec->expire_s > 0))
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT,
 			spec->temporary ? "temporary" : "expire_s",
@@ -587,12 +587,8 @@ ctrl_jobs_reap(struct ctrl_running *running)
 	}
 }
 
-#define FOREACH_ID(id, ids)                                                                        \
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)                                        \
-		if (((ids)[id / 64] >> (id % 64) & 1) != 0)
-
 int
-ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS], const char *who,
+ctrl_jobs_delete(struct ctrl_running *running, const bool ids[WEIR_JOBS_MAX], const char *who,
 	unsigned int *leaving, struct ctrl_refusal *why)
 {
 	struct ctrl_job *gone[WEIR_JOBS_MAX] = {NULL}, *last = NULL;
@@ -600,12 +596,15 @@ ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS
 	int rc;
 
 	*leaving = 0;
-	FOREACH_ID(id, ids)
-	{
-		last = gone[id] = running->by_id[id];
-		running->by_id[id] = NULL;
-		temporary &= last->temporary;
+	CTRL_FOREACH_JOB (job, running) {
+		if (!ids[job->job->id])
+			continue;
+		last = gone[job->job->id] = job;
+		running->by_id[job->job->id] = NULL;
+		temporary &= job->temporary;
 	}
+	if (last == NULL)
+		return 0;
 	rc = ctrl_jobs_publish(running, who, last->job, why);
 	if (rc < 0 || running->is_dry_run)
 		return ctrl_jobs_refused(running, rc, who, "delete", last->job->name, why);
@@ -620,11 +619,11 @@ int
 ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const char *who, bool *leaving,
 	struct ctrl_refusal *why)
 {
-	uint64_t ids[CTRL_IDS_WORDS] = {0};
+	bool ids[WEIR_JOBS_MAX] = {false};
 	unsigned int n = 0;
 	int rc;
 
-	ids[job->job->id / 64] = UINT64_C(1) << (job->job->id % 64);
+	ids[job->job->id] = true;
 	rc = ctrl_jobs_delete(running, ids, who, &n, why);
 	*leaving = n > 0;
 	return rc;

@@ -85,11 +85,10 @@ int ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const char *who,
 	bool *leaving, struct ctrl_refusal *why);
 
-/* Delete the jobs of a set of ids, at least one, with one publication: bit i is job i, which
- * exists. All jobs are deleted, or none. *leaving: how many still have results to send. */
-#define CTRL_IDS_WORDS (WEIR_JOBS_MAX / 64)
-int ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS],
-	const char *who, unsigned int *leaving, struct ctrl_refusal *why);
+/* Delete the jobs of these ids, if any, with one publication: all of them, or none. *leaving: how
+ * many still have results to send. */
+int ctrl_jobs_delete(struct ctrl_running *running, const bool ids[WEIR_JOBS_MAX], const char *who,
+	unsigned int *leaving, struct ctrl_refusal *why);
 
 /*
  * A host joins with a rank, for a job of this size (in a tree: its number of ranks). Each join

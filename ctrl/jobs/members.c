@@ -344,7 +344,7 @@ ctrl_members_tick(struct ctrl_running *running)
 {
 	double now = ctrl_monotonic(), passed = now - running->ticked;
 	const char *who = "by=weir why=\"no member\"";
-	uint64_t over[CTRL_IDS_WORDS] = {0};
+	bool over[WEIR_JOBS_MAX] = {false};
 	struct ctrl_refusal why;
 	unsigned int leaving;
 
@@ -359,10 +359,8 @@ ctrl_members_tick(struct ctrl_running *running)
 	}
 	expire_members(running, now);
 	CTRL_FOREACH_JOB (job, running)
-		if (is_over(job, now))
-			over[job->job->id / 64] |= UINT64_C(1) << (job->job->id % 64);
-	if (count(over) > 0)
-		ctrl_jobs_delete(running, over, who, &leaving, &why);
+		over[job->job->id] = is_over(job, now);
+	ctrl_jobs_delete(running, over, who, &leaving, &why);
 }
 
 bool

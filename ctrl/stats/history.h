@@ -75,8 +75,8 @@ void ctrl_history_tick(struct ctrl_history *history, const struct ctrl_running *
 /*
  * The steps of ctrl_history_tick. begin: begin a sample; false: no second has passed yet, and there
  * is none. put: the counter of a series. keep: protect the place of an existing job, before the
- * first call of `job`; NULL: it has none yet. job: the place of a job; for a new one a free place, or that of the job that
- * was deleted first.
+ * first call of `job`; NULL: it has none yet. job: the place of a job; for a new one a free place,
+ * or that of the job that was deleted first.
  */
 bool ctrl_history_begin(struct ctrl_history *history, double now, double unix_time);
 void ctrl_history_put(struct ctrl_history *history, struct ctrl_series *series, uint64_t counter);

@@ -331,8 +331,8 @@ log_port(const struct ctrl_running *running, unsigned int port, bool good, const
 		ctrl_log_quote(running->config->port[port].device).text);
 }
 
-/* Tell the workers the longest frame that a port's link carries, without a VLAN tag; 0: none. Is the
- * link up? */
+/* Tell the workers the longest frame that a port's link carries, without a VLAN tag; 0: none. Is it
+ * up? */
 static bool
 renew_link(struct ctrl_running *running, unsigned int port)
 {
