@@ -282,6 +282,7 @@ expect_in_step(void)
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job *job = running->by_id[i];
 
+		cr_assert_eq(job, running->published[i], "job %u", i);
 		cr_assert_eq(job == NULL, played.table.by_id[i] == NULL, "job %u", i);
 		if (job == NULL)
 			continue;
