@@ -101,8 +101,9 @@ const char *api_query_text(const struct api_call *call, const char *key);
 /* Parse a body of `length` bytes. NULL: it is not a JSON object, and the call is answered. */
 json_t *api_body_parse(struct api_call *call, const char *text, size_t length);
 
-/* Is there a body, and does it follow the table (of 0 keys: any)? False: the call is answered with the first error in the order of
- * the body (400: bad_json, unknown_key, missing_key, wrong_type, out_of_range). */
+/* Is there a body, and does it follow the table (of 0 keys: any)? False: the call is answered with
+ * the first error in the order of the body (400: bad_json, unknown_key, missing_key, wrong_type,
+ * out_of_range). */
 bool api_body_check(struct api_call *call, const struct ctrl_schema *schema);
 
 /* Answer 400 with an error of a body. */

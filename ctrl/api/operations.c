@@ -25,7 +25,8 @@
 
 static const struct ctrl_key dry_run_keys[] = {DRY_RUN};
 static const struct ctrl_key jobs_keys[] = {
-	{"limit", CTRL_INTEGER, "", "256", 1, WEIR_JOBS_MAX, NULL, .help = "Number of jobs in a page, at most."},
+	{"limit", CTRL_INTEGER, "", "256", 1, WEIR_JOBS_MAX, NULL,
+		.help = "Number of jobs in a page, at most."},
 	{"after", CTRL_INTEGER, "", "", 0, WEIR_JOBS_MAX - 1, NULL,
 		.help = "`next` of the page before."},
 };
@@ -45,7 +46,8 @@ static const struct ctrl_key blocks_keys[] = {
 	{"stuck", CTRL_INTEGER, "", "0", 0, 1, NULL,
 		.help = "1: only open blocks that are idle for longer than the job's "
 		"timeout or 1 s, whichever is less, and why jobs do not progress."},
-	{"limit", CTRL_INTEGER, "", "256", 1, BLOCKS_MAX, NULL, .help = "Number of blocks in a page, at most."},
+	{"limit", CTRL_INTEGER, "", "256", 1, BLOCKS_MAX, NULL,
+		.help = "Number of blocks in a page, at most."},
 	{"after", CTRL_TEXT, "", "", 0, 64, NULL, .help = "`next` of the page before."},
 };
 static const struct ctrl_key trace_keys[] = {

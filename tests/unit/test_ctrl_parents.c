@@ -103,7 +103,7 @@ Test(ctrl_parents, taken_for_dead)
 Test(ctrl_parents, settings_that_disagree)
 {
 	static const struct {
-		enum ppe_parent_setting setting;
+		unsigned int setting;
 		uint32_t ours, theirs;
 		const char *text;
 	} rows[] = {
