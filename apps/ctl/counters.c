@@ -108,7 +108,7 @@ time_of(json_t *answer)
 static void
 show_rates(const struct ctl *ctl, json_t *now, json_t *before, double seconds)
 {
-	struct view_rows rows = {json_copy(now), before, seconds, "nothing counted"};
+	struct view_rows rows = {NULL, json_copy(now), before, seconds, "nothing counted"};
 	time_t clock = time(NULL);
 	struct tm parts;
 	char text[32] = "";
@@ -175,7 +175,7 @@ command_counters(struct ctl *ctl)
 	rows = rows_of(answer);
 	if (!ctl->options.zeros)
 		keep_changed(rows, NULL);
-	VIEW_TABLE(columns_total, rows, "every counter is 0", stdout, ctl->width);
+	VIEW_TABLE(columns_total, NULL, rows, "every counter is 0", stdout, ctl->width);
 	json_decref(rows);
 	json_decref(answer);
 	return CTL_OK;

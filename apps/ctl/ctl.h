@@ -135,6 +135,7 @@ double ctl_clock(void);
 
 /* How a value is shown. From CELL_EXACT on it is at the right. An object is the sum of its numbers. */
 enum view_cell {
+	CELL_BY_FIELD, /* as the unit of the field says; of an unlisted one CELL_EXACT; of "joined/size" CELL_OF */
 	CELL_TEXT,
 	CELL_PRINT, /* as `print` writes it; at the left */
 	CELL_YES, /* yes or no */
@@ -160,6 +161,7 @@ struct view_column {
 };
 
 struct view_rows {
+	const char *of; /* the rows are objects of this name in ctrl/api/fields.h; NULL: of none */
 	json_t *now; /* array of rows */
 	json_t *before; /* some seconds ago, for rates, found by "id"; NULL: they are dashes */
 	double seconds; /* between the two */
@@ -171,9 +173,9 @@ struct view_rows {
 void view_table(const struct view_column *columns, size_t count, const struct view_rows *rows,
 	FILE *out, unsigned int width);
 
-#define VIEW_TABLE(columns, list, text, out, width)                                                \
+#define VIEW_TABLE(columns, object, list, text, out, width)                                        \
 	view_table(columns, sizeof(columns) / sizeof((columns)[0]),                                \
-		&(struct view_rows){.now = (list), .none = (text)}, out, width)
+		&(struct view_rows){.of = (object), .now = (list), .none = (text)}, out, width)
 
 /* Seconds since a point in Unix time. */
 double age_of(double unix_seconds);

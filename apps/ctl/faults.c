@@ -182,7 +182,7 @@ view_faults(json_t *answer, FILE *out, unsigned int width)
 	fputc('\n', out);
 	for (size_t i = 0; i < json_array_size(list); i++)
 		json_object_set_new(json_array_get(list, i), "number", json_integer((json_int_t)i));
-	VIEW_TABLE(columns, list, NULL, out, width);
+	VIEW_TABLE(columns, NULL, list, NULL, out, width);
 }
 
 void

@@ -28,23 +28,23 @@ void
 view_jobs(json_t *answer, FILE *out, unsigned int width)
 {
 	static const struct view_column columns[] = {
-		{"JOB", "name", CELL_TEXT, 1, 0, NULL},
-		{"ID", "id", CELL_EXACT, 0, 0, NULL},
-		{"STATE", "state", CELL_TEXT, 0, 0, NULL},
-		{"JOINED", "joined/size", CELL_OF, 0, 0, NULL},
-		{"IN FLIGHT", "blocks_in_flight", CELL_EXACT, 0, 0, NULL},
-		{"COMPLETE", "counters.blocks_complete", CELL_EXACT, 0, 0, NULL},
-		{"PARTIAL", "counters.blocks_partial", CELL_EXACT, 0, 0, NULL},
-		{"ERROR", "counters.blocks_error", CELL_EXACT, 0, 1, NULL},
-		{"POLICY", "policy", CELL_TEXT, 0, 2, NULL},
-		{"TIMEOUT", "timeout_ms", CELL_MS, 0, 2, NULL},
-		{"TYPE", NULL, CELL_PRINT, 0, 4, operation},
-		{"ELEMENTS", "elements", CELL_EXACT, 0, 4, NULL},
-		{"TENANT", "tenant", CELL_TEXT, 1, 3, NULL},
-		{"FROM", NULL, CELL_PRINT, 0, 5, origin},
+		{"JOB", "name", .flexible = 1},
+		{"ID", "id", .leave = 0},
+		{"STATE", "state", .leave = 0},
+		{"JOINED", "joined/size", .leave = 0},
+		{"IN FLIGHT", "blocks_in_flight", .leave = 0},
+		{"COMPLETE", "counters.blocks_complete", .leave = 0},
+		{"PARTIAL", "counters.blocks_partial", .leave = 0},
+		{"ERROR", "counters.blocks_error", .leave = 1},
+		{"POLICY", "policy", .cell = CELL_TEXT, .leave = 2},
+		{"TIMEOUT", "timeout_ms", .cell = CELL_MS, .leave = 2},
+		{"TYPE", NULL, .cell = CELL_PRINT, .leave = 4, .print = operation},
+		{"ELEMENTS", "elements", .leave = 4},
+		{"TENANT", "tenant", .flexible = 1, .leave = 3},
+		{"FROM", NULL, .cell = CELL_PRINT, .leave = 5, .print = origin},
 	};
 
-	VIEW_TABLE(columns, get(answer, "jobs"), "no jobs", out, width);
+	VIEW_TABLE(columns, "Job", get(answer, "jobs"), "no jobs", out, width);
 }
 
 /* How long blocks have waited for a member, those that are open now included. */
@@ -78,15 +78,15 @@ void
 view_members(json_t *job, FILE *out, unsigned int width)
 {
 	static const struct view_column columns[] = {
-		{"RANK", "rank", CELL_EXACT, 0, 0, NULL},
-		{"STATE", "state", CELL_TEXT, 0, 0, NULL},
-		{"ADDRESS", "address", CELL_TEXT, 0, 0, NULL},
-		{"UDP", "udp", CELL_EXACT, 0, 4, NULL},
-		{"PORT", "port", CELL_TEXT, 1, 2, NULL},
-		{"LAST HEARD", NULL, CELL_PRINT_RIGHT, 0, 0, heard},
-		{"WAITED FOR", NULL, CELL_PRINT_RIGHT, 0, 0, waited},
-		{"LAST", "last", CELL_EXACT, 0, 1, NULL},
-		{"JOINED", NULL, CELL_PRINT_RIGHT, 0, 3, joined},
+		{"RANK", "rank", .leave = 0},
+		{"STATE", "state", .leave = 0},
+		{"ADDRESS", "address", .leave = 0},
+		{"UDP", "udp", .leave = 4},
+		{"PORT", "port", .flexible = 1, .leave = 2},
+		{"LAST HEARD", NULL, .cell = CELL_PRINT_RIGHT, .print = heard},
+		{"WAITED FOR", NULL, .cell = CELL_PRINT_RIGHT, .print = waited},
+		{"LAST", "last", .leave = 1},
+		{"JOINED", NULL, .cell = CELL_PRINT_RIGHT, .leave = 3, .print = joined},
 	};
 	json_t *list = get(job, "members"), *remarks = get(job, "remarks");
 
@@ -94,7 +94,7 @@ view_members(json_t *job, FILE *out, unsigned int width)
 		fputs("no members\n", out);
 		return;
 	}
-	VIEW_TABLE(columns, list, NULL, out, width);
+	VIEW_TABLE(columns, "Member", list, NULL, out, width);
 	for (size_t i = 0; i < json_array_size(remarks); i++)
 		text_print(get_text(json_array_get(remarks, i), "text"), out, 2, width);
 }
@@ -114,7 +114,7 @@ counters(json_t *from, FILE *out, unsigned int width)
 				rows, json_pack("{s:s,s:O}", "name", key, "total", value));
 	if (json_array_size(rows) > 0) {
 		fputc('\n', out);
-		VIEW_TABLE(columns, rows, NULL, out, width);
+		VIEW_TABLE(columns, NULL, rows, NULL, out, width);
 	}
 	json_decref(rows);
 }
@@ -200,19 +200,19 @@ void
 view_blocks(json_t *answer, FILE *out, unsigned int width)
 {
 	static const struct view_column columns[] = {
-		{"JOB", "job", CELL_TEXT, 1, 0, NULL},
-		{"BLOCK", "block", CELL_EXACT, 0, 0, NULL},
-		{"GENERATION", "generation", CELL_EXACT, 0, 3, NULL},
-		{"STATE", "state", CELL_TEXT, 0, 1, NULL},
-		{"AGE", "age", CELL_AGE, 0, 0, NULL},
-		{"IDLE", "idle", CELL_AGE, 0, 0, NULL},
-		{"HEARD", "heard/size", CELL_OF, 0, 0, NULL},
-		{"MISSING", NULL, CELL_PRINT, 1, 0, missing},
-		{"POLICY", "policy", CELL_TEXT, 0, 2, NULL},
-		{"ACTS IN", NULL, CELL_PRINT_RIGHT, 0, 2, acts},
+		{"JOB", "job", .flexible = 1},
+		{"BLOCK", "block", .leave = 0},
+		{"GENERATION", "generation", .leave = 3},
+		{"STATE", "state", .leave = 1},
+		{"AGE", "age", .leave = 0},
+		{"IDLE", "idle", .leave = 0},
+		{"HEARD", "heard/size", .leave = 0},
+		{"MISSING", NULL, .cell = CELL_PRINT, .flexible = 1, .print = missing},
+		{"POLICY", "policy", .cell = CELL_TEXT, .leave = 2},
+		{"ACTS IN", NULL, .cell = CELL_PRINT_RIGHT, .leave = 2, .print = acts},
 	};
 
-	VIEW_TABLE(columns, get(answer, "blocks"), "no blocks", out, width);
+	VIEW_TABLE(columns, "Block", get(answer, "blocks"), "no blocks", out, width);
 }
 
 int

@@ -34,7 +34,7 @@ pools(json_t *from, FILE *out, unsigned int width)
 			json_object_set_new(row, "used", json_real(1 - left / size));
 		json_array_append_new(list, row);
 	}
-	VIEW_TABLE(columns, list, NULL, out, width);
+	VIEW_TABLE(columns, NULL, list, NULL, out, width);
 	json_decref(list);
 }
 
@@ -76,14 +76,14 @@ void
 view_status(json_t *s, FILE *out, unsigned int width)
 {
 	static const struct view_column workers[] = {
-		{"WORKER", "id", CELL_EXACT, 0, 0, NULL},
-		{"LCORE", "lcore", CELL_EXACT, 0, 1, NULL},
-		{"CPU", "cpu", CELL_EXACT, 0, 0, NULL},
-		{"BUSY", "busy", CELL_SHARE, 0, 0, NULL},
-		{"TURNS", "turns", CELL_COUNT, 0, 3, NULL},
-		{"HOPS IN", "hops_in", CELL_COUNT, 0, 2, NULL},
-		{"HOPS OUT", "hops_out", CELL_COUNT, 0, 2, NULL},
-		{"THREADS", "threads_live", CELL_EXACT, 0, 0, NULL},
+		{"WORKER", "id", .leave = 0},
+		{"LCORE", "lcore", .leave = 1},
+		{"CPU", "cpu", .leave = 0},
+		{"BUSY", "busy", .leave = 0},
+		{"TURNS", "turns", .cell = CELL_COUNT, .leave = 3},
+		{"HOPS IN", "hops_in", .cell = CELL_COUNT, .leave = 2},
+		{"HOPS OUT", "hops_out", .cell = CELL_COUNT, .leave = 2},
+		{"THREADS", "threads_live", .leave = 0},
 	};
 
 	text_printf(out, INDENT, width, "switch   %s, weir-switch %s, process %s, up %s",
@@ -99,7 +99,7 @@ view_status(json_t *s, FILE *out, unsigned int width)
 	view_faults_brief(s, out, width);
 	if (json_array_size(get(s, "workers")) > 0) {
 		fputc('\n', out);
-		VIEW_TABLE(workers, get(s, "workers"), NULL, out, width);
+		VIEW_TABLE(workers, "Worker", get(s, "workers"), NULL, out, width);
 	}
 	if (json_object_size(get(s, "pools")) > 0) {
 		fputc('\n', out);
@@ -113,40 +113,31 @@ link_state(json_t *port, FILE *out)
 	fputs(!json_is_boolean(get(port, "up")) ? "-" : get_true(port, "up") ? "up" : "down", out);
 }
 
-static void
-steered(json_t *port, FILE *out)
-{
-	fputs(!json_is_boolean(get(port, "queues.steered")) ? "-"
-			: get_true(port, "queues.steered")  ? "yes"
-							    : "no",
-		out);
-}
-
 void
 view_ports(json_t *answer, FILE *out, unsigned int width)
 {
 	static const struct view_column columns[] = {
-		{"PORT", "name", CELL_TEXT, 1, 0, NULL},
-		{"LINK", "up", CELL_PRINT, 0, 0, link_state},
-		{"DEVICE", "device", CELL_TEXT, 1, 4, NULL},
-		{"MAC", "mac", CELL_TEXT, 0, 5, NULL},
-		{"MTU", "mtu", CELL_EXACT, 0, 6, NULL},
-		{"RX PACKETS", "rx_packets", CELL_EXACT, 0, 0, NULL},
-		{"RX BYTES", "rx_bytes", CELL_BYTES, 0, 1, NULL},
-		{"TX PACKETS", "tx_packets", CELL_EXACT, 0, 0, NULL},
-		{"TX BYTES", "tx_bytes", CELL_BYTES, 0, 1, NULL},
-		{"WAITING", "queues.waiting", CELL_EXACT, 0, 0, NULL},
-		{"OLDEST ms", "queues.oldest_ms", CELL_EXACT, 0, 1, NULL},
-		{"QUEUE FULL", "queue_full", CELL_EXACT, 0, 0, NULL},
-		{"STALLED", "stalled", CELL_EXACT, 0, 0, NULL},
-		{"TOO LONG", "too_long", CELL_EXACT, 0, 2, NULL},
-		{"MISSED", "missed", CELL_EXACT, 0, 0, NULL},
-		{"SPOOFED", "spoofed", CELL_EXACT, 0, 0, NULL},
-		{"POLICED", "policed", CELL_EXACT, 0, 2, NULL},
-		{"STEERED", NULL, CELL_PRINT, 0, 3, steered},
+		{"PORT", "name", .flexible = 1},
+		{"LINK", "up", .cell = CELL_PRINT, .print = link_state},
+		{"DEVICE", "device", .flexible = 1, .leave = 4},
+		{"MAC", "mac", .leave = 5},
+		{"MTU", "mtu", .leave = 6},
+		{"RX PACKETS", "rx_packets", .leave = 0},
+		{"RX BYTES", "rx_bytes", .cell = CELL_BYTES, .leave = 1},
+		{"TX PACKETS", "tx_packets", .leave = 0},
+		{"TX BYTES", "tx_bytes", .cell = CELL_BYTES, .leave = 1},
+		{"WAITING", "queues.waiting", .leave = 0},
+		{"OLDEST", "queues.oldest_ms", .leave = 1},
+		{"QUEUE FULL", "queue_full", .leave = 0},
+		{"STALLED", "stalled", .leave = 0},
+		{"TOO LONG", "too_long", .leave = 2},
+		{"MISSED", "missed", .leave = 0},
+		{"SPOOFED", "spoofed", .leave = 0},
+		{"POLICED", "policed", .leave = 2},
+		{"STEERED", "queues.steered", .leave = 3},
 	};
 
-	VIEW_TABLE(columns, get(answer, "ports"), NULL, out, width);
+	VIEW_TABLE(columns, "Port", get(answer, "ports"), NULL, out, width);
 }
 
 void
@@ -171,15 +162,15 @@ void
 view_tenants(json_t *answer, FILE *out, unsigned int width)
 {
 	static const struct view_column columns[] = {
-		{"TENANT", "name", CELL_TEXT, 1, 0, NULL},
-		{"JOBS", "jobs/quota.jobs", CELL_OF, 0, 0, NULL},
-		{"MEMBERS", "members/quota.members", CELL_OF, 0, 0, NULL},
-		{"MEMORY", NULL, CELL_PRINT_RIGHT, 0, 0, memory_of},
-		{"BLOCKS", "blocks/quota.blocks", CELL_OF, 0, 0, NULL},
-		{"RATE (Mbit/s)", "rate_mbit/quota.rate_mbit", CELL_OF, 0, 1, NULL},
+		{"TENANT", "name", .flexible = 1},
+		{"JOBS", "jobs/quota.jobs", .leave = 0},
+		{"MEMBERS", "members/quota.members", .leave = 0},
+		{"MEMORY", NULL, .cell = CELL_PRINT_RIGHT, .print = memory_of},
+		{"BLOCKS", "blocks/quota.blocks", .leave = 0},
+		{"RATE (Mbit/s)", "rate_mbit/quota.rate_mbit", .leave = 1},
 	};
 
-	VIEW_TABLE(columns, get(answer, "tenants"),
+	VIEW_TABLE(columns, "Tenant", get(answer, "tenants"),
 		"no tenants: the Unix socket is for the administrator, and TCP is read-only", out,
 		width);
 }

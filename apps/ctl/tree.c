@@ -416,7 +416,7 @@ view_tree(const struct tree *tree)
 	if (tree->ctl->options.json) {
 		view_json(rows, stdout, 0);
 	} else {
-		VIEW_TABLE(columns, rows, NULL, stdout, tree->ctl->width);
+		VIEW_TABLE(columns, NULL, rows, NULL, stdout, tree->ctl->width);
 		if (job != NULL)
 			text_printf(stdout, 2, tree->ctl->width,
 				"job %s: %lld ranks, %s of %s, %.0f elements a block, window %.0f, "

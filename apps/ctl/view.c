@@ -2,6 +2,7 @@
 /* Tables and paragraphs of answers. */
 #include "apps/report/table.h"
 
+#include <ctype.h>
 #include <err.h>
 #include <math.h>
 #include <stdarg.h>
@@ -49,14 +50,43 @@ print_of(json_t *row, const char *path, FILE *out)
 		fprintf(out, " of %s", units_exact(whole).text);
 }
 
+/* How a column of these objects is shown. */
+static enum view_cell
+cell_of(const struct api_object *object, const struct view_column *column)
+{
+	static const enum view_cell cells[] = {[API_KIND_BOOLEAN] = CELL_YES,
+		[API_KIND_ID] = CELL_EXACT,
+		[API_KIND_ID_OR_NULL] = CELL_EXACT,
+		[API_KIND_COUNT] = CELL_EXACT,
+		[API_KIND_BYTES] = CELL_BYTES,
+		[API_KIND_MS] = CELL_MS,
+		[API_KIND_MS_OR_NULL] = CELL_MS,
+		[API_KIND_MBIT] = CELL_EXACT,
+		[API_KIND_SECONDS] = CELL_AGE,
+		[API_KIND_TIME] = CELL_TIME,
+		[API_KIND_SHARE] = CELL_SHARE,
+		[API_KIND_TEXT] = CELL_TEXT,
+		[API_KIND_WORD] = CELL_TEXT};
+	const struct api_field *field;
+
+	if (column->cell != CELL_BY_FIELD)
+		return column->cell;
+	if (strchr(column->path, '/') != NULL)
+		return CELL_OF;
+	field = api_field_find(object, column->path);
+	return field == NULL ? CELL_EXACT : cells[field->kind];
+}
+
 static void
 print_cell(const struct view_column *column, const struct view_rows *rows, json_t *before,
 	json_t *row, FILE *out)
 {
+	const struct api_object *object = api_object_find(rows->of);
 	double value = get_sum(row, column->path);
 	struct units_text text = {""};
 
-	switch (column->cell) {
+	switch (cell_of(object, column)) {
+	case CELL_BY_FIELD:
 	case CELL_TEXT: fputs(get_text(row, column->path), out); return;
 	case CELL_PRINT:
 	case CELL_PRINT_RIGHT: column->print(row, out); return;
@@ -72,26 +102,6 @@ print_cell(const struct view_column *column, const struct view_rows *rows, json_
 	case CELL_OF: print_of(row, column->path, out); return;
 	}
 	fputs(text.text, out);
-}
-
-static enum view_cell
-cell_of(const struct api_field *field)
-{
-	static const enum view_cell cells[] = {[API_KIND_BOOLEAN] = CELL_YES,
-		[API_KIND_ID] = CELL_EXACT,
-		[API_KIND_ID_OR_NULL] = CELL_EXACT,
-		[API_KIND_COUNT] = CELL_EXACT,
-		[API_KIND_BYTES] = CELL_BYTES,
-		[API_KIND_MS] = CELL_MS,
-		[API_KIND_MS_OR_NULL] = CELL_MS,
-		[API_KIND_MBIT] = CELL_EXACT,
-		[API_KIND_SECONDS] = CELL_AGE,
-		[API_KIND_TIME] = CELL_TIME,
-		[API_KIND_SHARE] = CELL_SHARE,
-		[API_KIND_TEXT] = CELL_TEXT,
-		[API_KIND_WORD] = CELL_TEXT};
-
-	return cells[field->kind];
 }
 
 static void
@@ -135,7 +145,7 @@ view_table(const struct view_column *columns, size_t count, const struct view_ro
 	before = get_by_text(rows->before, "id");
 	for (size_t c = 0; c < count; c++)
 		shown[c] = (struct table_column){.title = columns[c].title,
-			.left = columns[c].cell < CELL_EXACT,
+			.left = cell_of(api_object_find(rows->of), &columns[c]) < CELL_EXACT,
 			.flexible = columns[c].flexible,
 			.leave = columns[c].leave};
 	table = table_create(shown, count, NULL);
@@ -151,52 +161,60 @@ view_table(const struct view_column *columns, size_t count, const struct view_ro
 	json_decref(before);
 }
 
-/* The columns of an object's fields, those of objects in it included. Returns their number. */
-static size_t
-columns_of(struct view_column *columns, size_t count, const struct api_object *object,
-	const char *before)
-{
-	for (size_t i = 0; object != NULL && i < object->count; i++) {
-		const struct api_field *field = &object->fields[i];
-		char *path, *title;
+/* Columns, and their texts. */
+struct columns {
+	size_t count;
+	struct view_column column[COLUMNS_MAX];
+	char path[COLUMNS_MAX][64], title[COLUMNS_MAX][64];
+};
 
-		if (asprintf(&path, "%s%s%s", before, before[0] == '\0' ? "" : ".", field->key) < 0)
-			err(1, "table");
-		title = strdup(path);
-		for (char *c = title; c != NULL && (c = strpbrk(c, "_.")) != NULL;)
+/* Add the fields of an object, and those of objects in it. before: "queues.", or "". */
+static void
+add_columns(struct columns *to, const struct api_object *object, const char *before)
+{
+	for (size_t i = 0; object != NULL && i < object->count && to->count < COLUMNS_MAX; i++) {
+		const struct api_field *field = &object->fields[i];
+		char *path = to->path[to->count], *title = to->title[to->count], inner[64];
+
+		snprintf(path, sizeof(to->path[0]), "%s%s", before, field->key);
+		strcpy(title, path);
+		for (char *c = title; (c = strpbrk(c, "_.")) != NULL;)
 			*c = ' ';
-		if (field->kind == API_KIND_OBJECT)
-			count = columns_of(columns, count, api_object_find(field->of), path);
-		else if (field->kind < API_KIND_LIST && count < COLUMNS_MAX)
-			columns[count++] = (struct view_column){
-				title, path, cell_of(field), 0, (unsigned int)i, NULL};
+		if (field->kind == API_KIND_OBJECT) {
+			snprintf(inner, sizeof(inner), "%.62s.", path);
+			add_columns(to, api_object_find(field->of), inner);
+		} else if (field->kind < API_KIND_LIST) {
+			to->column[to->count++] = (struct view_column){
+				.title = title, .path = path, .leave = (unsigned int)i};
+		}
 	}
-	return count;
 }
 
 void
 view_answer(const struct api_object *object, json_t *answer, FILE *out, unsigned int width)
 {
-	struct view_column columns[COLUMNS_MAX];
-	size_t count = columns_of(columns, 0, object, "");
-	const struct view_rows none = {0};
+	const struct view_rows none = {.of = object == NULL ? NULL : object->name};
+	struct columns line = {0};
 	size_t widest = 0;
 
-	for (size_t c = 0; c < count; c++)
-		if (get(answer, columns[c].path) != NULL && strlen(columns[c].title) > widest)
-			widest = strlen(columns[c].title);
-	for (size_t c = 0; c < count; c++) {
-		if (get(answer, columns[c].path) == NULL)
+	add_columns(&line, object, "");
+	for (size_t c = 0; c < line.count; c++)
+		if (get(answer, line.path[c]) != NULL && strlen(line.title[c]) > widest)
+			widest = strlen(line.title[c]);
+	for (size_t c = 0; c < line.count; c++) {
+		if (get(answer, line.path[c]) == NULL)
 			continue;
-		fprintf(out, "%-*s", (int)widest + 2, columns[c].title);
-		print_cell(&columns[c], &none, NULL, answer, out);
+		fprintf(out, "%-*s", (int)widest + 2, line.title[c]);
+		print_cell(&line.column[c], &none, NULL, answer, out);
 		fputc('\n', out);
 	}
 	for (size_t i = 0; object != NULL && i < object->count; i++) {
 		const struct api_field *field = &object->fields[i];
-		struct view_rows rows = {.now = get(answer, field->key), .none = "none"};
-		size_t l;
+		struct view_rows rows = {
+			.of = field->of, .now = get(answer, field->key), .none = "none"};
+		struct columns table = {0};
 		json_t *text;
+		size_t l;
 
 		if (field->kind == API_KIND_TEXTS)
 			json_array_foreach (rows.now, l, text)
@@ -206,8 +224,10 @@ view_answer(const struct api_object *object, json_t *answer, FILE *out, unsigned
 			continue;
 		if (object->count > 1)
 			fprintf(out, "\n%s\n", field->key);
-		view_table(columns, columns_of(columns, 0, api_object_find(field->of), ""), &rows,
-			out, width);
+		add_columns(&table, api_object_find(field->of), "");
+		for (char *c = table.title[0]; c < table.title[0] + sizeof(table.title); c++)
+			*c = (char)toupper((unsigned char)*c);
+		view_table(table.column, table.count, &rows, out, width);
 	}
 }
 

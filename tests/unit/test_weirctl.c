@@ -2,6 +2,7 @@
 /* What weirctl prints: units, ranges, tables, paragraphs, and text that came from outside. */
 #include <locale.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <criterion/criterion.h>
@@ -177,4 +178,38 @@ Test(weirctl, no_text_commands_the_terminal, .timeout = 5)
 	}
 	get_clean(text);
 	cr_assert_str_eq(text, "a?]0;x?b");
+}
+
+/* An operation that has no view of its own: values with their units, a table for each list, and texts
+ * line by line. */
+Test(weirctl, any_answer_is_shown_by_its_fields, .timeout = 5)
+{
+	static const struct {
+		const char *object, *answer, *shown;
+	} cases[] = {
+		{"Health", "{\"status\": \"ok\", \"uptime\": 7985}",
+			"status  ok\nuptime  2 h 13 min\n"},
+		{"Latency", "{\"blocks\": 5}", "blocks  5\n"},
+		{"Log", "{\"lines\": [\"one\", \"two\"], \"last\": 1, \"missed\": 0}",
+			"last    1\nmissed  0\none\ntwo\n"},
+		{"Pools", "{\"packets\": {\"size\": 8, \"free\": 7}}",
+			"packets size  8\npackets free  7\n"},
+		{"Tenants", "{\"tenants\": []}", "none\n"},
+		{"Counters", "{\"ports\": [{\"name\": \"p0\"}, {\"name\": \"p1\"}]}",
+			"\nports\nNAME\np0\np1\n"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *answer = json_loads(cases[i].answer, 0, NULL);
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
+
+		cr_assert_not_null(answer);
+		view_answer(api_object_find(cases[i].object), answer, out, 0);
+		fclose(out);
+		cr_expect_str_eq(text, cases[i].shown, "%s: %s", cases[i].object, text);
+		free(text);
+		json_decref(answer);
+	}
 }
