@@ -63,7 +63,7 @@ def what_is_planted_in_a_tree_is_found_in_each_rack():
     fails(wrong, r'host 0 .*: 1 elements of operation 7 are wrong', r'host 3 .*: 1 elements', r'\n  wrong +4 +0 ')
     # Whichever switch is asked, it asks the others, and the host that is missing is named.
     fails(hang, r'hung: host 0 .*: still at operation 7 after ', r'\n  hung +4 +0 ',
-          *[r'%s: .*rank 3 \(10\.77\.1\.2\)' % name for name in ('leaf0', 'leaf1', 'spine0', 'spine1')])
+          *[r'(?m)^( +)%s: .*(\n\1 .*)*rank 3 \(10\.77\.1\.2\)' % name for name in ('leaf0', 'leaf1', 'spine0', 'spine1')])
     check('does not answer' not in hang.output, '%s', hang)
     counts = wrong.report['faults']['counts']
     check(counts['spine0.blocks_complete'] + counts['spine1.blocks_complete'] == counts['complete'] ==
