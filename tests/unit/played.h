@@ -176,13 +176,14 @@ create(const char *name)
 	"{\"name\": \"" name "\", \"address\": \"" address                                         \
 	"\", \"mac\": \"02:57:45:49:53:00\", \"port\": \"up\", \"job\": 9" more "}"
 
-/* A job that this JSON places in a tree, behind or before the port "up". What is shown of it is for
- * the caller to free. */
+/* A job that this JSON places in a tree, behind or before the port "up". What is shown of it stays
+ * until the test ends. */
 static inline void
 read_tree(struct ctrl_job_spec *spec, const char *text)
 {
 	struct ctrl_error error = {0};
 	const struct ctrl_tree_reading tree = {&config, "", &error};
+	static json_t *all_shown;
 	json_t *object = json_loads(text, 0, NULL);
 
 	cr_assert_not_null(object, "%s", text);
@@ -191,6 +192,8 @@ read_tree(struct ctrl_job_spec *spec, const char *text)
 	spec->shape.revoke = true;
 	cr_assert_eq(ctrl_tree_read_all(&tree, object, &spec->shape), 0, "%s", error.text);
 	spec->shown = ctrl_tree_shown(&spec->shape, object);
+	all_shown = all_shown == NULL ? json_array() : all_shown;
+	json_array_append_new(all_shown, spec->shown);
 	json_decref(object);
 }
 

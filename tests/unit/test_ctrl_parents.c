@@ -13,7 +13,6 @@ begin(void)
 
 	read_tree(&spec, TREE(PARENTS));
 	make(&spec, NULL);
-	json_decref(spec.shown);
 	hear_log();
 }
 

@@ -139,7 +139,6 @@ create_in_tree(const char *name, const char *text)
 	spec.shape.narrow = true;
 	read_tree(&spec, text);
 	job = make(named(&spec, name), NULL);
-	json_decref(spec.shown);
 	return job;
 }
 
