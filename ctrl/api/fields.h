@@ -27,8 +27,8 @@
 	X(COUNT, "integer", NULL, "4")                                                             \
 	X(ID_OR_NULL, "integer", NULL, "1")                                                        \
 	X(BYTES, "integer", "bytes", "1048576")                                                    \
-	X(MS, "integer", "ms", "250")                                                              \
-	X(MS_OR_NULL, "integer", "ms", "250")                                                      \
+	X(MS, "integer", "milliseconds", "250")                                                    \
+	X(MS_OR_NULL, "integer", "milliseconds", "250")                                            \
 	X(MBIT, "integer", "Mbit/s", "1000")                                                       \
 	X(SECONDS, "number", "seconds", "0.25")                                                    \
 	X(TIME, "number", "Unix time", "1764300000.5")                                             \

@@ -14,6 +14,13 @@ def sentence(text):
     return text[:1].upper() + text[1:] + '.'
 
 
+def measured(text, unit):
+    """A description with its unit: "seconds since it left", "the oldest packet (milliseconds)"."""
+    if not unit or not text:
+        return text or unit
+    return '%s %s' % (unit, text) if re.match('(since|for|until|between) ', text) else '%s (%s)' % (text, unit)
+
+
 class Answers:
     """The schemas of the answers' objects, and examples of them."""
 
@@ -51,7 +58,7 @@ class Answers:
             made['type'] = [made['type'], 'null']
         elif field['nullable']:
             made = {'anyOf': [made, {'type': 'null'}]}
-        text = ' '.join(filter(None, (field['help'], kind['unit'] and '(%s)' % kind['unit'])))
+        text = measured(field['help'], kind['unit'])
         return {**made, 'description': sentence(text)} if text else made
 
     def others(self, kind):
