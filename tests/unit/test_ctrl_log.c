@@ -291,6 +291,10 @@ Test(ctrl_log, lines_are_kept, .timeout = 90, .init = setup)
 	number = 9 * CTRL_LOG_KEPT + 1;
 	cr_assert(ctrl_log_read(&number, text));
 	cr_assert_eq(number, 9 * CTRL_LOG_KEPT + 2);
+	/* A number of a former run of the switch, which logged more. */
+	number = 100 * CTRL_LOG_KEPT;
+	cr_assert(ctrl_log_read(&number, text));
+	cr_assert_eq(number, 9 * CTRL_LOG_KEPT + 2);
 }
 
 /* As many lines of this module as half of those kept. */
