@@ -312,8 +312,8 @@ link_read(const struct ctrl_running *running, unsigned int port)
 			link.is_up = strcmp(info.driver_name, "net_tap") == 0;
 		return link;
 	}
-	rte_eth_link_get_nowait(id, &device);
-	link.is_up = device.link_status == RTE_ETH_LINK_UP;
+	link.is_up =
+		rte_eth_link_get_nowait(id, &device) == 0 && device.link_status == RTE_ETH_LINK_UP;
 	return link;
 }
 
