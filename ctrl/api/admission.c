@@ -75,10 +75,7 @@ name_caller(struct api_caller *caller, const struct sockaddr *address)
 static struct api_connection *
 begin_connection(struct api_listener *listener, struct MHD_Connection *connection)
 {
-	const union MHD_ConnectionInfo *fd =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	const union MHD_ConnectionInfo *peer =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const union MHD_ConnectionInfo *info; /* the next call may overwrite it */
 	struct api_connection *c = calloc(1, sizeof(*c));
 	struct ucred credentials;
 	socklen_t length = sizeof(credentials);
@@ -86,13 +83,15 @@ begin_connection(struct api_listener *listener, struct MHD_Connection *connectio
 	if (c == NULL)
 		return NULL;
 	c->listener = listener;
-	c->fd = fd->connect_fd;
+	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	c->fd = info->connect_fd;
 	c->began = ctrl_monotonic();
 	c->deadline = c->began + API_HEAD_S;
 	c->caller.is_private = listener->tls;
 	if (!is_local(listener)) {
-		name_caller(&c->caller, peer->client_addr);
-		c->network = network_of(peer->client_addr);
+		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+		name_caller(&c->caller, info->client_addr);
+		c->network = network_of(info->client_addr);
 	} else if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
 		c->caller.is_local = c->caller.is_private = true;
 		c->caller.uid = credentials.uid;
