@@ -40,8 +40,13 @@ static struct {
 /* Guards `out`, all limits, and the space that poll has found. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The limit of the message with fields that this thread gives to rte_log. */
-static __thread struct ctrl_log_limit *limit_of_fields;
+/* The message that this thread logs. glibc 2.37 and later writes it in pieces. */
+static __thread struct {
+	char text[2 * CTRL_LOG_LINE_BYTES]; /* what does not fit is cut from the line anyway */
+	size_t used;
+	bool has_fields;
+	struct ctrl_log_limit *limit; /* of a message with fields */
+} message;
 
 /* sd-daemon(3): the stream is the journal's if $JOURNAL_STREAM names the file behind it. */
 static bool
@@ -167,29 +172,40 @@ log_line(const char *text, size_t length, bool has_fields, struct ctrl_log_limit
 		out.lost++;
 }
 
-/* The stream has no buffer: one call is one message, made by the thread that logs it. */
-static ssize_t
-take(void *cookie, const char *text, size_t length)
+static void
+end_message(void)
 {
-	static const char fields[] = "msg=\"";
-	bool has_fields = length > strlen(fields) && memcmp(text, fields, strlen(fields)) == 0;
-	struct ctrl_log_limit *limit = has_fields ? limit_of_fields : NULL;
-	const char *end = text + length, *stop;
+	const char *end = message.text + message.used, *stop;
+	struct ctrl_log_limit *limit = message.limit;
 
-	(void)cookie;
 	/* A driver may warn about every packet. More verbose levels have no limit: they are on only
 	 * by request. */
-	if (!has_fields && rte_log_cur_msg_loglevel() <= (int)RTE_LOG_WARNING)
+	if (!message.has_fields && rte_log_cur_msg_loglevel() <= (int)RTE_LOG_WARNING)
 		limit = &out.limit[rte_log_cur_msg_logtype() % TYPES_MAX];
 	pthread_mutex_lock(&lock);
-	for (const char *part = text; part < end; part = stop + 1) {
-		stop = has_fields ? NULL : memchr(part, '\n', (size_t)(end - part));
+	for (const char *part = message.text; part < end; part = stop + 1) {
+		stop = message.has_fields ? NULL : memchr(part, '\n', (size_t)(end - part));
 		if (stop == NULL)
 			stop = end;
 		if (stop > part)
-			log_line(part, (size_t)(stop - part), has_fields, limit);
+			log_line(part, (size_t)(stop - part), message.has_fields, limit);
 	}
 	pthread_mutex_unlock(&lock);
+	message.used = 0;
+}
+
+/* The stream has no buffer: the thread that logs calls this, with a message or a piece of it. A message without fields ends
+ * with a line. */
+static ssize_t
+take(void *cookie, const char *text, size_t length)
+{
+	size_t fits = RTE_MIN(length, sizeof(message.text) - message.used);
+
+	(void)cookie;
+	memcpy(message.text + message.used, text, fits);
+	message.used += fits;
+	if (!message.has_fields && (text[length - 1] == '\n' || fits < length))
+		end_message();
 	return (ssize_t)length;
 }
 
@@ -239,11 +255,17 @@ ctrl_log_fields(struct ctrl_log_limit *limit, enum ctrl_log_module module, uint3
 {
 	va_list args;
 
-	limit_of_fields = limit;
+	if (message.used > 0)
+		end_message();
+	message.has_fields = true;
+	message.limit = limit;
 	va_start(args, format);
 	rte_vlog(level, (uint32_t)types[module], format, args);
 	va_end(args);
-	limit_of_fields = NULL;
+	if (message.used > 0)
+		end_message();
+	message.has_fields = false;
+	message.limit = NULL;
 }
 
 struct ctrl_log_value
