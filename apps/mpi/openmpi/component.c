@@ -2,7 +2,7 @@
 /* The component, its modules, one for each communicator, and the requests of nonblocking operations. */
 #include "apps/mpi/create.h"
 
-#include <ompi_config.h>
+#include "apps/mpi/openmpi/internals.h"
 
 /* ompi/op/op.h includes a header that Debian does not ship. What coll_base_util.h needs of it is a name. */
 #define OMPI_OP_H
@@ -17,16 +17,21 @@ typedef struct ompi_op_t ompi_op_t;
 #include <ompi/mca/coll/base/base.h>
 #include <ompi/mca/coll/base/coll_base_util.h>
 #include <ompi/mca/coll/coll.h>
-#include <ompi/mca/rte/rte.h>
 #include <ompi/runtime/mpiruntime.h>
-#include <opal/mca/pmix/pmix.h>
 #include <opal/runtime/opal_progress.h>
+#if OMPI_MAJOR_VERSION < 5
+#include <ompi/mca/rte/rte.h>
+#include <opal/mca/pmix/pmix.h>
+#define PMIX_GLOBAL OPAL_PMIX_GLOBAL
+#else
+#include <ompi/runtime/ompi_rte.h>
+#include <opal/mca/pmix/pmix-internal.h>
+#endif
 
 /* Above all others, whose functions the module keeps for what Weir does not do. */
 #define PRIORITY 95
 
-extern __attribute__((visibility("default")))
-mca_coll_base_component_2_0_0_t mca_coll_weir_component;
+extern __attribute__((visibility("default"))) mca_coll_base_component_t mca_coll_weir_component;
 
 struct coll_weir_module {
 	mca_coll_base_module_t super;
@@ -73,8 +78,8 @@ publish(void)
 	int code = OPAL_SUCCESS;
 
 	if (enable && OMPI_PROC_MY_NAME->vpid == 0)
-		OPAL_MODEX_SEND(code, OPAL_PMIX_GLOBAL, &mca_coll_weir_component.collm_version,
-			&own, sizeof(own));
+		OPAL_MODEX_SEND(code, PMIX_GLOBAL, &mca_coll_weir_component.collm_version, &own,
+			sizeof(own));
 	return code;
 }
 
@@ -98,10 +103,16 @@ look_up(void)
 }
 
 static void
+progress(void)
+{
+	(void)opal_progress();
+}
+
+static void
 begin(void)
 {
 	struct offload_front front = {
-		.progress = opal_progress,
+		.progress = progress,
 		.plain = plain,
 		.own = MPI_COMM_NULL,
 		.keeps_types = true,
@@ -392,10 +403,14 @@ register_parameters(void)
 	return OMPI_SUCCESS;
 }
 
-mca_coll_base_component_2_0_0_t mca_coll_weir_component = {
+mca_coll_base_component_t mca_coll_weir_component = {
 	.collm_version =
 		{
+#if OMPI_MAJOR_VERSION < 5
 			MCA_COLL_BASE_VERSION_2_0_0,
+#else
+			MCA_COLL_BASE_VERSION_2_4_0,
+#endif
 			.mca_component_name = "weir",
 			MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
 			.mca_open_component = publish,

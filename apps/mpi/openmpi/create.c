@@ -8,7 +8,7 @@
  */
 #include "apps/mpi/create.h"
 
-#include <ompi_config.h>
+#include "apps/mpi/openmpi/internals.h"
 
 #include <ompi/communicator/communicator.h>
 #include <ompi/mca/coll/base/coll_tags.h>
@@ -40,6 +40,14 @@ missing(void)
 /* Far from tags that Open MPI uses. Negative tags also go first in the allocation of context ids. */
 #define TAG_MEET(which)   (MCA_COLL_BASE_TAG_HCOLL_BASE - 1000 - 2 * (which))
 #define TAG_CREATE(which) (TAG_MEET(which) - 1)
+
+#if OMPI_MAJOR_VERSION < 5
+#define WITHOUT_TOPOLOGY(group) false, group, NULL
+#define NUMBER_OF(comm)         ((int)(comm)->c_contextid)
+#else
+#define WITHOUT_TOPOLOGY(group) group, NULL, 0
+#define NUMBER_OF(comm)         ((int)(comm)->c_index)
+#endif
 
 struct creation {
 	ompi_communicator_t *parent, *made;
@@ -135,7 +143,7 @@ next(struct creation *creation)
 	case TO_CHILDREN:
 		code = ompi_comm_set(&creation->made, creation->parent,
 			ompi_group_size(creation->group), NULL, 0, NULL, NULL,
-			&ompi_mpi_errors_return.eh, false, creation->group, NULL);
+			&ompi_mpi_errors_return.eh, WITHOUT_TOPOLOGY(creation->group));
 		if (code == OMPI_SUCCESS)
 			code = ompi_comm_nextcid_nb(creation->made, creation->parent, NULL,
 				&creation->tag, NULL, false, OMPI_COMM_CID_GROUP,
@@ -143,7 +151,7 @@ next(struct creation *creation)
 		break;
 	case NUMBER:
 		snprintf(creation->made->c_name, MPI_MAX_OBJECT_NAME, "WEIR %d FROM %d",
-			creation->made->c_contextid, creation->parent->c_contextid);
+			NUMBER_OF(creation->made), NUMBER_OF(creation->parent));
 		code = ompi_comm_activate_nb(&creation->made, creation->parent, NULL,
 			&creation->tag, NULL, false, OMPI_COMM_CID_GROUP, &creation->request);
 		break;
