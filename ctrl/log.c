@@ -194,8 +194,8 @@ end_message(void)
 	message.used = 0;
 }
 
-/* The stream has no buffer: the thread that logs calls this, with a message or a piece of it. A message without fields ends
- * with a line. */
+/* The stream has no buffer: the thread that logs calls this, with a message or a piece of it. A
+ * message without fields ends with a line. */
 static ssize_t
 take(void *cookie, const char *text, size_t length)
 {
