@@ -7,7 +7,19 @@
  *
  * A flight goes through the states idle -> ready -> flying -> (ready -> flying ->)* idle. `flying`
  * is in the order of transmission: its head is the next to time out (one timeout for all, RFC 6298
- * with a common back-off), and the first of a gap.
+ * with a common back-off), and the first of a gap. Of the window's flights
+ * (tests/spin/test_names.py compares this list with the code):
+ *
+ *   WEIR_FLIGHT_IDLE -> WEIR_FLIGHT_READY  load: the operation begins, or the block one window
+ *                                          earlier has its result
+ *   WEIR_FLIGHT_READY -> WEIR_FLIGHT_FLYING  sent: the socket accepted it
+ *   WEIR_FLIGHT_FLYING -> WEIR_FLIGHT_READY  weir_recovery_lost: the timer expired, or a gap
+ *   WEIR_FLIGHT_FLYING -> WEIR_FLIGHT_READY  weir_recovery_probed: the answer to a probe lacks the
+ *                                            contribution
+ *   WEIR_FLIGHT_FLYING -> WEIR_FLIGHT_IDLE  block_answered: the result arrived
+ *   WEIR_FLIGHT_READY -> WEIR_FLIGHT_IDLE  block_answered
+ *   WEIR_FLIGHT_FLYING -> WEIR_FLIGHT_IDLE  weir_recovery_clear: the operations failed or timed out
+ *   WEIR_FLIGHT_READY -> WEIR_FLIGHT_IDLE  weir_recovery_clear
  *
  * Gaps: a flight counts as lost when one that was sent `gap` or more transmissions later has its
  * answer (only answers to what was sent once, and not probed, prove that), and nothing has come for

@@ -58,9 +58,9 @@ def protocol_page():
 
 
 def codes(heading):
-    """A table of codes of docs/protocol.md: {code: name}."""
+    """A table or a list of codes of docs/protocol.md: {code: name}."""
     section = protocol_page().split('\n### %s\n' % heading)[1].split('\n#')[0]
-    found = {int(c): n for c, n in re.findall(r'^\| (\d+) \| ([\w-]+) \|', section, re.M)}
+    found = {int(c): n for c, n in re.findall(r'(?:^\| |^|, )(\d+)(?: \|)? ([\w-]+)(?= \||,|$)', section, re.M)}
     check(len(found) >= 5, 'table %s: %s', heading, found)
     return found
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The states and transitions of a block have one name each: in the code, in docs/protocol.md and in
-block.pml; those of a leaf in docs/tree.md and tree.pml. Prints TAP.
+"""The states and transitions of a block have one name each: in the code, in the lists of its headers, in
+block.pml and, those of a leaf, in tree.pml. Prints TAP.
 
     test_names.py ROOT
 """
@@ -12,6 +12,7 @@ import sys
 
 ROOT = sys.argv[1]
 SWITCH, HOST = 'ppe/collective/**/*.[ch]', 'apps/libweir/*.c'
+BLOCK, FLIGHT = 'ppe/collective/block/block_priv.h', 'apps/libweir/recovery.h'
 # Of block.pml: what has no function of its own in the code.
 OWN = {'pick', 'oldest', 'receive', 'tell', 'batch', 'accept', 'open_next', 'restart', 'take_join', 'deaf', 'fail', 'flush',
        'check_result', 'lost', 'lose_contribution', 'lose_acknowledgement', 'lose_join', 'lose_accepted', 'lose_result'}
@@ -42,14 +43,16 @@ def who(code, pattern):
     return {name for name, bodies in code.items() if any(re.search(pattern, b) for b in bodies)}
 
 
-def diagram(number, page='docs/protocol.md', count=2):
-    """[(from, to, transition)] of a diagram of the page, which has so many."""
-    drawn = re.findall(r'^```mermaid\nstateDiagram-v2\n(.*?)^```', read(page), re.M | re.S)
-    assert len(drawn) == count, '%s has %d state diagrams' % (page, len(drawn))
-    lines = drawn[number].splitlines()
-    edges = [re.fullmatch(r' *(\S+) --> (\S+)(?:: (\w+))?', line) for line in lines]
-    assert all(edges), 'not an edge: %s' % [l for l, e in zip(lines, edges) if not e]
-    return [edge.groups() for edge in edges]
+def listed(path, part=0):
+    """[(from, to, transition)] of a list in a header's comment. Where a transition comes first, the list says when."""
+    lists = re.findall(r'(?:^ \*   .*\n)+', read(path), re.M)
+    text = re.sub(r'\n \* {20,}', ' ', lists[part])
+    edges = [re.fullmatch(r' \*   (\w+) -> (\w+)  (\w+)(?:: (.*))?', line) for line in text.splitlines()]
+    assert all(edges), 'not an edge: %s' % [l for l, e in zip(text.splitlines(), edges) if not e]
+    explained = {}
+    for edge in edges:
+        assert explained.setdefault(edge.group(3), edge.group(4)), 'when? ' + edge.group(3)
+    return [edge.groups()[:3] for edge in edges]
 
 
 def to(edges, state, *origins):
@@ -58,7 +61,7 @@ def to(edges, state, *origins):
 
 
 def states(edges):
-    return {state for edge in edges for state in edge[:2]} - {'[*]'}
+    return {state for edge in edges for state in edge[:2]} - {'none'}
 
 
 def enumerated(path, name):
@@ -67,27 +70,27 @@ def enumerated(path, name):
 
 
 def same(what, drawn, written):
-    assert drawn == written, '%s: only in the page %s, only in the code %s' % (
+    assert drawn == written, '%s: only in the list %s, only in the code %s' % (
         what, sorted(drawn - written), sorted(written - drawn))
 
 
-def a_blocks_diagram_is_the_code():
-    edges, code = diagram(0), functions(SWITCH)
-    above = diagram(0, 'docs/tree.md', 1)
+def a_blocks_list_is_the_code():
+    edges, code = listed(BLOCK), functions(SWITCH)
+    above = listed(BLOCK, 1)
     same('states', states(edges) | states(above), enumerated('ppe/collective/block/block_priv.h', 'block_state'))
     for _, _, name in edges + above:
         assert name in code, 'no such function: %s' % name
-    same('what opens a block', to(edges, 'BLOCK_OPEN', '[*]'), who(code, r'\bfill\('))
+    same('what opens a block', to(edges, 'BLOCK_OPEN', 'none'), who(code, r'\bfill\('))
     # adopt() takes the parent's word for what the block is.
     assert who(code, r'\bb->agreement = ') == {'fill', 'adopt'}, 'others than fill() open blocks'
     assert who(code, r'->state = BLOCK_DONE\b') == {'set_done'}, 'others than set_done()'
     assert who(code, r'\bset_done\(') == {'block_finish', 'block_done'}, 'others than block_finish() and block_done()'
     assert who(code, r'\bblock_finish\(') == {'block_end', 'block_end_special'}, 'others than block_end()'
     same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_end\('))
-    same('what finishes a block of a leaf', to(above, 'BLOCK_DONE', 'BLOCK_OPEN', 'BLOCK_UP', '[*]'), who(code, r'\bblock_done\('))
+    same('what finishes a block of a leaf', to(above, 'BLOCK_DONE', 'BLOCK_OPEN', 'BLOCK_UP', 'none'), who(code, r'\bblock_done\('))
     same('what sends a block up', to(above, 'BLOCK_UP', 'BLOCK_OPEN'), who(code, r'->state = BLOCK_UP\b'))
     assert who(code, r'->contribute\(') == {'block_end_special'}, 'others than block_end()'
-    same('what releases a block', to(edges, '[*]'), who(code, r'(?<!\w)release\('))
+    same('what releases a block', to(edges, 'none'), who(code, r'(?<!\w)release\('))
     # assign() and sum() are the block_aggregate() of a batch.
     same('who is heard', {'block_aggregate', 'assign', 'answer_late', 'parent_block_pending', 'mismatched', 'child_failed'},
          who(code, r'\bmask_set\(\w+(\(\w+\))?->heard\b|\*heard \|= bit'))
@@ -96,8 +99,8 @@ def a_blocks_diagram_is_the_code():
     assert who(code, r'\bmask_set\(\w+->heard\b') <= inside, 'not drawn: who is heard'
 
 
-def a_slots_diagram_is_the_code():
-    edges, code = diagram(1), functions('apps/libweir/[!u]*.c')  # unexpected.c is the other user of recovery.h
+def a_flights_list_is_the_code():
+    edges, code = listed(FLIGHT), functions('apps/libweir/[!u]*.c')  # unexpected.c is the other user of recovery.h
     drawn = states(edges)
     same('states', drawn, enumerated('apps/libweir/recovery.h', 'weir_flight_state'))
     # Flights of the window are not given up.
@@ -106,35 +109,25 @@ def a_slots_diagram_is_the_code():
         same('what leads to ' + state, to(edges, state, *drawn) | more, who(code, r'\bweir_flight_%s\(' % call))
 
 
-def each_transition_is_explained():
-    page = read('docs/protocol.md')
-    section = re.search(r'^## The life of a block\n(.*?)(?=^## )', page, re.M | re.S).group(1)
-    rows = set(re.findall(r'^\| (\w+) \|', section, re.M)) - {'transition'}
-    same('rows', rows, {name for n in (0, 1) for _, _, name in diagram(n) if name})
-
-
 def the_model_names_functions():
     model = read_model()
     named = set(re.findall(r'^inline (\w+)\(', model, re.M)) - OWN
     known = set(functions(SWITCH)) | set(functions(HOST))
     assert len(named) > 15, 'only %d inlines' % len(named)
     assert named <= known, 'no such functions: %s' % sorted(named - known)
-    for _, _, name in diagram(0):
+    for _, _, name in listed(BLOCK):
         # In the model payloads have no length, packets are not damaged, sources join (no generation is fixed), no block fails.
         if name not in ('mismatched', 'child_failed', 'block_regroup', 'block_unopen'):
             assert re.search(r'\b%s\(' % name, model), 'not in the model: %s' % name
 
 
-def a_trees_diagram_is_the_model():
+def a_leafs_list_is_the_model():
     inlines = set(re.findall(r'^inline (\w+)\(', read_model() + read('tests/spin/tree.pml'), re.M))
-    drawn = {name for _, _, name in diagram(0, 'docs/tree.md', 1)}
+    drawn = {name for _, _, name in listed(BLOCK, 1)}
     assert drawn <= inlines, 'not in the model: %s' % sorted(drawn - inlines)
     way_up = {name for name in inlines if re.search('parent|^answered$', name)}
     code = set(functions('ppe/collective/tree/parent*.c'))
     assert way_up <= code and len(way_up) > 5, 'not in the code: %s' % sorted(way_up - code)
-    section = re.search(r'^## A block at a leaf\n(.*?)(?=^##)', read('docs/tree.md'), re.M | re.S).group(1)
-    rows = {name for row in re.findall(r'^\| ([a-z_, ]+) \|', section, re.M) for name in row.split(', ')}
-    same('rows', rows - {'transition'}, drawn)
 
 
 def the_checker_knows_the_faults():
@@ -143,8 +136,8 @@ def the_checker_knows_the_faults():
     assert planted == tried and planted, 'planted, but not tried, or the other way: %s' % sorted(planted ^ tried)
 
 
-CASES = [a_blocks_diagram_is_the_code, a_slots_diagram_is_the_code, each_transition_is_explained,
-         the_model_names_functions, a_trees_diagram_is_the_model, the_checker_knows_the_faults]
+CASES = [a_blocks_list_is_the_code, a_flights_list_is_the_code, the_model_names_functions, a_leafs_list_is_the_model,
+         the_checker_knows_the_faults]
 
 
 def main():

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pages against the source: the tables of docs/counters.md and docs/protocol.md are the lists of
- * the headers (tests/functional/test_metrics.py compares metrics), each test vector decodes to its
- * header, and docs/write-a-program.md shows the example.
+ * Pages against the source: the tables and codes of docs/counters.md and docs/protocol.md are the
+ * lists of the headers (tests/functional/test_metrics.py compares metrics), each test vector decodes
+ * to its header, and docs/write-a-program.md shows the example.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +28,8 @@ struct row {
 #define CODE(id, code, text)             {{#code, text, NULL}},
 #define MORE(id, code, text, ...)        {{#code, text, NULL}},
 #define TYPE(id, code, text, bytes, ...) {{#code, text, #bytes}},
+#define LISTED(id, code, text, ...)      #code " " text ", "
+#define LISTED_SHORT(id, code, text)     #code " " text ", "
 #define ROWS(...)                                                                                  \
 	(const struct row[])                                                                       \
 	{                                                                                          \
@@ -49,10 +51,6 @@ static const struct {
 	{COUNTERS, "## Ports", ROWS(PPE_PORT_COUNTERS(COUNTER, COUNTER))},
 	{COUNTERS, "## Workers", ROWS(PPE_WORKER_COUNTERS(COUNTER))},
 	{PROTOCOL, "### Status", ROWS(WEIR_STATUS_LIST(MORE))},
-	{PROTOCOL, "### Collective", ROWS(WEIR_COLLECTIVE_LIST(MORE))},
-	{PROTOCOL, "### Type", ROWS(WEIR_DTYPE_LIST(TYPE))},
-	{PROTOCOL, "### Operation", ROWS(WEIR_OP_LIST(MORE))},
-	{PROTOCOL, "### Field", ROWS(WEIR_FIELD_LIST(CODE))},
 	{PROTOCOL, "### Setting", ROWS(WEIR_SETTING_LIST(TYPE))},
 	{PROTOCOL, "### End of a generation", ROWS(WEIR_OVER_LIST(CODE))},
 };
@@ -82,6 +80,45 @@ Test(pages, tables)
 		doc_table_free(&table);
 		free(page);
 	}
+}
+
+/* Codes in one sentence each: "0 sum, 1 prod, ..." */
+Test(pages, codes)
+{
+	static const struct {
+		const char *heading, *codes; /* each with ", " */
+	} lists[] = {
+		{"\n### Collective\n", WEIR_COLLECTIVE_LIST(LISTED)},
+		{"\n### Type\n", WEIR_DTYPE_LIST(LISTED)},
+		{"\n### Operation\n", WEIR_OP_LIST(LISTED)},
+		{"\n### Field\n", WEIR_FIELD_LIST(LISTED_SHORT)},
+	};
+	char *page = doc_read(PROTOCOL);
+
+	cr_assert_not_null(page);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		char *begin = strstr(page, lists[i].heading), *last, *end;
+
+		cr_assert_not_null(begin, "no %s", lists[i].heading);
+		end = strstr(begin + 1, "\n\n#");
+		cr_assert_not_null(end);
+		*end = 0;
+		for (last = begin; (end = strstr(last, "\n\n")) != NULL;)
+			last = end + 2; /* the last paragraph of the section */
+		for (end = last; (end = strchr(end, '\n')) != NULL;)
+			*end = ' ';
+		cr_assert(strncmp(last, lists[i].codes, strlen(last)) == 0 &&
+				strcmp(lists[i].codes + strlen(last), ", ") == 0,
+			"%s: %s", lists[i].heading, last);
+		last[strlen(last)] = '\n';
+	}
+	for (unsigned int type = 0; type < 16; type++) {
+		const char *name = weir_dtype_text(type);
+
+		cr_assert_eq(strtoul(name + strcspn(name, "123456789"), NULL, 10),
+			8 * weir_dtype_bytes(type), "\"the first number in a name\": %s", name);
+	}
+	free(page);
 }
 
 /* The elements of a whole vector of the block's, or what its kind has. */
@@ -128,26 +165,6 @@ Test(pages, vectors)
 	}
 	for (unsigned int s = 0; weir_status_text(s)[0] != '?'; s++)
 		cr_assert_gt(seen[s], 0, "no answer with status %s", weir_status_text(s));
-}
-
-/* The page shows the first vector. */
-Test(pages, dump_of_a_vector)
-{
-	char *page = doc_read(PROTOCOL), line[80];
-	uint8_t frame[VECTOR_FRAME_MAX];
-	unsigned int n = vector_frame(&vectors[0], frame);
-
-	cr_assert_not_null(page);
-	for (unsigned int at = 0; at < n; at += 16) {
-		int used = snprintf(line, sizeof(line), "\n%04x ", at);
-
-		for (unsigned int i = at; i < n && i < at + 16; i++)
-			used += snprintf(line + used, sizeof(line) - (size_t)used, "%s%02x",
-				i == at + 8 ? "  " : " ", frame[i]);
-		snprintf(line + used, sizeof(line) - (size_t)used, "\n");
-		cr_assert_not_null(strstr(page, line), "not in the page: %s", line);
-	}
-	free(page);
 }
 
 /* The UDP ports of the page are the defaults of wire.h. */

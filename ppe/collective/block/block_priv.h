@@ -12,6 +12,48 @@
 
 #define MASK_WORDS (WEIR_SOURCES_MAX / 64)
 
+/*
+ * The life of a block: states, and the functions that lead from one to the next. "It" is the block,
+ * "one" a contribution. tests/spin/test_names.py compares these lists with the code and the models.
+ *
+ * At a switch without parents:
+ *   none -> BLOCK_OPEN  block_begin: the first one to the next block of its residue
+ *   BLOCK_OPEN -> BLOCK_OPEN  block_aggregate: one of a further source (in a batch: assign, sum)
+ *   BLOCK_OPEN -> BLOCK_OPEN  duplicate: a repeated one; if it is overdue, answers `waiting`
+ *   BLOCK_OPEN -> none  block_unopen: in a batch, all that came have wrong CRCs
+ *   BLOCK_OPEN -> BLOCK_DONE  complete: the last one; to all `ok`, `partial` if some are expelled
+ *   BLOCK_OPEN -> BLOCK_DONE  straggler: the timeout, unless the policy is wait; `partial`, `error`
+ *   BLOCK_OPEN -> BLOCK_DONE  mismatched: one that disagrees with it; to all `mismatch`
+ *   BLOCK_OPEN -> BLOCK_DONE  child_failed: a switch's, whose block failed; `error`, `mismatch`
+ *   BLOCK_DONE -> BLOCK_DONE  answer_late: one after that; to its source the result
+ *   BLOCK_DONE -> BLOCK_DONE  block_acknowledge: an acknowledgement, or one a window later that is
+ *                             held back: the source has the result
+ *   BLOCK_DONE -> BLOCK_DONE  block_acknowledged: an acknowledgement of earlier blocks: the source
+ *                             lacks the result, and gets it
+ *   BLOCK_DONE -> BLOCK_DONE  block_expel_silent: policy partial, and silent sources have held back
+ *                             the next block of the residue for dead_after_ms
+ *   BLOCK_DONE -> none  block_release_previous: the next block of the residue is done, and all
+ *                       sources that are not expelled have the result
+ *   BLOCK_OPEN -> none  block_regroup: the sources of a job with a fixed generation change: blocks
+ *                       that contain a departed source or depend on ranks are collected again, and
+ *                       repetitions to those that were done get `expired`
+ *   BLOCK_DONE -> none  block_regroup
+ *   BLOCK_OPEN -> none  block_forget_all: a generation begins or ends, or the job is deleted;
+ *                       packets get `stale` from now on
+ *   BLOCK_DONE -> none  block_forget_all
+ *
+ * At a switch with parents (docs/tree.md), what is not as above:
+ *   BLOCK_OPEN -> BLOCK_UP  parent_contribute: the last one, the timeout, or one that disagrees;
+ *                           the sum goes to the parent, and does not change from now on
+ *   BLOCK_UP -> BLOCK_UP  parent_block_pending: one of a host, which the sum lacks if it is late;
+ *                         then as parent_ask
+ *   BLOCK_UP -> BLOCK_UP  parent_ask: any packet of a host about it; the sum goes to the parent
+ *                         again, or a probe, at most once per millisecond
+ *   none -> BLOCK_DONE  answered: the parent's result, in any state; to all hosts
+ *   BLOCK_OPEN -> BLOCK_DONE  answered
+ *   BLOCK_UP -> BLOCK_DONE  answered
+ *   BLOCK_UP -> none  block_forget_all: as above
+ */
 enum block_state {
 	BLOCK_OPEN, /* collecting contributions; 0 in struct block.agreement */
 	/* the sum is sent to the parent, and kept to repeat it; only in jobs with parents */
