@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hop to a parent with keys: proved joins, and tags both ways. The model's tags say what is right. docs/tree.md,
- * "On the wire"; docs/protocol.md, "Proved joins" and "Authenticated jobs".
+ * The hop to a parent with keys: proved joins, and tags both ways. The model's tags say what is right.
+ * docs/protocol.md, "Between switches", "Proved joins" and "Authenticated jobs".
  */
 #include "tests/eal/bench_tree.h"
 #include "tests/model/tags.h"

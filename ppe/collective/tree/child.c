@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contributions of switches, at their parent in a tree. docs/tree.md, "On the wire".
+ * Contributions of switches, at their parent in a tree. docs/protocol.md, "Between switches".
  *
  * A complete contribution has constant headers, so it takes the paths of a host's contribution:
  * flow cache, batches, block_aggregate(). A degraded contribution lacks ranks, or says that the
