@@ -68,7 +68,7 @@ def codes(heading):
 def vectors(*ends):
     """The test vectors of the protocol with these ends: [(vector, bytes of the frame)]."""
     with open(os.path.join(ROOT, 'docs', 'vectors.json')) as file:
-        found = [(v, bytes.fromhex(v['frame'])) for v in json.load(file) if v['end'] in ends]
+        found = [(v, bytes.fromhex(v['frame'])) for v in json.load(file)['packets'] if v['end'] in ends]
     check(len(found) >= 10, 'only %d vectors', len(found))
     return found
 

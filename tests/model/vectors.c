@@ -9,7 +9,6 @@
 #include "tests/model/tags.h"
 
 #define GENERATION 7
-#define EPOCH      UINT64_C(0x0006123456789abc)
 #define GROUP      0xef4d0001 /* 239.77.0.1 */
 
 #define EXTENDED   .job_id = 1, .extended = true
@@ -349,20 +348,19 @@ put_nonce(uint8_t *to)
 	return put_run(to + 4, 0xc4, 12);
 }
 
-static struct {
-	uint8_t job[32], source[32], contributions[32], results[32];
-} keys;
+static struct vector_keys keys;
 
-static void
-make_keys(void)
+const struct vector_keys *
+vector_keys(void)
 {
-	uint8_t challenge[WEIR_CHALLENGE_BYTES];
-
 	put_run(keys.job, 0, 32);
-	put_run(challenge, 0xa0, sizeof(challenge));
-	tags_source_key(keys.job, 1, EPOCH, keys.source);
-	tags_contributions_key(keys.source, challenge, GENERATION, keys.contributions);
-	tags_results_key(keys.job, challenge, GENERATION, keys.results);
+	put_nonce(keys.nonce);
+	put_run(keys.source_challenge, 0xb0, WEIR_CHALLENGE_BYTES);
+	put_run(keys.challenge, 0xa0, WEIR_CHALLENGE_BYTES);
+	tags_source_key(keys.job, 1, VECTOR_EPOCH, keys.source);
+	tags_contributions_key(keys.source, keys.challenge, GENERATION, keys.contributions);
+	tags_results_key(keys.job, keys.challenge, GENERATION, keys.results);
+	return &keys;
 }
 
 static uint8_t *
@@ -471,7 +469,7 @@ vector_frame(const struct vector *v, uint8_t frame[VECTOR_FRAME_MAX])
 	uint8_t *start = frame + VECTOR_HEADERS, *payload, *end;
 	uint8_t mac[6];
 
-	make_keys();
+	vector_keys();
 	payload = start + weir_header_write(&v->header, start);
 	end = put_end(v, start, payload, put_payload(v, payload));
 	rig_source_mac(source, mac);

@@ -12,6 +12,7 @@
 #define VECTOR_FRAME_MAX 256
 #define VECTOR_HEADERS   42 /* bytes of Ethernet, IPv4 and UDP */
 #define VECTOR_NONCE     UINT32_C(0xc0ffee01) /* of joins */
+#define VECTOR_EPOCH     UINT64_C(0x0006123456789abc) /* of source 1 */
 
 /* What follows the payload. */
 enum vector_end {
@@ -54,6 +55,14 @@ struct vector {
 
 extern const struct vector vectors[];
 extern const unsigned int nb_vectors;
+
+/* What the tags are made with: of the job, of source 1, and of the generation. */
+struct vector_keys {
+	uint8_t job[32], source[32], contributions[32], results[32];
+	uint8_t nonce[16]; /* of the source's join */
+	uint8_t source_challenge[WEIR_CHALLENGE_BYTES], challenge[WEIR_CHALLENGE_BYTES];
+};
+const struct vector_keys *vector_keys(void);
 
 /* The vector with this name; aborts when there is none. */
 const struct vector *vector_named(const char *name);

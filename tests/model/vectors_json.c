@@ -129,13 +129,47 @@ tag_of(const struct vector *v)
 	return o;
 }
 
+static void
+add_hex(json_t *object, const char *name, const uint8_t *bytes, unsigned int n)
+{
+	char hex[2 * VECTOR_FRAME_MAX + 1] = "";
+
+	for (unsigned int i = 0; i < n; i++)
+		snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+	add_text(object, name, hex);
+}
+
+/* What all packets have in common. */
+static json_t *
+setup(void)
+{
+	const struct vector_keys *k = vector_keys();
+	uint8_t epoch[8];
+	json_t *o = json_pack("{ss}", "about",
+		"The switch is 10.77.0.254 at 02:57:45:49:52:01. Source s is 10.77.0.(s + 1) at "
+		"02:48:00:00:00:(s + 1), UDP port 40000 + s. Job 1 has the sources 0, 1 and 2, the "
+		"generation 7, a window of 64 and 256 elements; its base form means the sum of "
+		"fp32. Between switches, it has the sources 0 and 4, which cover four ranks each. "
+		"Tags are of source 1, its join or the generation.");
+
+	add_hex(o, "job_key", k->job, sizeof(k->job));
+	weir_put32(epoch, (uint32_t)(VECTOR_EPOCH >> 32));
+	weir_put32(epoch + 4, (uint32_t)VECTOR_EPOCH);
+	add_hex(o, "epoch", epoch, sizeof(epoch));
+	add_hex(o, "source_key", k->source, sizeof(k->source));
+	add_hex(o, "source_challenge", k->source_challenge, sizeof(k->source_challenge));
+	add_hex(o, "join_nonce", k->nonce, sizeof(k->nonce));
+	add_hex(o, "generation_challenge", k->challenge, sizeof(k->challenge));
+	add_hex(o, "contributions_key", k->contributions, sizeof(k->contributions));
+	add_hex(o, "results_key", k->results, sizeof(k->results));
+	return o;
+}
+
 static json_t *
 vector_of(const struct vector *v)
 {
-	static const char digits[] = "0123456789abcdef";
 	static const char *const ends[] = {"none", "crc", "tag", "tag", "tag", "tag"};
 	uint8_t frame[VECTOR_FRAME_MAX];
-	char hex[2 * VECTOR_FRAME_MAX + 1];
 	unsigned int n = vector_frame(v, frame);
 	json_t *o = json_pack("{ss ss ss ss so so}", "name", v->name, "about", v->about, "from",
 		v->is_answer        ? "switch"
@@ -166,26 +200,26 @@ vector_of(const struct vector *v)
 	if (v->end > VECTOR_CRC)
 		json_object_set_new(o, "tag", tag_of(v));
 	add_text(o, "end", ends[v->end]);
-	for (unsigned int i = 0; i < n; i++) {
-		hex[2 * i] = digits[frame[i] >> 4];
-		hex[2 * i + 1] = digits[frame[i] & 15];
-	}
-	hex[2 * n] = 0;
-	add_text(o, "frame", hex);
+	add_hex(o, "frame", frame, n);
 	return o;
+}
+
+static void
+print(const char *before, json_t *o)
+{
+	char *text = json_dumps(o, 0);
+
+	printf("%s%s", before, text);
+	free(text);
+	json_decref(o);
 }
 
 /* A vector in a line. */
 int
 main(void)
 {
-	for (unsigned int i = 0; i < nb_vectors; i++) {
-		json_t *o = vector_of(&vectors[i]);
-		char *text = json_dumps(o, 0);
-
-		printf("%s%s", i == 0 ? "[\n" : ",\n", text);
-		free(text);
-		json_decref(o);
-	}
-	return puts("\n]") < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	print("{\"setup\": ", setup());
+	for (unsigned int i = 0; i < nb_vectors; i++)
+		print(i == 0 ? ",\n\"packets\": [\n" : ",\n", vector_of(&vectors[i]));
+	return puts("\n]}") < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
