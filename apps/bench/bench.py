@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every figure of docs/performance.md on this machine, in a few minutes.
+"""Every figure of docs/benchmarks.md on this machine, in a few minutes.
 
     bench.py [--weir-bench PATH] [--out FOLDER] [--huge auto|no] [--bound TIME] BUILD [BENCH...]
 
 Runs a selection of each bench of weir-bench (or only of those named), one after the other, each within a bound of time, and
-writes into BUILD/bench (or FOLDER), as docs/performance.md says.
+writes into BUILD/bench (or FOLDER), as docs/benchmarks.md says.
 """
 import argparse
 import contextlib

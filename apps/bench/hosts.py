@@ -4,7 +4,7 @@
 same switch, or dpdk-testpmd in its place.
 
 Hosts and switch are in network namespaces; the links have no rate, and all processes share this machine's CPUs.
-docs/performance.md says how to read the table. The exit status is 1 if a result was wrong or something failed, 2 if it
+docs/benchmarks.md says how to read the table. The exit status is 1 if a result was wrong or something failed, 2 if it
 can't run here.
 """
 import json

@@ -241,7 +241,7 @@ about(void)
 		if (benches[i]->help != NULL)
 			fprintf(out, "  %-9s %s\n", benches[i]->name, benches[i]->help);
 	fputs("\n`weir-bench BENCH --help' lists the options of a bench. A LIST is 64,256,1024, or "
-	      "8..4096 for the powers of two in between. docs/performance.md explains the "
+	      "8..4096 for the powers of two in between. docs/benchmarks.md explains the "
 	      "tables.\v",
 		out);
 	fclose(out);

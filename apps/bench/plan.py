@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """weir-bench plan: what a switch, or a tree of two levels, needs for an AllReduce of all hosts at their full rate. It
-measures nothing; the costs that it takes are figures of other benches. docs/performance.md has the formulas. Memory is what
+measures nothing; the costs that it takes are figures of other benches. docs/sizing.md has the formulas. Memory is what
 weir-switch computes for the planned switch.
 """
 import json

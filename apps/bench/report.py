@@ -95,7 +95,7 @@ class Parser(command_line.Parser):
 
     def __init__(self, bench):
         super().__init__(prog='weir-bench ' + bench, description=os.environ.get('WEIR_BENCH_ABOUT'),
-                         formatter_class=Formatter, epilog='docs/performance.md explains the tables')
+                         formatter_class=Formatter, epilog='docs/benchmarks.md explains the tables')
 
     def common(self, repeat=5, phase_ms=20, huge=True):
         group = self.add_argument_group('Options of every bench')

@@ -5,7 +5,7 @@
 Three switches take turns on one lcore, each as `weir-bench engine --role`: one switch, a leaf, and a spine. A turn measures
 first what a contribution costs in a closed loop, then the latency of blocks that come one at a time. The generator is the
 leaf's parent and answers in the next poll. Figures are medians over the turns; ratios and differences those of the same turn.
-docs/performance.md explains the columns.
+docs/benchmarks.md explains the columns.
 """
 import statistics
 import sys

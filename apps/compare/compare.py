@@ -30,7 +30,8 @@ from systems import COLLECTIVES, FLAT, OTHERS, WITH_WEIR  # noqa: E402
 
 SETTINGS = os.path.join(HERE, 'settings.json')
 SIZES = [4 << (2 * k) for k in range(13)]  # 4 B to 64 MiB
-PAGE_SIZES = [4 << (2 * k) for k in (0, 4, 7, 9, 11, 12)]  # in a page's tables; its plot has all
+PAGE_SIZES = (4, 1 << 20, 16 << 20)  # of AllReduce in a page's tables; its plot has all
+PAGE_OTHERS = (8, 1 << 20)  # hosts and bytes of the others there
 OTHER_SIZES = [1 << 12, 1 << 16, 1 << 20, 1 << 24]  # of the collectives beside AllReduce
 COLOURS = {'Weir': WEIR, FLAT: WEIR, WITH_WEIR: LIGHT, 'Open MPI': OPEN_MPI, 'Gloo': GLOO}
 TCP_LEAST = 0.95  # of the link: with less the switch slows the others down
@@ -481,7 +482,8 @@ def run(chosen):
             ['# all links of %d Mbit/s each way; fp32' % chosen.rack_rate, ''] +
             racks.lines(found['racks'], chosen.rack_rate, size_text))
     print('#\n%s\n#' % '\n#\n'.join(tables.values()), flush=True)
-    few = [point for point in found['points'] if point['bytes'] in PAGE_SIZES]
+    few = [point for point in found['points'] if (point['bytes'] in PAGE_SIZES if point['collective'] == 'allreduce' else
+                                                  (point['hosts'], point['bytes']) == PAGE_OTHERS)]
     tables.update(texts(few, chosen.rate) if few else {})
     if not {'openmpi', 'gloo'} <= set(chosen.systems):
         tables.pop('compare.py', None)  # the page keeps its own

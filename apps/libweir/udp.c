@@ -2,7 +2,7 @@
 /*
  * The transport over UDP sockets: one for the handle, and another one for multicast results.
  *
- * Most of a host's time goes into the kernel's work per datagram (docs/performance.md, "Hosts"). So
+ * Most of a host's time goes into the kernel's work per datagram (docs/benchmarks.md, "Hosts"). So
  * the kernel sends and delivers several datagrams at a time, if it can. UDP_SEGMENT: datagrams of
  * one size to one port, up to 64 KB, pass the network stack as one message, which is then cut.
  * UDP_GRO: datagrams that the stack has joined arrive as one message. Source: udp(7); Willem de

@@ -4,7 +4,7 @@
 
     losses.py [BUILD] [--only PART...] [--rounds N] [--json[=FILE]]
 
-Parts, a few seconds each; docs/performance.md explains them:
+Parts, a few seconds each; docs/benchmarks.md explains them:
 
     rate      8 hosts, operations of 1 MiB, 1 % of all packets lost each way
     window2   3 hosts, a window of 2 blocks, 10 % lost each way

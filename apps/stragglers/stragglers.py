@@ -4,7 +4,7 @@
 
     stragglers.py [BUILD] [--seed N] [--only PART...] [--json[=FILE]] [--plots FOLDER] [--page FILE]
 
-Three parts, about five minutes in all; docs/compare.md explains them:
+Three parts, about five minutes in all; docs/stragglers.md explains them:
 
     slowdown   a loop of the shape of training on 6 hosts, each slow in 0 to 16 % of its iterations, with the
                policies wait and partial
@@ -391,7 +391,7 @@ def plots(found):
 
 def options(words=None):
     parser = Parser(description=__doc__.split('\n\n', 1)[0],
-                    epilog='docs/compare.md says what is measured and how to read it')
+                    epilog='docs/stragglers.md says what is measured and how to read it')
     parser.add_argument('build', nargs='?')
     parser.add_argument('--seed', type=int, default=5, help='who is slow when (5)')
     parser.add_argument('--only', nargs='+', choices=PARTS, default=PARTS, metavar='PART',
@@ -451,6 +451,7 @@ def run(chosen):
         show('training', ('%(hosts)d hosts, compute %(compute_ms)g ms, %(slow_ppm)d ppm slow by 0.5 to 2 '
                           'times that, block timeout %(timeout_ms)d ms, target %(target)g, seed %(seed)d'
                           % found['training']['settings'],), training_table(found['training']['rows']))
+    tables.pop('stragglers.py detection', None)  # the page has its plot
     keep(chosen, found, plots, tables, teller)
     wrong = sum(row['wrong'] for row in found.get('slowdown', {}).get('rows', ()))
     if wrong:

@@ -4,7 +4,7 @@
 
     train.py [BUILD] [--seed N] [--json[=FILE]] [--plots FOLDER] [--page FILE]
 
-Each is trained three times, with 0, 10 and 30 % stragglers, in less than two minutes together; docs/training.md explains it. The
+Each is trained three times, with 0, 10 and 30 % stragglers, in less than two minutes together; docs/stragglers.md explains it. The
 last line is `train: 30 % stragglers: X.XX x faster to accuracy than waiting, loss equal to gloo: yes`. The exit status is 1 if
 the loss on Weir is not gloo's, the accuracy was not reached, or something failed.
 """
@@ -191,7 +191,7 @@ def verdict(rows, say):
 
 def options(words=None):
     parser = Parser(description=__doc__.split('\n\n', 1)[0],
-                    epilog='docs/training.md says what is measured and how to read it')
+                    epilog='docs/stragglers.md says what is measured and how to read it')
     parser.add_argument('build', nargs='?')
     for name, kind, default, text in (
             ('seed', int, 1, 'of data, weights and stragglers'), ('steps', int, 160, 'of each run'),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/performance.md against the programs: keys, counters, benches and options that it names exist; its plans, and
-those of docs/tree.md, are what weir-bench prints.
+"""docs/sizing.md and docs/benchmarks.md against the programs: keys, counters, benches and options that they name exist;
+the plans in docs/sizing.md and docs/tree.md are what weir-bench prints.
 
-usage: test_performance_doc.py ROOT weir-switch weir-bench weir-perf
+usage: test_sizing_doc.py ROOT weir-switch weir-bench weir-perf
 """
 import re
 import subprocess
@@ -11,7 +11,7 @@ import sys
 ROOT, SWITCH, BENCH, PERF = sys.argv[1:5]
 TABLE = '## From symptom to setting'
 ROWS = 15  # the table has at least so many
-COMMANDS = 15  # and the page names at least so many
+COMMANDS = 15  # and the pages name at least so many
 
 
 def read(name):
@@ -26,12 +26,13 @@ def output(*argv):
     return done.stdout
 
 
-PAGE = read('docs/performance.md')
+PAGE = read('docs/sizing.md')
+BENCHES = read('docs/benchmarks.md')
 
 
 def section(heading):
     found = re.search(r'^%s\n(.*?)(?=^## |\Z)' % re.escape(heading), PAGE, re.M | re.S)
-    assert found, 'docs/performance.md has no heading "%s"' % heading
+    assert found, 'docs/sizing.md has no heading "%s"' % heading
     return found.group(1)
 
 
@@ -60,15 +61,15 @@ def keys_exist():
                  if re.fullmatch(r'[a-z_\[\].]+', word) and not word.startswith('net_')]
         assert named, 'no key in "%s"' % row[1]
         for word in named:
-            assert word in known, 'docs/performance.md: no such key: %s' % word
+            assert word in known, 'docs/sizing.md: no such key: %s' % word
         for word in settings:
             if re.fullmatch(r'[a-z]+=\w*|net_\w+', word):
                 assert word.split('=')[0] in drivers, 'no such argument: %s' % word
     # Anywhere else, what looks like a key is one.
-    for word in quoted(PAGE):
+    for word in quoted(PAGE) + quoted(BENCHES):
         if re.fullmatch(r'[a-z_]+(\[\])?(\.[a-z_]+(\[\])?)+', word) and \
                 word.split('.')[0].split('[')[0] in first:
-            assert word in known, 'docs/performance.md: no such key: %s' % word
+            assert word in known, 'docs/sizing.md: no such key: %s' % word
 
 
 def counters_exist():
@@ -78,7 +79,7 @@ def counters_exist():
     assert read_table, 'no counters are read'
     for cell in [row[0] for row in rows()] + read_table:
         for word in quoted(cell):
-            assert word in known, 'docs/performance.md: no such counter: %s' % word
+            assert word in known, 'docs/sizing.md: no such counter: %s' % word
 
 
 def options_of(*argv):
@@ -86,8 +87,9 @@ def options_of(*argv):
 
 
 def commands_exist():
-    """Every `weir-... --option` in the page, also in fenced blocks, is known to its --help."""
-    code = quoted(PAGE) + re.findall(r'^```\w*\n(.*?)^```', PAGE, re.M | re.S)
+    """Every `weir-... --option` in the pages, also in fenced blocks, is known to its --help."""
+    text = PAGE + BENCHES
+    code = quoted(text) + re.findall(r'^```\w*\n(.*?)^```', text, re.M | re.S)
     benches = set(re.findall(r'^  (\w+) ', output(BENCH, '--help'), re.M))
     named = 0
     for line in '\n'.join(code).splitlines():
@@ -121,7 +123,7 @@ def same(shown, now):
 
 def plans_are_as_printed():
     """What pages show of `weir-bench plan` is what it prints."""
-    for page, least in (('docs/performance.md', 1), ('docs/tree.md', 1)):
+    for page, least in (('docs/sizing.md', 1), ('docs/tree.md', 1)):
         shown = re.findall(r'^<!-- weir-bench plan -->\n```\nbuild/apps/bench/weir-bench (.*)\n((?:.*\n)*?)```', read(page), re.M)
         assert len(shown) >= least, '%s shows no plan' % page
         for command, lines in shown:
