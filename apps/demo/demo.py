@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
-from rack import SOCKETS, SWITCH_ADDRESS, Rack, RackError  # noqa: E402 (the path comes first)
+from rack import SOCKETS, SWITCH_ADDRESS, Rack, RackError, need_root  # noqa: E402 (the path comes first)
 
 HOSTS = 4
 MTU = 9000
@@ -192,16 +192,18 @@ def print_counters(log):
 
 def own_config(rack, path=CONFIG):
     """A configuration with an API socket of its own, as other demos may run. It is where weirctl looks, if that folder is
-    writable. Returns the file and the address."""
+    writable, and everyone's. Returns the file and the address."""
     folder = SOCKETS
     with contextlib.suppress(OSError):
         os.mkdir(folder, 0o755)
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if rack.rootless or not os.access(folder, os.W_OK | os.X_OK):
         folder = rack.folder
     address = 'unix:' + os.path.join(folder, rack.name + '.sock')
     with open(path) as file:
         config = json.load(file)
     config['api']['listen'] = [address]
+    for port in config['ports']:
+        port['device'] = re.sub('framecnt=\\d+', 'framecnt=%d' % rack.frames(9216), port['device'])
     return rack.write_config(json.dumps(config, indent=1) + '\n'), address
 
 
@@ -252,10 +254,8 @@ def demo(build):
 
 
 def main(demonstrate=demo):
-    if os.getuid() != 0:
-        print('demo: needs root, for network namespaces')
-        return 1
     try:
+        need_root()
         demonstrate(sys.argv[1] if len(sys.argv) > 1 else None)
     except RackError as error:
         wrong.append(str(error))

@@ -28,6 +28,7 @@ import json
 import math
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -44,10 +45,12 @@ DPDK = '/run/dpdk'
 SOCKETS = '/run/weir'
 SWITCH_ADDRESS = '10.77.0.254'
 SWITCH_MAC = '02:77:00:00:00:fe'
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
+CAP_SYS_ADMIN = 21
 PR_SET_PDEATHSIG = 1
 BURST = 20_000  # bytes that a limited link may send at once: two frames
 QUEUE = 2_000_000  # bytes that wait before a limited link; more are lost
+FRAMES_LEAST = 128  # of a ring
 BUSY_SECONDS = 300  # the least bound of a wait: the machine may be busy
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -124,6 +127,29 @@ def sweep():
                 shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
             gone.append(os.path.join(folder, name))
     return gone
+
+
+def need_root():
+    """Namespaces need root. Without it, this process becomes root of a user namespace, with a network and a /run of its own, for
+    the files of `ip` and EAL. Call it while there is one thread. Raises RackError where the kernel does not let it."""
+    with open('/proc/self/status') as file:
+        if int(re.search(r'^CapEff:\t(\w+)', file.read(), re.M).group(1), 16) >> CAP_SYS_ADMIN & 1:
+            return
+    maps = {'setgroups': 'deny', 'uid_map': '0 %d 1' % os.geteuid(), 'gid_map': '0 %d 1' % os.getegid()}
+    try:
+        if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), 'unshare')
+        for name, text in maps.items():
+            with open('/proc/self/' + name, 'w') as file:
+                file.write(text)
+        command(['mount', '--make-rprivate', '/'])
+        command(['mount', '-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', '/run'])
+    except (OSError, RackError) as error:
+        raise RackError('needs root, for network namespaces, or a kernel that lets users make user namespaces; docs/faults.md, '
+                        '"In your CI", names the settings: %s' % error) from None
+    Rack.rootless = True
+    most = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (most, most))
 
 
 class Api(http.client.HTTPConnection):
@@ -278,6 +304,7 @@ class Rack:
     holds = False  # whether the switch may hold frames in the end, to hosts that are gone
     first_cpu = 0  # of the first worker, among the CPUs of this process
     nap_us = 50  # of a worker that finds nothing
+    rootless = False  # other processes do not see its /run (need_root)
 
     def __init__(self, build=None, hosts=2, mtu=1500, jobs=(), workers=1, threads=20,
                  changes=None):
@@ -454,10 +481,20 @@ class Rack:
 
     def device(self, port, interface=None):
         """A veth end as a DPDK device; a ring's frame holds the MTU and some headers."""
-        ring = 'framesz=2048,blocksz=4096' if self.mtu <= 1500 else 'framesz=9216,blocksz=36864'
+        frame, block = (2048, 4096) if self.mtu <= 1500 else (9216, 36864)
         # A queueing discipline, which has the rate, must not be bypassed.
-        return 'net_af_packet%d,iface=%s,%s,framecnt=1024,qdisc_bypass=%d' % (
-            port, interface or 'p%d' % port, ring, not self.limited)
+        return 'net_af_packet%d,iface=%s,framesz=%d,blocksz=%d,framecnt=%d,qdisc_bypass=%d' % (
+            port, interface or 'p%d' % port, frame, block, self.frames(frame), not self.limited)
+
+    def frames(self, bytes_):
+        """How many of these a ring of a port holds; root may lock memory without a limit. Each port has two rings."""
+        may, frames = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0], 1024
+        while self.rootless and may != resource.RLIM_INFINITY and 2 * frames * bytes_ > may:
+            frames //= 2
+        if frames < FRAMES_LEAST:
+            raise RackError('without root, the rings of a port need locked memory of %d KiB, not %d: raise "ulimit -l" (memlock in '
+                            'limits.conf)' % (2 * FRAMES_LEAST * bytes_ >> 10, may >> 10))
+        return frames
 
     def write_config(self, text=None, name='switch.json'):
         path = os.path.join(self.folder, name)

@@ -25,10 +25,11 @@ def module():
 
 
 class Ended:
-    """A run of weir-faults on files, or on scenarios that are written into files first."""
+    """A run of weir-faults on files, or on scenarios that are written into files first. before: words before the command."""
 
-    def __init__(self, command, *files, options=(), seconds=850):
+    def __init__(self, command, *files, options=(), before=(), seconds=850):
         with tempfile.TemporaryDirectory(prefix='weir-scenario-') as folder:
+            os.chmod(folder, 0o777)
             paths = []
             for number, file in enumerate(files):
                 if not isinstance(file, str):
@@ -39,7 +40,7 @@ class Ended:
                 paths.append(file)
             report = os.path.join(folder, 'report')
             more = ['--json=' + report] if command in ('run', 'all') else []
-            run = subprocess.run([PROGRAM, command, *paths, *more, *map(str, options)], text=True,
+            run = subprocess.run([*before, PROGRAM, command, *paths, *more, *map(str, options)], text=True,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, timeout=seconds, check=False)
             self.status, self.output, self.report = run.returncode, run.stdout, None

@@ -4,13 +4,14 @@
 does not come home."""
 import os
 import re
+import subprocess
 import tempfile
 import types
 
-from faults import Ended, module
+from faults import PROGRAM, Ended, module
 
 import play
-from tap import case, check, main
+from tap import Skip, case, check, main
 from verdict import Outcome
 
 TINY = {'about': 'planted', 'hosts': 2, 'jobs': [{'steps': 20, 'count': 600, 'op_timeout_ms': 60000}]}
@@ -99,6 +100,26 @@ def narrow_floats_are_rounded_on_each_level():
             for kind, op in (('bf16', 'prod'), ('fp8_e5m2', 'sum'))]
     run = Ended('run', {'about': 'rounded', 'tree': {'leaves': 2, 'hosts': 2}, 'jobs': jobs})
     check(run.status == 0, '%s', run)
+
+
+NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+# root of a user namespace in which no more of them are made, and without capabilities
+REFUSED = [*NOBODY, 'unshare', '-Ur', 'sh', '-c', 'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all "$@"', 'sh']
+
+
+@case
+def an_ordinary_user_runs_scenarios():
+    for words in (['unshare', '-Urnm', 'true'], ['test', '-r', PROGRAM]):
+        if subprocess.run(NOBODY + words, check=False).returncode != 0:
+            raise Skip('as nobody: %s fails' % ' '.join(words))
+    run = Ended('run', tiny(actions=[{'do': 'link_down', 'host': 1, 'at_step': 3, 'for_ms': 10}]), before=NOBODY)
+    check(run.status == 0 and run.report['passed'], '%s', run)
+    # Locked memory has a limit for users, so rings are smaller, but not too small.
+    for kilobytes, status in ((1100, 0), (300, 2)):
+        run = Ended('run', tiny(), before=[*NOBODY, 'prlimit', '--memlock=%d' % (kilobytes << 10)])
+        check(run.status == status and ('need locked memory of 512 KiB, not 300' in run.output) == bool(status), '%s', run)
+    run = Ended('run', tiny(), before=REFUSED)
+    check(run.status == 2 and re.search('needs root, .* lets users make user namespaces; .*: .*No space left', run.output), '%s', run)
 
 
 @case
