@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as xml
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -39,14 +40,15 @@ class Ended:
                     file = path
                 paths.append(file)
             report = os.path.join(folder, 'report')
-            more = ['--json=' + report] if command in ('run', 'all') else []
+            more = ['--json=' + report, '--junit=%s.xml' % report] if command in ('run', 'all') else []
             run = subprocess.run([*before, PROGRAM, command, *paths, *more, *map(str, options)], text=True,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, timeout=seconds, check=False)
-            self.status, self.output, self.report = run.returncode, run.stdout, None
+            self.status, self.output, self.report, self.junit = run.returncode, run.stdout, None, None
             if os.path.exists(report):
                 with open(report) as written:
                     self.report = json.load(written)
+                self.junit = xml.parse(report + '.xml')
 
     def __str__(self):
         return 'status %d\n%s' % (self.status, self.output)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 import types
+import xml.etree.ElementTree as xml
 
 from faults import PROGRAM, Ended, module
 
@@ -84,8 +85,15 @@ def expectations_have_to_hold():
                 tiny(actions=[{'do': 'link_down', 'host': 1, 'for_ms': 10}, {'do': 'start', 'host': 1},
                               {'do': 'kill', 'host': 1, 'at_ms': 5000}, {'do': 'stop', 'host': 0, 'at_step': 1000}]),
                 tiny({'steps': 300, 'pause_us': 5000}, hosts=1, actions=[{'do': 'kill', 'host': 0, 'at_step': 5}],
-                     expect={'ends': {'all': 'killed'}, 'longest_ms': [0, None], 'slowdown_at_most': 100}))
+                     expect={'ends': {'all': 'killed'}, 'longest_ms': [0, None], 'slowdown_at_most': 100}), options=['--seed', 5])
     check(run.status == 1, '%s', run)
+    suites = run.junit.findall('./testsuite')
+    check([suite.find('testcase').get('name') for suite in suites] == ['scenario%d' % i for i in range(4)], '%s', run)
+    for suite, report in zip(suites, run.report):
+        failed, seed = suite.find('testcase/failure'), suite.find('properties/property')
+        check((suite.get('tests'), suite.get('failures'), suite.get('errors')) == ('1', '1', '0') and float(suite.get('time')) > 0 and
+              (seed.get('name'), seed.get('value')) == ('seed', '5'), '%s', suite.attrib)
+        check(failed.get('message') == report['problems'][0] and failed.text in run.output, '%s', failed.text)
     for pattern in (r'lost: 0, not at least 1', r'there is no count "lots"', r'too late for \{"do": "stop"',
                     r'too late for \{"do": "kill"', r'too late for \{"do": "start"', 'slowdown unknown', 'longest operation unknown'):
         check(re.search(pattern, run.output), '"%s" is not in %s', pattern, run)
@@ -140,6 +148,26 @@ def what_the_switch_refuses_is_refused():
     fine = tiny(actions=[{'do': 'faults', 'faults': {}}, {'do': 'faults', 'faults': {'rules': []}}])
     run = Ended('check', fine, dict(tree, jobs=[{'authenticate': True}]))
     check(run.status == 0 and run.output.count(': fine\n') == 2, '%s', run)
+
+
+@case
+def any_output_of_a_host_becomes_xml():
+    with tempfile.TemporaryDirectory(prefix='weir-junit-') as folder:
+        path = os.path.join(folder, 'x.xml')
+        program = module()
+        broken = program.Broken({'name': 'x', 'about': 'y', 'file': 'x.json'}, 7, 'a \x1b[1m \0 \ud800 <&\u00e9>')
+        broken.seconds = 0.5
+        program.junit(path, [broken])
+        found = xml.parse(path).find('./testsuite[@errors="1"][@failures="0"]/testcase/error')
+        check(found.get('message') == 'a ?[1m ? ? <&\u00e9>', '%s', found.attrib)
+        try:  # another reader
+            import junitparser
+        except ImportError:
+            return
+        (suite,) = junitparser.JUnitXml.fromfile(path)
+        (one,) = suite
+        check((one.name, one.time, suite.errors, [(p.name, p.value) for p in suite.properties()]) ==
+              ('x', 0.5, 1, [('seed', '7')]), '%s', one)
 
 
 @case
