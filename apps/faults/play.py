@@ -9,28 +9,39 @@ import subprocess
 import time
 
 from rack import RackError, tail
-from scenario import racks_of
+from scenario import PLACE_HOLDER, racks_of
+from tree import PORT
 
 POLL_S = 0.01
 GRACE_S = 5  # for a process to end
 
 
 class Host:
-    """One run of weir-faults-host: job (number, from 1), source, host of the rack."""
+    """One run of weir-faults-host, or of a user's program: job (number, from 1), source, host of the rack."""
 
     def __init__(self, play, number, source, newcomer=False):
         job = play.scenario['jobs'][number - 1]
         self.job, self.source, self.host = number, source, job['hosts'][source]
-        self.endless = job['endless']
+        self.endless, self.is_program = job['endless'], job['host'] is not None
         self.killed = self.hung = False
         self.output = None  # all of it, after its end
         stage = play.stage
         self.results = os.path.join(stage.folder, '%s-results-%d-%d' % (play.name, number, source))
-        self.process = stage.spawn(self.host, [
-            stage.program(('faults', 'weir-faults-host'))] + [
-                '--%s=%s' % (key.replace('_', '-'), value)
-                for key, value in self.options(play, job, newcomer).items()],
-            '%s-job%d' % (play.name, number))
+        argv = self.program(play, job) if self.is_program else [stage.program(('faults', 'weir-faults-host'))] + [
+            '--%s=%s' % (key.replace('_', '-'), value) for key, value in self.options(play, job, newcomer).items()]
+        self.process = stage.spawn(self.host, argv, '%s-job%d' % (play.name, number))
+
+    def program(self, play, job):
+        """The user's, in the working directory, with the variables that libweir reads."""
+        stage = play.stage
+        here = {'switch': stage.switch_address(self.host), 'address': stage.address(self.host),
+                'addresses': ','.join(map(stage.address, job['hosts'])), 'job': self.job, 'rank': self.source,
+                'size': len(job['hosts']), 'seed': play.seed}
+        if job['authenticate']:
+            here['key_file'] = stage.key_file(self.job)
+        return ['env', 'WEIR_SWITCH=http://%s:%d' % (here['switch'], PORT), 'WEIR_JOB=job%d' % self.job,
+                'WEIR_RANK=%d' % here['rank'], 'WEIR_SIZE=%d' % here['size']] + [
+                    re.sub(PLACE_HOLDER, lambda found: str({**job, **here}[found.group(1)]), word) for word in job['host']]
 
     def options(self, play, job, newcomer):
         made = {
@@ -64,8 +75,8 @@ class Host:
 
     @property
     def report(self):
-        """Its last line; None if it was killed or crashed."""
-        found = re.search(r'^end: (\{.*\})$', self.output, re.M)
+        """Its last line; None if it was killed or crashed, and of a user's program."""
+        found = not self.is_program and re.search(r'^end: (\{.*\})$', self.output, re.M)
         return json.loads(found.group(1)) if found else None
 
     @property
@@ -103,7 +114,7 @@ class Play:
         self.dead = []  # switches that were killed
         self.missed = []  # actions whose time never came, or that found no process
         self.undo = []  # (when, action), of actions with for_ms
-        self.began = self.last = None
+        self.began = self.last = self.seconds = None
 
     def run(self):
         for switch in self.stage.switches.values():
@@ -120,6 +131,7 @@ class Play:
         while time.monotonic() < bound and not self.over(actions):
             self.turn(actions)
             time.sleep(POLL_S)
+        self.seconds = time.monotonic() - self.began
         self.missed += actions
         self.finish()
         return self
@@ -268,7 +280,7 @@ class Play:
         host.hung = True
         text = '%s: still at operation %d after %g s' % (host.name, host.step,
                                                         time.monotonic() - self.began)
-        last = [line for line in host.process.output.splitlines() if line.startswith('failed')]
+        last = [line for line in host.process.output.splitlines() if host.is_program or line.startswith('failed')]
         self.hung.append('\n'.join([text] + last[-1:]))
         if len(self.hung) == 1:
             for name, switch in self.stage.switches.items():

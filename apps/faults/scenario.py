@@ -193,6 +193,7 @@ PLANT = keys(
 )
 JOB = keys(
     hosts=Key(array(HOST, 1, HOSTS_MAX)),
+    host=Key(array(text, 1, 64)),
     spines=Key(array(whole(0, 7), 1, 8)),
     options=Key(section, {}),
     spine_options=Key(section, {}),
@@ -213,6 +214,11 @@ JOB = keys(
     stragglers=Key(STRAGGLERS),
     plant=Key(PLANT),
 )
+# What "host" may name, as {rank}: what this host is, and those keys of the job.
+PLACE_HOLDER = r'\{([a-z_]+)\}'
+OF_A_HOST = ('switch', 'address', 'addresses', 'job', 'rank', 'size', 'seed', 'key_file')
+GIVEN_TO_HOST = ('steps', 'count', 'type', 'op', 'collective', 'root', 'partial', 'rejoin', 'op_timeout_ms', 'join_timeout_ms',
+                 'pause_us')
 ACTION = keys(
     do=Key(word('stop', 'continue', 'kill', 'start', 'link_down', 'link_up', 'faults'), required=True),
     host=Key(SOME_HOST),
@@ -361,6 +367,8 @@ def check_hosts(scenario):
             raise Wrong('the job has no such host', path + '.plant.host')
         if job['root'] >= len(job['hosts']):
             raise Wrong('the job has %d hosts' % len(job['hosts']), path + '.root')
+        if job['host']:
+            check_program(job, path)
         if job['error_feedback'] and job['collective'] != 'allreduce':
             raise Wrong('goes with "allreduce" only', path + '.error_feedback')
         if job['error_feedback'] and (job['type'], job['op']) != ('int32', 'sum'):
@@ -398,6 +406,27 @@ def check_hosts(scenario):
             if host.isdigit():
                 known('expect.%s.%s' % (name, host), int(host))
                 runs('expect.%s.%s' % (name, host), int(host))
+
+
+def check_program(job, path):
+    """A user's program in the place of weir-faults-host: what the job says reaches it, or is refused."""
+    used = set()
+    for i, word in enumerate(job['host']):
+        for name in re.findall(PLACE_HOLDER, word):
+            if name not in OF_A_HOST + GIVEN_TO_HOST:
+                near = difflib.get_close_matches(name, OF_A_HOST + GIVEN_TO_HOST, 1)
+                raise Wrong('there is no {%s}%s' % (name, '; did you mean {%s}?' % near[0] if near else ''), '%s.host[%d]' % (path, i))
+            used.add(name)
+    if 'key_file' in used and not job['authenticate']:
+        raise Wrong('{key_file} goes with "authenticate"', path + '.host')
+    for key in ('error_feedback', 'stragglers', 'plant'):
+        if job[key]:
+            raise Wrong('does not go with "host"', '%s.%s' % (path, key))
+    for key in GIVEN_TO_HOST:
+        if key not in used and job[key] != JOB.known[key].default:
+            raise Wrong('has no effect: "host" has no {%s}' % key, '%s.%s' % (path, key))
+    if 'steps' not in used:
+        job['steps'] = 0
 
 
 def racks_of(places, job):

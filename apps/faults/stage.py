@@ -9,7 +9,7 @@ import subprocess
 
 from rack import Api, Rack, RackError, job
 from scenario import Places, ScenarioError, rules
-from tree import Switch, Tree
+from tree import PORT, Switch, Tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # `packets lost`: dropped on purpose, or for lack of room.
@@ -145,6 +145,8 @@ class Stage(contextlib.ExitStack):
             self.roots = [switch for switch in self.tree if not switch.parents]
         for switch in self.switches.values():
             switch.built, switch.port_keys = build, scenario['port']
+        if self.tree is None and any(one['host'] for one in scenario['jobs']):
+            self.switches['switch'].changes['api']['listen'].append('tcp:SWITCH:%d' % PORT)
 
     def __enter__(self):
         try:
@@ -156,7 +158,12 @@ class Stage(contextlib.ExitStack):
         return self
 
     def check(self):
-        """Instead of entering: raises ScenarioError for what a switch would refuse, at the start or of later faults."""
+        """Instead of entering: raises ScenarioError for what a switch would refuse, at the start or of later faults, and for
+        programs that are not there."""
+        for number, one in enumerate(self.scenario['jobs']):
+            if one['host'] and not shutil.which(one['host'][0]):
+                raise ScenarioError('%s: jobs[%d].host[0]: there is no program %s in %s' % (
+                    self.scenario['file'], number, one['host'][0], os.getcwd() if '/' in one['host'][0] else 'PATH'))
         with contextlib.ExitStack() as folders:
             for switch in self.switches.values():
                 os.mkdir(switch.folder)

@@ -24,7 +24,7 @@ class Outcome:
         self.compare_fed_back(reports)
         self.operations = sum(r['done'] if r else h.step for h, r in reports if not h.endless)
         self.seconds = (max(r['ended_ns'] for r in done) - min(r['began_ns'] for r in done)) / 1e9 \
-            if done else None
+            if done else play.seconds if any(h.is_program for h in play.hosts) else None
         self.longest_ms = max((r['longest_ns'] / 1e6 for r in done), default=None)
         mine = {
             'operations': self.operations,
@@ -76,6 +76,8 @@ class Outcome:
         """done, failed or killed."""
         if host.killed:
             return 'killed'
+        if host.is_program:
+            return 'failed' if host.process.status else 'done'
         report = host.report
         steps = self.play.scenario['jobs'][host.job - 1]['steps']
         fine = report and report['code'] >= 0 and host.process.status == 0
@@ -86,6 +88,9 @@ class Outcome:
 
 def last_words(host):
     lines = [line for line in host.output.splitlines() if not line.startswith(('at ', 'end:'))]
+    if host.is_program:
+        status = host.process.status
+        return '\n'.join(['signal %d:' % -status if status < 0 else 'exit status %d:' % status] + (lines[-5:] or ['no output']))
     return lines[-1] if lines else 'no output'
 
 
@@ -199,7 +204,7 @@ class Verdict:
 
         lines = ['%s: %s' % (scenario['name'], scenario['about']),
                  '  %-34s %12s %12s' % ('', 'faults', 'none'),
-                 row('operations', '%d', lambda o: o.operations, 'of %d' % steps),
+                 row('operations', '%d', lambda o: o.operations, 'of %d' % steps if steps else ''),
                  row('packets lost', '%s', counts('lost')),
                  row('        repaired', '%s', counts('repaired')),
                  row('        duplicated', '%s', counts('duplicated')),
@@ -228,7 +233,7 @@ class Verdict:
                 'seconds': outcome.seconds, 'needless_percent': outcome.needless, 'longest_ms': outcome.longest_ms,
                 'counts': outcome.counts,
                 'hosts': [{'host': h.host, 'job': h.job, 'source': h.source, 'end': outcome.end_of(h),
-                           'report': h.report} for h in outcome.play.hosts]}
+                           'status': h.process.status, 'report': h.report} for h in outcome.play.hosts]}
         scenario = self.outcome.play.scenario
         return {'scenario': scenario['name'], 'about': scenario['about'], 'file': scenario['file'],
                 'seed': self.outcome.play.seed, 'passed': self.passed, 'wrong': self.wrong,

@@ -267,12 +267,13 @@ class Process:
             time.sleep(0.01)
 
     def signal(self, number):
+        """Those that cannot be caught also reach its children."""
         if self.status is None:
-            self.popen.send_signal(number)
+            (os.killpg if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT) else os.kill)(self.pid, number)
 
     def kill(self):
         if self.status is None:
-            self.popen.kill()
+            self.signal(signal.SIGKILL)
             self.end(BUSY_SECONDS)
 
 
@@ -662,8 +663,7 @@ class Rack:
         held = [(s, signal.signal(s, signal.SIG_IGN)) for s in SIGNALS]
         try:
             for process in self.processes:
-                if process.status is None:
-                    process.popen.kill()
+                process.signal(signal.SIGKILL)
             for process in self.processes:
                 with contextlib.suppress(RackError):
                     process.kill()

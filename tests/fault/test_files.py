@@ -114,6 +114,14 @@ def what_is_wrong_is_named():
             ('stragglers.hosts: the job has 3 hosts', {'stragglers': {'hosts': 4, 'least_ms': 1, 'most_ms': 2}}),
             ('stragglers: "most_ms" is missing', {'stragglers': {'hosts': 1, 'least_ms': 1}})):
         refused('jobs[0].' + reason, lambda s, job=job: s['jobs'][0].update(job))
+    for reason, job in (
+            ('host: has 0 entries, not 1..64', {'host': []}),
+            ('host[1]: there is no {swich}; did you mean {switch}?', {'host': ['x', '--to={swich}']}),
+            ('host: {key_file} goes with "authenticate"', {'host': ['x', '{key_file}']}),
+            ('count: has no effect: "host" has no {count}', {'host': ['x', '{steps}'], 'count': 7}),
+            ('plant: does not go with "host"', {'host': ['x', '{steps}'], 'plant': {'host': 1, 'what': 'hang'}})):
+        refused('jobs[0].' + reason, lambda s, job=job: s['jobs'][0].update(job))
+    check(parsed(dict(GOOD, jobs=[{'host': ['x', '{"a": 1}', '{count}', '{rank}'], 'count': 7}]))['jobs'][0]['steps'] == 0, 'steps')
     refused('actions[0].host: host 1 is in no job', lambda s: s['jobs'][0].update(hosts=[0, 2]))
     for reason, action in (
             ('.for_ms: nothing undoes "start"', {'do': 'start'}), ('.host: 3 is not in 0..2', {'host': 3}),

@@ -102,6 +102,39 @@ def expectations_have_to_hold():
     check(last == 'faults: 0 passed, 4 failed, 0 wrong, 0 hung', '%s', last)
 
 
+PROGRAM_SAYS = r"""
+test "$1 $2 $3" = "10.77.0.254 10.77.0.$((WEIR_RANK + 1)) 10.77.0.1,10.77.0.2" || exit 9
+test "$WEIR_SWITCH $WEIR_JOB $WEIR_RANK $WEIR_SIZE" = "http://10.77.0.254:8080 job1 $4 $5" || exit 8
+echo at 1
+case $WEIR_RANK/$6 in 1/wrong) echo 'wrong: step 1: 3' ;; 1/fail) echo 'no such file'; exit 3 ;;
+*/hang) SLEEP & wait ;; esac
+"""
+
+
+def program(*words, **changes):
+    return dict({'about': 'a program', 'hosts': 2, 'jobs': [{'host': words}]}, **changes)
+
+
+@case
+def a_users_program_is_a_host():
+    sleep = 'sleep %d' % (1000000 + os.getpid())
+    words = ['sh', '-c', PROGRAM_SAYS.replace('SLEEP', sleep), 'sh', '{switch}', '{address}', '{addresses}', '{rank}', '{size}']
+    expect = {'says': {'all': '^at 1'}, 'counts': {'operations': [2, 2]}, 'slowdown_at_most': 1e6}
+    run = Ended('all', program(*words, 'fine', expect=expect), program(*words, 'wrong'), program(*words, 'fail'),
+                program(*words, 'hang', seconds=2))
+    passed = [report['passed'] for report in run.report]
+    check(passed == [True, False, False, False] and run.output.endswith('faults: 1 passed, 3 failed, 1 wrong, 1 hung\n'), '%s', run)
+    for pattern in (r'host 1 .*: 3 elements of operation 1 are wrong', r'host 1 .*: failed, not done: exit status 3:\n +no such file\n',
+                    r'hung: host 0 .*: still at operation \d after 2'):
+        check(re.search(pattern, run.output), '"%s" is not in %s', pattern, run)
+    # What a program has started ends with it.
+    left = subprocess.run(['pgrep', '-fx', sleep], stdout=subprocess.PIPE, check=False).stdout
+    check(left == b'', 'left: %s', left)
+    for host, reason in (('./nowhere', r'there is no program ./nowhere in /'), ('weir-nowhere', 'there is no program weir-nowhere in PATH')):
+        run = Ended('check', program(host))
+        check(run.status == 2 and re.search(r'scenario0\.json: jobs\[0\]\.host\[0\]: ' + reason, run.output), '%s', run)
+
+
 @case
 def narrow_floats_are_rounded_on_each_level():
     jobs = [{'type': kind, 'op': op, 'steps': 5, 'count': 600, 'op_timeout_ms': 60000, 'options': {'narrow': True}}
