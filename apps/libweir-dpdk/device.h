@@ -17,7 +17,7 @@
 #include <sys/queue.h>
 #include <time.h>
 
-#include "apps/libweir/transport.h"
+#include "apps/libweir/weir-transport.h"
 #include "pktbuf/pktbuf.h"
 
 #define BURST          64 /* frames that are received or sent at once */

@@ -384,6 +384,7 @@ open_transport(struct weir *weir)
 		.own = h->own,
 		.switch_address = h->switch_ext.sin_addr,
 		.spin_us = (unsigned int)(weir->spin.most / 1000),
+		.udp = &weir_transport_udp,
 	};
 	const struct weir_transport_ops *ops;
 	char text[512];

@@ -34,22 +34,37 @@ static int
 load(const char *name, char *text, size_t size)
 {
 	const struct weir_transport_ops *const *found;
-	char file[sizeof(chosen) + 32];
-	void *library;
+	const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+	char file[sizeof(chosen) + 32], why[256] = "";
+	void *library = NULL;
 
-	snprintf(file, sizeof(file), strchr(name, '/') != NULL ? "%s" : "libweir-%s.so.0", name);
-	library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (strchr(name, '/') == NULL) { /* libweir's own have the number of its ABI */
+		snprintf(file, sizeof(file), "libweir-%s.so.0", name);
+		library = dlopen(file, flags);
+		if (library == NULL)
+			snprintf(why, sizeof(why), "%s; ", dlerror());
+		snprintf(file, sizeof(file), "libweir-%s.so", name);
+	} else
+		snprintf(file, sizeof(file), "%s", name);
+	if (library == NULL)
+		library = dlopen(file, flags);
 	if (library == NULL) {
 		snprintf(text, size,
-			"the transport \"%s\" (WEIR_TRANSPORT) cannot be loaded: %s; known are "
+			"the transport \"%s\" (WEIR_TRANSPORT) cannot be loaded: %s%s; known are "
 			"\"udp\", and \"dpdk\" where libweir-dpdk is installed",
-			name, dlerror());
+			name, why, dlerror());
 		return -ENOENT;
 	}
 	found = dlsym(library, WEIR_TRANSPORT_SYMBOL);
 	if (found == NULL || (*found)->version != WEIR_TRANSPORT_VERSION) {
-		snprintf(text, size, "%s is not a transport of this version of libweir (%u)", file,
-			WEIR_TRANSPORT_VERSION);
+		if (found == NULL)
+			snprintf(text, size, "%s is no transport: it has no symbol %s", file,
+				WEIR_TRANSPORT_SYMBOL);
+		else
+			snprintf(text, size,
+				"%s is a transport of version %u, and this libweir needs version "
+				"%u: build it with the weir-transport.h of this libweir",
+				file, (*found)->version, WEIR_TRANSPORT_VERSION);
 		dlclose(library);
 		return -ENOEXEC;
 	}

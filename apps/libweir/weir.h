@@ -266,10 +266,10 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
 
 /*
  * Choose the transport of handles that are opened later: "udp", the kernel's sockets; "dpdk",
- * devices of DPDK without the kernel, from libweir-dpdk (docs/libweir.md, "Transports"); or the
- * path of a library with a transport. NULL: the value of WEIR_TRANSPORT, or else "udp". weir_open
- * fails if the transport cannot be loaded. Returns 0, or -EINVAL if the name is too long. Any
- * thread; not in a set-user-ID program.
+ * devices of DPDK without the kernel, from libweir-dpdk (docs/libweir.md, "Transports"); another
+ * name for libweir-NAME.so, or the path of a library (weir-transport.h). NULL: the value of
+ * WEIR_TRANSPORT, or else "udp". weir_open fails if the transport cannot be loaded. Returns 0, or
+ * -EINVAL if the name is too long. Any thread; not in a set-user-ID program.
  */
 WEIR_API int weir_use_transport(const char *name);
 

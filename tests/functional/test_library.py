@@ -8,6 +8,8 @@ import glob
 import os
 import re
 import shutil
+import subprocess
+import xml.etree.ElementTree as xml
 
 from installed import ROOT, Stage, call, option
 from join_hosts import PORT, environment
@@ -66,14 +68,17 @@ def program(stage, *words):
 def the_header_compiles_alone():
     stage = staged()
     folder = stage.path('include', 'weir')
-    check(os.listdir(folder) == ['weir.h'], '%s', os.listdir(folder))
-    code = stage.path('alone')
+    check(sorted(os.listdir(folder)) == ['weir-transport.h', 'weir.h'], '%s', os.listdir(folder))
+    code, transport = stage.path('alone'), stage.path('transport')
     with open(code, 'w') as file:
         file.write('#include <weir.h>\n#include <weir.h>\n')
+    with open(transport, 'w') as file:
+        file.write('#include <weir-transport.h>\n')
     tried = 0
     for language in LANGUAGES:
         if shutil.which(language[0]):
-            call([*language, *WARNINGS, '-fsyntax-only', '-I', folder, code])
+            for one in (code, transport):
+                call([*language, *WARNINGS, '-fsyntax-only', '-I', folder, one])
             tried += 1
     check(tried >= 2, '%d compilers', tried)
     # Nothing of packets, and no name that is not its own.
@@ -169,6 +174,52 @@ def the_examples_run_on_a_rack():
         for said in play(rack, stage, 'late', examples['partial'], 'late'):
             check('2 of 3 ranks are in it' in said, '%s', said)
         rack.stop_switch()
+
+
+@functools.cache
+def repository():
+    """A copy of the example of a repository, and the environment in which its programs find what is installed. Others may write
+    there."""
+    stage = staged()
+    folder = stage.path('repository')
+    shutil.copytree(stage.path('share', 'doc', 'weir', 'examples', 'ci'), folder)
+    for path in (stage.folder, folder, os.path.join(folder, 'faults')):
+        os.chmod(path, 0o777 if path == folder else 0o755)
+    found = {k: v for k, v in stage.pkgconfig[1].items() if not k.startswith('WEIR_')}
+    return folder, dict(found, PATH='%s:%s' % (stage.path('bin'), found['PATH']), LD_LIBRARY_PATH='%s:%s' % (stage.libraries, folder))
+
+
+@case
+def a_repository_runs_its_scenarios_in_ci():
+    plain()
+    if not option('host_control'):
+        raise Skip('the library is built without the control API')
+    folder, environ = repository()
+    nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+    user = nobody if subprocess.run([*nobody, 'unshare', '-Urnm', 'true'], check=False).returncode == 0 else []
+    said = call([*user, os.path.join(folder, 'ci')], env=environ)
+    check(said.endswith('faults: 5 passed, 0 failed, 0 wrong, 0 hung\n'), '%s', said)
+    check(len(xml.parse(os.path.join(folder, 'faults.xml')).findall('.//testcase/system-out')) == 5, '%s', said)
+
+
+@case
+def other_transports_are_refused():
+    plain()
+    folder, environ = repository()
+    for name, text, reason in (
+            ('old', '#include <weir-transport.h>\nstatic const struct weir_transport_ops ops = {.version = 77};\n'
+             'const struct weir_transport_ops *const weir_transport = &ops;\n',
+             r'libweir-old\.so is a transport of version 77, and this libweir needs version \d+: build it'),
+            ('empty', '', r'libweir-empty\.so is no transport: it has no symbol weir_transport'),
+            ('missing', None, r'cannot be loaded: libweir-missing\.so\.0: .*; libweir-missing\.so: ')):
+        library = os.path.join(folder, 'libweir-%s.so' % name)
+        if text is not None:
+            with open(library + '.c', 'w') as file:
+                file.write(text)
+            call(['gcc', '-shared', '-fPIC', *staged().flags('--cflags'), '-o', library, library + '.c'])
+        run = subprocess.run(['weir-perf', *'--switch 10.0.0.1 --address 10.0.0.2 --job 1 --source 0 --sources 1'.split()], text=True,
+                             env=dict(environ, WEIR_TRANSPORT=name), stderr=subprocess.PIPE, timeout=300, check=False)
+        check(run.returncode == 1 and re.search(reason, run.stderr), '%s: %s', name, run)
 
 
 def blocks(page):
