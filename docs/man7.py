@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir(7): what all programs have in common, made from the source.
+"""weir(7): what all programs have in common, made from the source; and docs/environment.md, of the same variables.
 
     man7.py ROOT DATE FILE    write the page
     man7.py ROOT              only check that it has every variable that is read, and no other
@@ -98,40 +98,53 @@ READERS = [('apps/ctl/', 'weirctl'), ('apps/perf/', 'weir-perf'), ('apps/libweir
            ('apps/stragglers/', 'experiments'), ('apps/compare/', 'experiments'), ('apps/rack/', 'weir-faults'),
            ('apps/faults/', 'weir-faults'), ('ctrl/', 'weir-switch'), ('configs/pktgen/', 'scripts for Pktgen')]
 VARIABLES = {
-    'WEIR_SWITCH': 'The control API of the switch: http://HOST:PORT, https://HOST:PORT or unix:PATH.',
-    'WEIR_TOKEN': 'A token for the switch of WEIR_SWITCH: of a tenant, or of a rank.',
-    'WEIR_TOKEN_FILE': 'A file with that token, if WEIR_TOKEN is not set.',
-    'WEIR_CA': "A PEM file of certificates to trust for https, instead of the system's.",
-    'WEIR_JOB': 'The job to join, by name.',
-    'WEIR_SETTINGS': 'Settings of the jobs that a program creates, such as deterministic=true.',
-    'WEIR_NAMESPACE': "Prefix of the names of a program's jobs; weirctl run sets it.",
-    'WEIR_REQUIRE': '1: a program ends, with the reason, where it would run without the switch.',
-    'WEIR_TRANSPORT': 'How packets travel: udp, or dpdk.',
-    'WEIR_DPDK': 'Arguments of EAL, separated by blanks.',
-    'WEIR_DPDK_PORT': 'Which device, if EAL has several.',
-    'WEIR_DPDK_MTU': "Bytes of an IP packet, 576 to 9600; the device's if it is not set.",
-    'WEIR_DPDK_IDLE': 'What a waiting thread does between two polls of the device: spin, yield or sleep.',
-    'WEIR_DPDK_SWITCH_MAC': "The switch's MAC address; it is asked for if it is not set.",
-    'WEIR_NCCL_TIMEOUT_S': 'Seconds that a communicator waits for all nodes, and a collective for the switch (20).',
-    'WEIR_RANK WEIR_SIZE': 'The rank of this process and the number of ranks, where no launcher says them.',
-    'OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS RANK WORLD_SIZE':
-        'The same, by mpirun, mpiexec, srun and torchrun.',
-    'WEIR_LIBRARY': 'The file of libweir to load.',
-    'WEIR_BUILD': 'The build directory whose programs to run, as --build.',
-    'WEIR_KEEP': 'Not empty: keep the folder with configuration and logs, as --keep.',
-    'WEIR_BATCH': 'workers.batch of the switches that are started.',
-    'WEIR_BENCH_SPOIL': 'Set: change a result before it is checked, which must find it.',
-    'WEIR_SECONDS': 'How long to measure at a rate (5).',
-    'WEIR_RATE': 'The rate, in per cent of the link (100).',
-    'WEIR_RATES': 'The rates of rates.lua, in per cent.',
-    'WEIR_SIZES': 'The sizes of frames, in bytes.',
-    'WEIR_TABLE': 'A file for the table.',
-    'WEIR_BACK': '1: ordinary frames travel in both directions.',
-    'GLOO_SOCKET_IFNAME': 'The interface of gloo, which PyTorch falls back to.',
-    'COLUMNS': 'The width of the terminal.',
-    'LD_PRELOAD OMPI_MCA_mca_base_env_list': 'What weirctl run adds to for its command.',
-    'NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID': "The service manager's, see sd_notify(3).",
-    'JOURNAL_STREAM': 'If it names standard error, log lines begin with their priority and have no time.',
+    'Programs of hosts': {
+        'WEIR_SWITCH': 'The control API of the switch: http://HOST:PORT, https://HOST:PORT or unix:PATH.',
+        'WEIR_TOKEN': 'A token for the switch of WEIR_SWITCH: of a tenant, or of a rank.',
+        'WEIR_TOKEN_FILE': 'A file with that token, if WEIR_TOKEN is not set.',
+        'WEIR_CA': "A PEM file of certificates to trust for https, instead of the system's.",
+        'WEIR_JOB': 'The job to join, by name. PyTorch, at rank 0, and MPI: the job of all ranks, which exists.',
+        'WEIR_RANK WEIR_SIZE': 'The rank of this process and the number of ranks, where no launcher says them.',
+        'OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS RANK WORLD_SIZE':
+            'The same, by mpirun, mpiexec, srun and torchrun.',
+        'WEIR_SETTINGS': 'Settings of the jobs that a program creates, separated by blanks: deterministic=true window=128.',
+        'WEIR_NAMESPACE': "Prefix of the names of a program's jobs; weirctl run sets it.",
+        'WEIR_REQUIRE': '1: a program ends, with the reason, where it would run without the switch.',
+    },
+    'Transports': {
+        'WEIR_TRANSPORT': 'How packets travel: udp (the default), dpdk, or the path of a library, with a slash.',
+        'WEIR_DPDK': 'Arguments of EAL, separated by blanks, such as --no-huge.',
+        'WEIR_DPDK_PORT': 'Which device, if EAL has several.',
+        'WEIR_DPDK_MTU': "Bytes of an IP packet, 576 to 9600; the device's if it is not set.",
+        'WEIR_DPDK_IDLE': 'What a waiting thread does between two polls of the device: spin, which needs a CPU of its own; '
+            'yield; or sleep (the default), which yields for spin_us, at least 30 us, then sleeps for 2 to 50 us at a time.',
+        'WEIR_DPDK_SWITCH_MAC': "The switch's MAC address; it is asked for by ARP if it is not set.",
+    },
+    'MPI programs': {},  # more in apps/mpi/offload.h
+    'NCCL, Python and PyTorch': {
+        'WEIR_NCCL_TIMEOUT_S': 'Seconds that a communicator waits for all nodes, and a collective for the switch (20).',
+        'WEIR_LIBRARY': 'The file of libweir to load.',
+        'GLOO_SOCKET_IFNAME': "The interface of gloo, which PyTorch falls back to. Without it, gloo takes the address of the "
+            "host's name, or if that is the loopback, the interface towards the switch.",
+    },
+    'The switch and its tools': {
+        'COLUMNS': 'The width of the terminal.',
+        'LD_PRELOAD OMPI_MCA_mca_base_env_list': 'What weirctl run adds to for its command.',
+        'NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID': "The service manager's, see sd_notify(3).",
+        'JOURNAL_STREAM': 'If it names standard error, log lines begin with their priority and have no time.',
+    },
+    'Racks on one machine, and measuring': {
+        'WEIR_BUILD': 'The build directory whose programs to run, as --build.',
+        'WEIR_KEEP': 'Not empty: keep the folder with configuration and logs, as --keep.',
+        'WEIR_BATCH': 'workers.batch of the switches that are started.',
+        'WEIR_BENCH_SPOIL': 'Set: change a result before it is checked, which must find it.',
+        'WEIR_SECONDS': 'How long to measure at a rate (5).',
+        'WEIR_RATE': 'The rate, in per cent of the link (100).',
+        'WEIR_RATES': 'The rates of rates.lua, in per cent.',
+        'WEIR_SIZES': 'The sizes of frames, in bytes.',
+        'WEIR_TABLE': 'A file for the table.',
+        'WEIR_BACK': '1: ordinary frames travel in both directions.',
+    },
 }
 FILES = {
     '/etc/weir/NAME.json': 'The configuration of systemctl start weir-switch@NAME, see weir.json(5).',
@@ -162,20 +175,34 @@ def variables_read(root):
 
 
 def variables(root):
+    """{group: [(names, text, readers)]}."""
     with open(os.path.join(root, 'apps', 'mpi', 'offload.h')) as file:
         mpi = dict(re.findall(r'"(WEIR_MPI_\w+)", \w+,\s*\\?\s*"([^"]*)"', file.read()))
-    texts = {**VARIABLES, **{name: text + '.' for name, text in mpi.items()}}
-    told = {name for names in texts for name in names.split()}
+    groups = {**VARIABLES, 'MPI programs': {name: text + '.' for name, text in mpi.items()}}
+    told = {name for texts in groups.values() for names in texts for name in names.split()}
     read = variables_read(root)
     for name in sorted(told ^ set(read)):
         sys.exit('docs/man7.py: %s: %s' % (name, 'no source reads it' if name in told else
                                            'needs a text: %s reads it' % ', '.join(sorted(read[name]))))
-    rows = []
-    for names, text in texts.items():
-        paths = {path for name in names.split() for path in read[name]}
-        by = sorted({next((who for place, who in READERS if path.startswith(place)), path) for path in paths})
-        rows.append(('Ev ' + ' , '.join(names.split()), '%s Read by %s.' % (text, ', '.join(by))))
-    return items(rows)
+    made = {}
+    for group, texts in groups.items():
+        made[group] = []
+        for names, text in texts.items():
+            paths = {path for name in names.split() for path in read[name]}
+            by = sorted({next((who for place, who in READERS if path.startswith(place)), path) for path in paths})
+            made[group].append((names.split(), text, ', '.join(by)))
+    return made
+
+
+def markdown(root):
+    """docs/environment.md; ctrl/document/update.py writes it."""
+    made = ['# Environment variables', '', 'For users and operators: every variable that a program or plug-in of Weir reads. An empty variable counts as not set.',
+            'libweir ignores all of them in a set-user-ID program. `make keys` makes this page of `docs/man7.py`, as the build makes',
+            '`weir(7)`.']
+    for group, rows in variables(root).items():
+        made += ['', '## ' + group, '', '| variable | meaning | read by |', '| --- | --- | --- |']
+        made += ['| %s | %s | %s |' % (', '.join('`%s`' % name for name in names), text, by) for names, text, by in rows]
+    return '\n'.join(made) + '\n'
 
 
 def items(rows):
@@ -194,7 +221,9 @@ def statuses(root):
 
 
 def page(root, date):
-    return PAGE % {'date': escape(date), 'statuses': statuses(root), 'variables': variables(root),
+    rows = [row for group in variables(root).values() for row in group]
+    told = items(('Ev ' + ' , '.join(names), '%s Read by %s.' % (text, by)) for names, text, by in rows)
+    return PAGE % {'date': escape(date), 'statuses': statuses(root), 'variables': told,
                    'files': items(('Pa ' + name, text) for name, text in FILES.items())}
 
 

@@ -7,7 +7,8 @@
 KEYS is the program ctrl/document/keys.c, ROOT the source tree. `make keys` runs this. With --check,
 nothing is written, and the exit status is 1 if a document differs from the lists.
 
-docs/configuration.md has a table row for each key, and docs/weir.schema.json is their JSON Schema. In the other documents, generated lines are
+docs/configuration.md has a table row for each key, and docs/weir.schema.json is their JSON Schema. docs/environment.md is made
+of the texts of weir(7), in docs/man7.py. In the other documents, generated lines are
 between a line that ends in `settings: NAME` (or `lists: NAME`) and one that ends in `settings: end` (`lists: end`).
 """
 import json
@@ -17,6 +18,10 @@ import subprocess
 import sys
 
 from openapi import document, sentence
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs'))
+
+from man7 import markdown  # noqa: E402 (the path comes first)
 
 
 def configuration(text, keys):
@@ -152,6 +157,7 @@ def main():
     documents = {
         'docs/configuration.md': lambda text: configuration(text, lists['keys']),
         'docs/weir.schema.json': lambda _: whole_schema(lists['keys']),
+        'docs/environment.md': lambda _: markdown(root),
         'docs/openapi.json': lambda _: compact(document(lists, key_schema, os.path.join(root, 'docs/api.md'))),
         'docs/api.md': lambda text: operations(text, lists['operations']),
         'docs/tree.md': lambda text: tree(text, lists['settings']),
