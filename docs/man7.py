@@ -93,7 +93,7 @@ cannot be started.
 
 # Who reads: the names of folders in the page; the longest that fits.
 READERS = [('apps/ctl/', 'weirctl'), ('apps/perf/', 'weir-perf'), ('apps/libweir/', 'libweir'), ('apps/bench/', 'weir-bench'),
-           ('apps/libweir-dpdk/', "libweir's transport dpdk"), ('apps/mpi/', 'plug-ins for MPI'), ('apps/nccl/', 'plug-in for NCCL'),
+           ('apps/libweir-dpdk/', 'libweir-dpdk'), ('apps/mpi/', 'MPI plug-ins'), ('apps/nccl/', 'NCCL plug-in'),
            ('apps/python/weir/_library.py', 'Python'), ('apps/python/weir/', 'PyTorch'), ('apps/switch/', 'weir-switch'),
            ('apps/stragglers/', 'experiments'), ('apps/compare/', 'experiments'), ('apps/rack/', 'weir-faults'),
            ('apps/faults/', 'weir-faults'), ('ctrl/', 'weir-switch'), ('configs/pktgen/', 'scripts for Pktgen')]
@@ -102,7 +102,7 @@ VARIABLES = {
         'WEIR_SWITCH': 'The control API of the switch: http://HOST:PORT, https://HOST:PORT or unix:PATH.',
         'WEIR_TOKEN': 'A token for the switch of WEIR_SWITCH: of a tenant, or of a rank.',
         'WEIR_TOKEN_FILE': 'A file with that token, if WEIR_TOKEN is not set.',
-        'WEIR_CA': "A PEM file of certificates to trust for https, instead of the system's.",
+        'WEIR_CA': "A PEM file of certificates to trust for https.",
         'WEIR_JOB': 'The job to join, by name. PyTorch, at rank 0, and MPI: the job of all ranks, which exists.',
         'WEIR_RANK WEIR_SIZE': 'The rank of this process and the number of ranks, where no launcher says them.',
         'OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS RANK WORLD_SIZE':
@@ -116,11 +116,11 @@ VARIABLES = {
         'WEIR_DPDK': 'Arguments of EAL, separated by blanks, such as --no-huge.',
         'WEIR_DPDK_PORT': 'Which device, if EAL has several.',
         'WEIR_DPDK_MTU': "Bytes of an IP packet, 576 to 9600; the device's if it is not set.",
-        'WEIR_DPDK_IDLE': 'What a waiting thread does between two polls of the device: spin, which needs a CPU of its own; '
+        'WEIR_DPDK_IDLE': 'What a waiting thread does between two polls: spin, which needs a CPU of its own; '
             'yield; or sleep (the default), which yields for spin_us, at least 30 us, then sleeps for 2 to 50 us at a time.',
         'WEIR_DPDK_SWITCH_MAC': "The switch's MAC address; it is asked for by ARP if it is not set.",
     },
-    'MPI programs': {},  # more in apps/mpi/offload.h
+    'MPI programs': {},  # those of apps/mpi/offload.h
     'NCCL, Python and PyTorch': {
         'WEIR_NCCL_TIMEOUT_S': 'Seconds that a communicator waits for all nodes, and a collective for the switch (20).',
         'WEIR_LIBRARY': 'The file of libweir to load.',
@@ -133,11 +133,13 @@ VARIABLES = {
         'NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID': "The service manager's, see sd_notify(3).",
         'JOURNAL_STREAM': 'If it names standard error, log lines begin with their priority and have no time.',
     },
-    'Racks on one machine, and measuring': {
+    'Racks on one machine': {
         'WEIR_BUILD': 'The build directory whose programs to run, as --build.',
         'WEIR_KEEP': 'Not empty: keep the folder with configuration and logs, as --keep.',
         'WEIR_BATCH': 'workers.batch of the switches that are started.',
         'WEIR_BENCH_SPOIL': 'Set: change a result before it is checked, which must find it.',
+    },
+    'Packet generators': {
         'WEIR_SECONDS': 'How long to measure at a rate (5).',
         'WEIR_RATE': 'The rate, in per cent of the link (100).',
         'WEIR_RATES': 'The rates of rates.lua, in per cent.',
@@ -197,11 +199,14 @@ def variables(root):
 def markdown(root):
     """docs/environment.md; ctrl/document/update.py writes it."""
     made = ['# Environment variables', '', 'For users and operators: every variable that a program or plug-in of Weir reads. An empty variable counts as not set.',
-            'libweir ignores all of them in a set-user-ID program. `make keys` makes this page of `docs/man7.py`, as the build makes',
-            '`weir(7)`.']
+            'libweir ignores all in a set-user-ID program. `make keys` makes this page, of what makes `weir(7)`.']
     for group, rows in variables(root).items():
-        made += ['', '## ' + group, '', '| variable | meaning | read by |', '| --- | --- | --- |']
-        made += ['| %s | %s | %s |' % (', '.join('`%s`' % name for name in names), text, by) for names, text, by in rows]
+        readers = {by for _, _, by in rows}
+        alone = len(readers) == 1
+        made += ['', '## ' + group, *(['', 'Read by %s.' % readers.pop()] if alone else []), '',
+                 '| variable | meaning |' + ' read by |' * (not alone), '| --- | --- |' + ' --- |' * (not alone)]
+        made += ['| %s | %s |' % (', '.join('`%s`' % name for name in names), text) + ' %s |' % by * (not alone)
+                 for names, text, by in rows]
     return '\n'.join(made) + '\n'
 
 
