@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Real MPI programs on four hosts, unmodified, with and without Weir: hpcc, LAMMPS, mpi4py, the tests of
 ScaLAPACK and BLACS, and a Fortran program. What they print must be the same, but for times, and Weir must have run
-the collectives that each case names. A program that is not installed skips its case; docs/mpi.md has their list, and its
-table of settings is checked here."""
+the collectives that each case names. A program that is not installed skips its case; docs/mpi.md has their list; how its
+settings are named is checked here."""
 import contextlib
 import difflib
 import os
