@@ -333,6 +333,24 @@ def missing_cases(tree, row):
     return [name for name in names if not any(re.search(r'\b%s\(' % name, text) for text in files)]
 
 
+def wrong_limits(tree):
+    """Rows of docs/limits.md, "| what | number | `macro` in `header` |" or "| ... | `key` |", whose number is another there."""
+    if 'docs/limits.md' not in tree.files:
+        return
+    most = dict(re.findall(r'^\| `([^`]+)` \|.*? \d+\.\.(\d+)', tree.read('docs/configuration.md'), re.M))
+    code = ''
+    for row in re.findall(r'^\| (?!---|what ).*', tree.read('docs/limits.md'), re.M):
+        found = re.fullmatch(r'\| .* \| (\d+) \| `([^`]+)`(?: in `([^`]+)`)? \|', row)
+        if found is None or not found.group(3) and most.get(found.group(2)) != found.group(1):
+            yield row
+        elif found.group(3):
+            code += '#include "%s"\n_Static_assert((%s) == %s, "%s");\n' % (
+                found.group(3), found.group(2), found.group(1), row.replace('"', ''))
+    done = subprocess.run(['gcc', '-fsyntax-only', '-x', 'c', *c_flags(tree), '-'], input=code, text=True, cwd=tree.root,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    yield from [line for line in done.stdout.splitlines() if 'error: ' in line]
+
+
 def check_docs(tree):
     """Links between pages lead somewhere"""
     found, named, cases = [], [], []
@@ -362,6 +380,7 @@ def check_docs(tree):
     yield 'relative links', found
     yield 'files that pages name', named
     yield 'test cases that tables name', cases
+    yield 'numbers of docs/limits.md', list(wrong_limits(tree))
 
 
 def check_types(tree):

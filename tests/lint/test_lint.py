@@ -26,6 +26,8 @@ GOOD = {
     'README.md': '# Weir\n\n[a](docs/a.md#the-walk) and `rmw/rmw.c`\n',
     'docs/a.md': '# A page\n\n## The walk\n\n[back](../README.md) [out](https://example.org/x)\n'
                  '\n| a `b` | no: `stop` | yes: `other` | see |\n| a | no: `stop` | `tests/a.py` |\n',
+    'docs/limits.md': '| what | most | defined by |\n| --- | --- | --- |\n| a | 32767 | `INT16_MAX` in `pktbuf/wire/wire.h` |\n| b | 8 | `a.b` |\n',
+    'docs/configuration.md': '| `a.b` | integer | | `0` | 1..8 | help |\n',
     'apps/python/pyproject.toml': '[tool.mypy]\nstrict = true\n',
     'apps/python/weir/__init__.py': '# SPDX-License-Identifier: BSD-3-Clause\nA: int = 1\n',
     'tests/a.py': '# SPDX-License-Identifier: BSD-3-Clause\ndef stop():\n    pass\n',
@@ -79,6 +81,9 @@ BAD = [
     ('docs', 'relative links', 'docs/b.md', '[gone](gone.md)\n'),
     ('docs', 'relative links', 'docs/b.md', '[gone](a.md#gone)\n'),
     ('docs', 'files that', 'docs/b.md', 'see `rmw/gone.c`\n'),
+    ('docs', 'numbers of', 'docs/limits.md', '| a | 7 | `INT16_MAX` in `pktbuf/wire/wire.h` |\n'),
+    ('docs', 'numbers of', 'docs/limits.md', '| b | 7 | `a.b` |\n'),
+    ('docs', 'numbers of', 'docs/limits.md', '| c | 7 | nowhere |\n'),
     ('docs', 'test cases', 'docs/b.md', '| a | no: `stop`, `gone` | `tests/a.py` |\n'),
 ]
 TYPES = ('types',) if shutil.which('mypy') else ()
