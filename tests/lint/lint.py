@@ -333,15 +333,23 @@ def missing_cases(tree, row):
     return [name for name in names if not any(re.search(r'\b%s\(' % name, text) for text in files)]
 
 
+def most_of(shape, key):
+    """The most that the JSON Schema of the configuration allows for a key, such as jobs[].window."""
+    for part in key.replace('[]', '.[]').split('.'):
+        shapes = [shape, *shape.get('anyOf', [])]
+        shape = next((s['items'] if part == '[]' else s['properties'][part] for s in shapes
+                      if (part == '[]' and 'items' in s) or part in s.get('properties', {})), {})
+    return next((shape[word] for word in ('maximum', 'maxItems', 'maxLength') if word in shape), max(shape.get('enum', [0])))
+
+
 def wrong_limits(tree):
     """Rows of docs/limits.md, "| what | number | `macro` in `header` |" or "| ... | `key` |", whose number is another there."""
     if 'docs/limits.md' not in tree.files:
         return
-    most = dict(re.findall(r'^\| `([^`]+)` \|.*? \d+\.\.(\d+)', tree.read('docs/configuration.md'), re.M))
-    code = ''
+    code, schema = '', json.loads(tree.read('docs/weir.schema.json'))
     for row in re.findall(r'^\| (?!---|what ).*', tree.read('docs/limits.md'), re.M):
         found = re.fullmatch(r'\| .* \| (\d+) \| `([^`]+)`(?: in `([^`]+)`)? \|', row)
-        if found is None or not found.group(3) and most.get(found.group(2)) != found.group(1):
+        if found is None or not found.group(3) and most_of(schema, found.group(2)) != int(found.group(1)):
             yield row
         elif found.group(3):
             code += '#include "%s"\n_Static_assert((%s) == %s, "%s");\n' % (

@@ -27,7 +27,7 @@ GOOD = {
     'docs/a.md': '# A page\n\n## The walk\n\n[back](../README.md) [out](https://example.org/x)\n'
                  '\n| a `b` | no: `stop` | yes: `other` | see |\n| a | no: `stop` | `tests/a.py` |\n',
     'docs/limits.md': '| what | most | defined by |\n| --- | --- | --- |\n| a | 32767 | `INT16_MAX` in `pktbuf/wire/wire.h` |\n| b | 8 | `a.b` |\n',
-    'docs/configuration.md': '| `a.b` | integer | | `0` | 1..8 | help |\n',
+    'docs/weir.schema.json': '{"properties": {"a": {"properties": {"b": {"maximum": 8}}}}}',
     'apps/python/pyproject.toml': '[tool.mypy]\nstrict = true\n',
     'apps/python/weir/__init__.py': '# SPDX-License-Identifier: BSD-3-Clause\nA: int = 1\n',
     'tests/a.py': '# SPDX-License-Identifier: BSD-3-Clause\ndef stop():\n    pass\n',
