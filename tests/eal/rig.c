@@ -66,7 +66,7 @@ rte_delay_us_sleep(unsigned int us)
 	if (rigs == NULL)
 		nanosleep(&t, NULL);
 	else if (in_turn)
-		virtual_now += us * (rte_get_tsc_hz() / 1000000);
+		virtual_now += us * rte_get_tsc_hz() / 1000000;
 	else
 		rig_pass_us(us);
 }
@@ -94,7 +94,7 @@ rig_turn(struct rig *rig)
 void
 rig_turn_after_us(struct rig *rig, uint64_t us)
 {
-	virtual_now += us * (rte_get_tsc_hz() / 1000000);
+	virtual_now += us * rte_get_tsc_hz() / 1000000;
 	rig_turn(rig);
 }
 
@@ -109,7 +109,7 @@ rig_pass_us(uint64_t us)
 	}
 	for (uint64_t left = us; left > 0; left -= step) {
 		step = RTE_MIN(step, left);
-		virtual_now += step * (rte_get_tsc_hz() / 1000000);
+		virtual_now += step * rte_get_tsc_hz() / 1000000;
 		for (struct rig *rig = rigs; rig != NULL; rig = rig->next)
 			rig_turn(rig);
 	}
