@@ -11,8 +11,10 @@ switch (eth1, on a bridge), and so do not take the switch's time; on a plain Rac
 MPICH's take shared memory: UCX's TCP often hangs in MPI_Finalize.
 """
 import contextlib
+import functools
 import json
 import os
+import re
 import shlex
 import subprocess
 
@@ -176,6 +178,13 @@ def yielding(rack):
     return path
 
 
+@functools.cache
+def open_mpi():
+    """The first number of Open MPI's version."""
+    said = subprocess.run(['ompi_info', '--version'], check=True, text=True, timeout=60, stdout=subprocess.PIPE).stdout
+    return int(re.search(r'Open MPI v(\d+)', said).group(1))
+
+
 def launcher(rack, mpi, hosts, per_host, folder, mca, ranks):
     """mpirun's words. hosts: in the order of ranks; mca: parameters of Open MPI; ranks: environment of all ranks."""
     addresses = [address(rack, host) for host in hosts]
@@ -188,15 +197,18 @@ def launcher(rack, mpi, hosts, per_host, folder, mca, ranks):
         for key, value in {'UCX_TLS': 'sysv,self', **ranks}.items():
             words += ['-genv', key, value]
         return words
-    words = ['mpirun.openmpi', '--allow-run-as-root', '--map-by', 'node', '-np', count, '--host',
-             ','.join('%s:%d' % (address, per_host) for address in addresses)]
-    values = {
-        'plm_rsh_agent': agent(rack), 'plm_rsh_no_tree_spawn': 1, 'pml': 'ob1', 'btl': 'tcp,self,vader',
-        'btl_tcp_if_include': device, 'oob_tcp_if_include': device,
-        'mpi_yield_when_idle': 1, 'hwloc_base_binding_policy': 'none',
-        'orte_tmpdir_base': folder, 'orte_leave_session_attached': 1, 'rmaps_base_oversubscribe': 1, **mca,
-    }
-    for key, value in values.items():
+    words = ['mpirun.openmpi', '--allow-run-as-root', '--map-by', 'node:OVERSUBSCRIBE', '--bind-to', 'none', '-np', count,
+             '--host', ','.join('%s:%d' % (address, per_host) for address in addresses)]
+    # Of the daemons: PRRTE's in Open MPI 5, and before ORTE's, which have no option of their own.
+    prrte = open_mpi() >= 5
+    daemons = {'plm_ssh_agent': agent(rack), 'plm_ssh_no_tree_spawn': 1, 'prte_if_include': device, 'prte_tmpdir_base': folder,
+               'prte_leave_session_attached': 1} if prrte else {
+               'plm_rsh_agent': agent(rack), 'plm_rsh_no_tree_spawn': 1, 'oob_tcp_if_include': device, 'orte_tmpdir_base': folder,
+               'orte_leave_session_attached': 1}
+    for key, value in daemons.items():
+        words += ['--prtemca' if prrte else '--mca', key, str(value)]
+    for key, value in {'pml': 'ob1', 'btl': 'tcp,self,' + ('sm' if prrte else 'vader'), 'btl_tcp_if_include': device,
+                       'mpi_yield_when_idle': 1, **mca}.items():
         words += ['--mca', key, str(value)]
     for key, value in ranks.items():
         words += ['-x', '%s=%s' % (key, value)]
