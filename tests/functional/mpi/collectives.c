@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/functional/mpi/conform.h"
+#include "tests/functional/mpi/persistent.h"
 
 #ifdef OPEN_MPI
-#include <mpi-ext.h>
-#define PERSISTENT_FORM(name, ...) MPIX_##name##_init(__VA_ARGS__)
+#define PERSISTENT_FORM(name, ...) PERSISTENT(name, __VA_ARGS__)
 #else /* MPICH 4.0's give wrong results from the second MPI_Start on */
 #define PERSISTENT_FORM(name, ...) (void)call
 #endif

@@ -6,10 +6,8 @@
  * them; `threads` asks for MPI_THREAD_MULTIPLE.
  */
 #include "tests/functional/mpi/conform.h"
+#include "tests/functional/mpi/persistent.h"
 
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#endif
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -447,8 +445,8 @@ empty(void)
 	MPI_Request request;
 	int sum;
 
-	MPIX_Reduce_scatter_block_init(
-		&rank, &sum, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+	PERSISTENT(Reduce_scatter_block, &rank, &sum, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+		MPI_INFO_NULL, &request);
 	for (int i = 0; i < 2; i++) {
 		MPI_Start(&request);
 		MPI_Wait(&request, MPI_STATUS_IGNORE);

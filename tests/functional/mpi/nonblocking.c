@@ -18,10 +18,6 @@
  *	persistent  persistent allreduces, which ranks start in different orders
  */
 #include <mpi.h>
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#define MPI_Allreduce_init MPIX_Allreduce_init
-#endif
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,6 +26,7 @@
 #include <unistd.h>
 
 #include "tests/functional/mpi/check.h"
+#include "tests/functional/mpi/persistent.h"
 
 #define THREADS 3
 #define LARGE   65536 /* bytes that are enough to open a communicator */
@@ -375,7 +372,7 @@ persistent(MPI_Comm comm, int rounds)
 
 	MPI_Allreduce(mine, sums[0], COUNT, MPI_INT, MPI_SUM, comm);
 	for (int i = 0; i < FLIGHT; i++)
-		MPI_Allreduce_init(mine, sums[i], COUNT, MPI_INT, i % 2 == 0 ? MPI_SUM : MPI_MIN,
+		PERSISTENT(Allreduce, mine, sums[i], COUNT, MPI_INT, i % 2 == 0 ? MPI_SUM : MPI_MIN,
 			comm, MPI_INFO_NULL, &requests[i]);
 	for (int round = 0; round < rounds; round++) {
 		for (int i = 0; i < FLIGHT; i++)
