@@ -41,7 +41,7 @@ ifneq ($(BATCH),)
 export WEIR_BATCH := $(BATCH)
 endif
 
-.PHONY: help build install test test-nic faults model fuzz coverage demo demo-tree bench stragglers compare train reference deb format keys clean packages \
+.PHONY: help build install test test-nic test-other faults model fuzz coverage demo demo-tree bench stragglers compare train reference deb format keys clean packages \
 	wheel packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
@@ -53,6 +53,7 @@ help:
 	@echo 'make test        all tests, in about a quarter of an hour (SUITE="unit model eal functional ports hostile fault instructions fuzz lint")'
 	@echo 'make coverage    run the tests in a build that counts lines, and print how many of each part they ran (needs gcovr)'
 	@echo 'make test-nic    Weir on network cards with vfio-pci, in a guest of QEMU, in about five minutes'
+	@echo 'make test-other  the suites unit, eal and functional on Debian 13, in a root that debootstrap makes (RELEASE=trixie)'
 	@echo 'make soak        what takes too long for make test, in under two hours (SOAK="model faults fuzz sanitize")'
 	@echo 'make faults      all scenarios of tests/fault: losses, stragglers, dead hosts and switches, in some minutes'
 	@echo 'make model       search larger models of the life of a block than make test does, in some minutes'
@@ -112,6 +113,9 @@ test-nic: packages-test
 	@.ci/kernel build-nic/kernel
 	@JOBS=$(JOBS) .ci/build $(BUILD) nic $(SETUP)
 	@tests/run $(BUILD) nic
+
+test-other:
+	@.ci/other-release $(RELEASE) $(SUITE)
 
 # What takes too long for `make test`. A part that fails does not stop the others.
 soak: export WEIR_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
