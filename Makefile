@@ -115,7 +115,7 @@ test-nic: packages-test
 	@tests/run $(BUILD) nic
 
 test-other:
-	@.ci/other-release $(RELEASE) $(SUITE)
+	@.ci/other-release $(or $(RELEASE),trixie) $(SUITE)
 
 # What takes too long for `make test`. A part that fails does not stop the others.
 soak: export WEIR_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))

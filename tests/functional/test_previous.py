@@ -1,0 +1,159 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""This version of Weir beside the one before it (docs/versions.md): hosts of each join a switch of the other, programs
+linked with the older library run on this one, and this switch reads the older one's configurations and state. The version before
+is built from the repository's history, once, in BUILD/previous."""
+import fcntl
+import functools
+import glob
+import json
+import os
+import shutil
+import subprocess
+
+from join_hosts import environment
+from mpi import PORT, MpiRack
+from tap import Skip, case, check, main
+from rack import SWITCH_ADDRESS
+
+# RELEASING.md: the tag of the last release. Before the first one: no host knew the list of settings in the answer to a join.
+PREVIOUS = '4572b010b29489940b54b0782087c7a40ea1ac8b'
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+NEW = os.environ['WEIR_BUILD']
+URL = 'http://%s:%d' % (SWITCH_ADDRESS, PORT)
+TARGETS = 'apps/switch/weir-switch', 'apps/perf/weir-perf', 'apps/ctl/weirctl', 'apps/libweir/weir.h'
+SECONDS = 300
+
+
+def call(*argv, status=0, **more):
+    end = subprocess.run(argv, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900, check=False, **more)
+    check(end.returncode == status, '%s: exit status %d\n%s', ' '.join(argv), end.returncode, end.stdout[-3000:])
+    return end.stdout
+
+
+@functools.cache
+def old():
+    """The build folder of the version before; its source is beside it."""
+    if subprocess.run(['git', '-C', ROOT, 'cat-file', '-e', PREVIOUS + '^{commit}'], check=False, capture_output=True).returncode:
+        raise Skip('the version before is not in the history of this source')
+    folder = os.path.join(NEW, 'previous', PREVIOUS)
+    source, build = (os.path.join(folder, name) for name in ('source', 'build'))
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with open(folder + '.lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(os.path.join(build, 'build.ninja')):
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(source)
+            call('sh', '-c', 'git -C "$0" archive "$1" | tar -x -C "$2"', ROOT, PREVIOUS, source)
+            # It has to run, not to be fast.
+            call('meson', 'setup', build, source, '-Dtests=false', '-Dwerror=false', '-Doptimization=0', '-Ddebug=false')
+        call('ninja', '-C', build, '-j', '2', 'apps/libweir/include/weir.h', *TARGETS[:3])
+    return build
+
+
+def rack_of(build, hosts=2):
+    return MpiRack(build=build, hosts=hosts)
+
+
+def joins(rack, builds, name):
+    """A weir-perf of each build, a host each, in a job made over the API; each checks every element."""
+    runs = []
+    for rank, build in enumerate(builds):
+        report = os.path.join(rack.folder, '%s-%d.json' % (name, rank))
+        run = rack.spawn(rank, [rack.program(('perf', 'weir-perf'), build), '-b', '4', '-e', '1M', '-f', '16', '-n', '3', '-o', 'sum',
+                                '-d', 'float', '--timeout', '60000', '--json=' + report], 'perf',
+                         environment(rank=rank, size=len(builds), WEIR_SWITCH=URL, WEIR_JOB=name))
+        run.json = report
+        runs.append(run)
+    for run in runs:
+        run.wait(SECONDS)
+        with open(run.json) as file:
+            rows = json.load(file)['rows']
+        check(len(rows) >= 4 and all(row['wrong'] == 0 for row in rows), '%s', rows)
+
+
+def weirctl(rack, build, *words, status=0):
+    return call(rack.program(('ctl', 'weirctl'), build), *words, status=status,
+                env=dict(os.environ, WEIR_SWITCH='unix:' + rack.api_path))
+
+
+def both(rack, builds):
+    """A job that each version's weirctl makes, shows and deletes."""
+    for build in NEW, old():
+        weirctl(rack, build, 'job', 'create', 'made', '--size', str(len(builds)), '--window', '32')
+        for words in (['status'], ['jobs'], ['job', 'made'], ['members', 'made'], ['ports'], ['counters']):
+            weirctl(rack, build, *words)
+        joins(rack, builds, 'made')
+        weirctl(rack, build, 'job', 'delete', 'made', '--wait')
+
+
+@case
+def older_hosts_and_a_newer_switch():
+    with rack_of(NEW) as rack:
+        rack.start_switch()
+        both(rack, [old(), old()])
+        rack.stop_switch()
+
+
+@case
+def newer_hosts_and_an_older_switch():
+    with rack_of(old()) as rack:
+        rack.start_switch()
+        both(rack, [NEW, NEW])
+        rack.stop_switch()
+
+
+@case
+def hosts_of_both_in_one_job():
+    for build in NEW, old():
+        with rack_of(build, hosts=3) as rack:
+            rack.start_switch()
+            weirctl(rack, build, 'job', 'create', 'mixed', '--size', '3')
+            joins(rack, [NEW, old(), NEW], 'mixed')
+            rack.stop_switch()
+
+
+@case
+def the_older_switchs_state_and_configurations():
+    with rack_of(old()) as rack:
+        rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
+        rack.start_switch()
+        weirctl(rack, old(), 'job', 'create', 'kept', '--size', '2', '--policy', 'partial', '--timeout', '500ms')
+        joins(rack, [old(), old()], 'kept')
+        before = json.loads(weirctl(rack, old(), 'job', 'kept', '--json'))
+        rack.stop_switch()
+        rack.build = NEW
+        rack.start_switch()
+        after = json.loads(weirctl(rack, NEW, 'job', 'kept', '--json'))
+        for key in 'id', 'size', 'window', 'timeout_ms', 'policy':
+            check(before[key] == after[key], '%s: %s, not %s', key, after.get(key), before.get(key))
+        joins(rack, [old(), NEW], 'kept')
+        rack.stop_switch()
+    paths = sorted(glob.glob(os.path.join(old(), '..', 'source', 'configs', '*.json')))
+    check(len(paths) >= 6, '%s', paths)
+    for path in paths:
+        call(os.path.join(NEW, 'apps', 'switch', 'weir-switch'), '--check', '-c', path)
+
+
+@case
+def a_program_that_was_compiled_with_the_older_header():
+    """With the older libweir.so, too; then it is loaded with this one."""
+    library = os.path.join('apps', 'libweir')
+    with rack_of(NEW) as rack:
+        call('meson', 'compile', '-C', old(), 'weir:shared_library')
+        program = os.path.join(rack.folder, 'allreduce')
+        call('cc', '-o', program, os.path.join(old(), '..', 'source', 'docs', 'examples', 'libweir', 'allreduce.c'),
+             '-I', os.path.join(old(), library, 'include'), '-L', os.path.join(old(), library), '-lweir')
+        rack.start_switch()
+        weirctl(rack, NEW, 'job', 'create', 'own', '--size', '2')
+        for build in NEW, old():
+            runs = [rack.spawn(rank, [program], 'allreduce', environment(
+                rank=rank, size=2, WEIR_SWITCH=URL, WEIR_JOB='own', LD_LIBRARY_PATH=os.path.join(build, library)))
+                for rank in range(2)]
+            for run in runs:
+                run.wait(SECONDS)
+        rack.stop_switch()
+
+
+if __name__ == '__main__':
+    main()
