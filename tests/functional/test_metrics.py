@@ -83,10 +83,12 @@ def documented():
             if name in ('`tx_packets`', '`tx_bytes`', '`queue_full`'):
                 labels.add('priority')
             found['weir_%s_%s_total' % (kind, name.strip('`'))] = 'counter', labels, meaning
-    rows = rows_of(page, 'Prometheus')
-    for name, type_, labels, meaning in rows:
-        check(name.strip('`') not in found, '%s twice', name)
-        found[name.strip('`')] = type_, set(re.findall(r'`(\w+)`', labels)), meaning
+    histograms = re.search(r'is\s+a\s+counter,(.*?)are\s+histograms', page, re.S).group(1)
+    for cell, meaning in rows_of(page, 'Prometheus'):
+        name, labels = re.fullmatch(r'`(\w+)(?:\{(.*)\})?`', cell).groups()
+        check(name not in found, '%s twice', name)
+        type_ = 'counter' if name.endswith('_total') else 'histogram' if '`%s`' % name in histograms else 'gauge'
+        found[name] = type_, set(labels.split(',')) if labels else set(), meaning
     return found
 
 
