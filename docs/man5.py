@@ -12,7 +12,7 @@ import sys
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'ctrl', 'document'))
 
 from man3 import escape, prose
-from update import plain
+from update import facts, plain
 
 PAGE = r'''.\" SPDX-License-Identifier: BSD-3-Clause
 .Dd %(date)s
@@ -65,21 +65,6 @@ explains what goes together, and how to choose values.
 .Sh AUTHORS
 .An The authors of Weir
 '''
-KINDS = {'power': 'power of two', 'text': 'string', 'address': 'IPv4 address', 'subnet': 'IPv4 address/prefix',
-         'mac': 'MAC address', 'results': 'unicast or IPv4 multicast group'}
-
-
-def facts(key):
-    """The type, range and default of a key."""
-    kind, low, high = key['kind'], key['min'], key['max']
-    told = [KINDS.get(kind, kind) if kind != 'word' else 'one of ' + ', '.join(key['words'].split('|'))]
-    if kind in ('integer', 'power'):
-        told.append('%d..%d%s' % (low, high, ' ' + key['unit'].replace('µ', 'u') if key['unit'] else ''))
-    elif kind in ('array', 'text', 'name'):
-        told.append('%d..%d %s' % (low, high, 'entries' if kind == 'array' else 'characters'))
-    if not key['path'].endswith('[]'):
-        told.append('required' if key['default'] is None else 'default ' + key['default'] if key['default'] else '')
-    return '; '.join(filter(None, told))
 
 
 def sections(keys):

@@ -196,7 +196,7 @@ struct weir_config {
 	const char *token_file; /* a file with the token, in one line; token overrides it */
 	/*
 	 * For a job with a key file: the job's key, WEIR_KEY_BYTES; or, with key_of_source, the key
-	 * of this source, which is derived from the job's key (docs/operations.md, "Authenticated
+	 * of this source, which is derived from the job's key (docs/security.md, "Authenticated
 	 * jobs"). Only the job's hosts may read the job's key, and only this host the source's key.
 	 * NULL: with control the key that the switch gives to this member; otherwise no key. Must
 	 * be NULL with base_form.

@@ -53,13 +53,8 @@
 		"A block that gets no new contribution for this time has a straggler.") \
 	X(rate_mbit, BOTH, YES, SWITCH, OWN, INTEGER, shape.rate_mbit, "Mbit/s", "0", 0, 1000000, \
 		NULL, \
-		"Rate limit of the job's frames, in each direction: contributions, and what the " \
-		"switch sends for the job (results to all receivers, repeated results, replies; " \
-		"a multicast result counts once per port). Contributions beyond the rate are " \
-		"dropped as `policed`, and all of them until results that were sent beyond it " \
-		"are paid for. The burst is 10 ms at that rate or one window of all sources, " \
-		"whichever is larger; two windows if they take no more than a second. A change " \
-		"does not refill the bucket. 0: no limit.") \
+		"Rate limit of the job's frames, in each direction (docs/operations.md). " \
+		"Contributions beyond it are dropped as `policed`. 0: no limit.") \
 	X(policy, BOTH, YES, SWITCH, EQUAL(POLICY), WORD, shape.policy, "", "wait", 0, 0, \
 		CTRL_POLICIES, \
 		"What happens to a straggler's block: it waits, is sent without the missing " \
@@ -99,11 +94,9 @@
 		"in a job with a key for its packets, whose tags do the same.") \
 	X(alltoall, BOTH, NO, HOST, OWN, WORD, shape.alltoall, "", "short", 0, 0, \
 		"short|full|fit", \
-		"Blocks of AlltoAll. `short`: the rows of all sources share a buffer, and a " \
-		"packet carries `elements` / n. `full`: a packet carries `elements`; the job " \
-		"reserves as many more buffers, n times as large (512 KiB at most). Not in a " \
-		"tree. `fit`, over the control API alone: full, if all jobs with full blocks " \
-		"then take at most a quarter of the memory.") \
+		"Packets of AlltoAll carry `elements` / n, or with `full` all `elements`, for " \
+		"which the job reserves more memory (docs/collectives.md). Not in a tree. " \
+		"`fit`, over the control API alone: full, if there is enough memory.") \
 	X(generation, FILE, NO, SWITCH, OWN, INTEGER, shape.fixed_generation, "", "0", 0, 65535, \
 		NULL, \
 		"0: sources join, and a generation begins when all have joined. Otherwise the " \

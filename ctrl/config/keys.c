@@ -168,8 +168,8 @@ static const struct ctrl_key keys[] = {
 		"token.", CONFIG(api.open_read)},
 	NUMBER("api.open_jobs", "jobs", "0", 0, WEIR_JOBS_MAX,
 		"Number of temporary jobs that clients over TCP may have made without a token, for "
-		"hosts on a trusted rack (docs/security.md). They also delete such jobs. Not with "
-		"`api.tenants`.", CONFIG(api.open_jobs)),
+		"hosts on a trusted rack (docs/operations.md). They also delete such jobs. Not "
+		"with `api.tenants`.", CONFIG(api.open_jobs)),
 	OBJECT("api.tls", "TLS for the `tcp:` listeners."),
 	{"api.tls.certificate", CTRL_TEXT, "", NULL, 1, CTRL_FILE_BYTES - 1, NULL,
 		.help = "PEM file with the certificate and its chain.", CONFIG(api.certificate)},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every key of a configuration file, in one list: for the validation, the defaults, `weir-switch
- * --keys` and docs/configuration.md, which a test compares with it. */
+ * --keys`, weir.json(5) and docs/weir.schema.json. */
 #ifndef CTRL_KEYS_H
 #define CTRL_KEYS_H
 

@@ -17,29 +17,6 @@ key_json(const struct ctrl_key *key)
 		key->help == NULL ? "" : key->help);
 }
 
-/* The keys of a configuration, with their rows in docs/configuration.md. */
-static json_t *
-rows(void)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
-		json_t *object = key_json(&ctrl_config_schema.keys[i]);
-		char *row = NULL;
-		size_t size;
-		FILE *out = open_memstream(&row, &size);
-
-		if (out == NULL)
-			break;
-		ctrl_key_row(&ctrl_config_schema.keys[i], out);
-		fclose(out);
-		json_object_set_new(object, "row", json_string(row));
-		json_array_append_new(list, object);
-		free(row);
-	}
-	return list;
-}
-
 static json_t *
 keys(const struct ctrl_schema *schema)
 {
@@ -147,9 +124,9 @@ settings(void)
 int
 main(void)
 {
-	json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "keys", rows(), "settings",
-		settings(), "operations", operations(), "objects", objects(), "kinds", kinds(),
-		"errors", api_error_codes);
+	json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "keys", keys(&ctrl_config_schema),
+		"settings", settings(), "operations", operations(), "objects", objects(), "kinds",
+		kinds(), "errors", api_error_codes);
 	int rc = all == NULL ? -1 : json_dumpf(all, stdout, JSON_INDENT(1));
 
 	json_decref(all);

@@ -7,7 +7,7 @@
 KEYS is the program ctrl/document/keys.c, ROOT the source tree. `make keys` runs this. With --check,
 nothing is written, and the exit status is 1 if a document differs from the lists.
 
-docs/configuration.md has a table row for each key, and docs/weir.schema.json is their JSON Schema. docs/environment.md is made
+docs/weir.schema.json is a JSON Schema of the keys, docs/openapi.json describes the API, docs/environment.md is made
 of the texts of weir(7), in docs/man7.py. In the other documents, generated lines are
 between a line that ends in `settings: NAME` (or `lists: NAME`) and one that ends in `settings: end` (`lists: end`).
 """
@@ -22,27 +22,6 @@ from openapi import document, sentence
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs'))
 
 from man7 import markdown  # noqa: E402 (the path comes first)
-
-
-def configuration(text, keys):
-    """The rows of the tables; a new key's row comes after the one of the key before it in the list."""
-    rows = {key['path']: key['row'] for key in keys}
-    order = [key['path'] for key in keys]
-    lines, last = [], {}
-    for line in text.split('\n'):
-        row = re.match(r'\| `([^`]+)` \|', line)
-        if row and row.group(1) not in rows:
-            continue
-        if row:
-            last[row.group(1)] = len(lines)
-            line = rows[row.group(1)]
-        lines.append(line)
-    for index in range(len(order) - 1, 0, -1):
-        if order[index] in last:
-            continue
-        before = next(path for path in reversed(order[:index]) if path in last)
-        lines.insert(last[before] + 1, rows[order[index]])
-    return '\n'.join(lines)
 
 
 def regions(text, made):
@@ -130,6 +109,28 @@ def compact(value):
     return re.sub(r'\{\n((?:[^{}"]|"[^"]*")*)\}', lambda inner: '{ %s }' % re.sub(r'\n *', ' ', inner.group(1)).strip(), text) + '\n'
 
 
+KINDS = {'power': 'power of two', 'text': 'string', 'address': 'IPv4 address', 'subnet': 'IPv4 address/prefix',
+         'mac': 'MAC address', 'results': 'unicast or IPv4 multicast group'}
+
+
+def facts(key):
+    """The type, range and default of a key."""
+    kind, low, high = key['kind'], key['min'], key['max']
+    told = [KINDS.get(kind, kind) if kind != 'word' else 'one of ' + ', '.join(key['words'].split('|'))]
+    if kind in ('integer', 'power'):
+        told.append('%d..%d%s' % (low, high, ' ' + key['unit'].replace('µ', 'u') if key['unit'] else ''))
+    elif kind in ('array', 'text', 'name'):
+        told.append('%d..%d %s' % (low, high, 'entries' if kind == 'array' else 'characters'))
+    if not key['path'].endswith('[]'):
+        told.append('required' if key['default'] is None else 'default ' + key['default'] if key['default'] else '')
+    return '; '.join(filter(None, told))
+
+
+def configuration(text, settings):
+    rows = ['| `%s` | %s | %s |' % (s['name'], facts(s), s['help']) for s in settings]
+    return regions(text, {'jobs': ['', '| setting | values | meaning |', '| --- | --- | --- |', *rows, '']})
+
+
 def manual(text, settings):
     return regions(text, {name: ['.Fl -%s ,' % s['name'].replace('_', '-') for s in settings if s['change'] == change]
                           for name, change in (('fixed', False), ('change', True))})
@@ -155,7 +156,7 @@ def main():
     program, root = [a for a in sys.argv[1:] if a != '--check']
     lists = json.loads(subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout)
     documents = {
-        'docs/configuration.md': lambda text: configuration(text, lists['keys']),
+        'docs/configuration.md': lambda text: configuration(text, lists['settings']),
         'docs/weir.schema.json': lambda _: whole_schema(lists['keys']),
         'docs/environment.md': lambda _: markdown(root),
         'docs/openapi.json': lambda _: compact(document(lists, key_schema, os.path.join(root, 'docs/api.md'))),
