@@ -64,13 +64,11 @@
 		"timeout_ms, or 0"), \
 		INTEGER, shape.dead_after_ms, "ms", "10000", 0, 3600000, NULL, \
 		"Policy `partial`: a source is expelled when the others wait this long for its " \
-		"acknowledgement and it sends nothing. The others go on without it; it returns " \
-		"when all join again. 0: never. Without effect in a job with a fixed generation.") \
+		"acknowledgement and it sends nothing. It returns when all join again. 0: never.") \
 	X(rejoin, BOTH, YES, SWITCH, REVOKE, WORD, shape.revoke, "", "wait", 0, 0, "wait|revoke", \
-		"What happens when a source joins again, after a restart, an expulsion or a " \
-		"failure. `wait`: the running generation continues until all its sources have " \
-		"joined again; `revoke`: it ends at once, and its sources are told so. Without " \
-		"effect in a job with a fixed generation.") \
+		"When a source joins again, after a restart, an expulsion or a failure, the " \
+		"running generation continues until all its sources have joined again (`wait`), " \
+		"or ends at once, and its sources are told so (`revoke`).") \
 	X(results, BOTH, NO, HOST, OWN, RESULTS, shape.group, "", "unicast", 0, 0, NULL, \
 		"Send a copy of each result to every source, or one copy to this multicast " \
 		"group.") \
@@ -80,18 +78,16 @@
 		"Operation of the base form. Bitwise and logical operations are for integers.") \
 	X(deterministic, BOTH, NO, SWITCH, EQUAL(DETERMINISTIC), BOOLEAN, shape.deterministic, "", \
 		"false", 0, 0, NULL, \
-		"Add floating-point contributions in the order of their source ids, so that " \
-		"results do not depend on the order of arrival. Reserves memory for the " \
-		"contributions that wait (docs/collectives.md).") \
+		"Add floating-point contributions in the order of their source ids, whatever the " \
+		"order of arrival. Takes more memory (docs/collectives.md).") \
 	X(narrow, BOTH, NO, SWITCH, EQUAL(NARROW), BOOLEAN, shape.narrow, "", "false", 0, 0, NULL, \
-		"In a tree of switches, elements of types narrower than 4 bytes go from switch " \
-		"to switch as they are, and are rounded on each. Otherwise they take 4 bytes " \
-		"there, and are rounded once.") \
+		"In a tree of switches, elements narrower than 4 bytes stay so between switches, " \
+		"and are rounded on each. Otherwise they take 4 bytes, and are rounded once.") \
 	X(integrity, BOTH, NO, HOST, EQUAL(INTEGRITY), WORD, shape.integrity, "", "none", 0, 0, \
 		CTRL_INTEGRITY, \
-		"`crc32c`: each packet but joins ends with a CRC, which finds what UDP's " \
-		"checksum misses. The packet is dropped as `crc`, and repaired like a loss. Not " \
-		"in a job with a key for its packets, whose tags do the same.") \
+		"`crc32c`: packets end with a CRC, which finds what UDP's checksum misses. A " \
+		"wrong packet is repaired like a loss. Not in an authenticated job, whose tags " \
+		"do the same.") \
 	X(alltoall, BOTH, NO, HOST, OWN, WORD, shape.alltoall, "", "short", 0, 0, \
 		"short|full|fit", \
 		"Packets of AlltoAll carry `elements` / n, or with `full` all `elements`, for " \
