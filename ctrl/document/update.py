@@ -127,7 +127,7 @@ def facts(key):
 
 
 def configuration(text, settings):
-    rows = ['| `%s` | %s | %s |' % (s['name'], facts(s), s['help']) for s in settings]
+    rows = ['| `%s` | %s | %s |' % (s['name'], re.sub('^(integer|boolean); ', '', facts(s)), s['help']) for s in settings]
     return regions(text, {'jobs': ['', '| setting | values | meaning |', '| --- | --- | --- |', *rows, '']})
 
 
