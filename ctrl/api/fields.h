@@ -417,7 +417,7 @@
 	X(blocks, COUNT, 0, use->blocks, "128", "block records of its jobs: twice their windows") \
 	X(rate_mbit, MBIT, 0, use->rate_mbit, NULL, "sum of the rates of its jobs") \
 	X(quota, OBJECT, 0, quota, "Numbers", \
-		"`api.tenants[].quota` of docs/configuration.md; 0: no limit")
+		"`api.tenants[].quota` of weir.json(5); 0: no limit")
 
 #define API_TENANTS(X, E) \
 	X(tenants, LIST, 0, list, "Tenant", "")

@@ -56,7 +56,7 @@
 	X(get_config, GET, "/v1/config", READ_ALL, BASE, none, none, \
 		"Anything", "200", "config", \
 		"give the running configuration", \
-		"The keys of docs/configuration.md with their values or defaults, without " \
+		"The keys of weir.json(5) with their values or defaults, without " \
 		"tokens.") \
 	X(get_jobs, GET, "/v1/jobs", READ, BASE, jobs, none, \
 		"Jobs", "200", "jobs", \
@@ -158,7 +158,7 @@
 	X(set_faults, PUT, "/v1/faults", ADMIN, CONTROL, dry_run, set_faults, \
 		"Faults", "200", "faults set FILE", \
 		"inject faults, in place of the former ones", \
-		"The body is the configuration's section `faults` (docs/configuration.md). " \
+		"The body is the configuration's section `faults` (docs/faults.md). " \
 		"Packets held by former rules are sent, and packets are counted from 1 again. A " \
 		"restart clears the faults.") \
 	X(clear_faults, DELETE, "/v1/faults", ADMIN, CONTROL, dry_run, none, \

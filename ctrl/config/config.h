@@ -2,9 +2,9 @@
 /*
  * The configuration of a switch: one JSON file, read once, validated whole, then frozen.
  *
- * docs/configuration.md lists the keys. A wrong file is refused here, before anything starts, with
- * the place and the reason. Reading a configuration has no side effects and needs no EAL; the
- * switch checks at its start that this machine has the interfaces and CPUs.
+ * keys.c lists the keys. A wrong file is refused here, before anything starts, with the place and
+ * the reason. Reading a configuration has no side effects and needs no EAL; the switch checks at
+ * its start that this machine has the interfaces and CPUs.
  *
  * Thread safety: a configuration is read-only once loaded.
  */
