@@ -2,7 +2,7 @@
 /*
  * GET /metrics: the switch, its process, ports, workers, pools, tables, faults and jobs, and the
  * sources that the jobs' blocks wait for. To add a family, add its line here or in an X-list of
- * counters (ppe/ppe.h), and its row in docs/counters.md: a test compares the two.
+ * counters (ppe/ppe.h), and its name in docs/counters.md: a test compares the two.
  */
 #include <assert.h>
 #include <dirent.h>

@@ -72,7 +72,7 @@ def rows_of(page, heading):
 
 
 def documented():
-    """name → type, labels, meaning of every metric: rows of its table, and counters of the others."""
+    """name → type, labels, meaning of every metric: rows of their table, and counters of the others."""
     with open(PAGE) as file:
         page = file.read()
     found = {'weir_packets_dropped_total': ('counter', {'reason'}, 'packets dropped, by reason')}
@@ -84,11 +84,11 @@ def documented():
                 labels.add('priority')
             found['weir_%s_%s_total' % (kind, name.strip('`'))] = 'counter', labels, meaning
     histograms = re.search(r'is\s+a\s+counter,(.*?)are\s+histograms', page, re.S).group(1)
-    for cell, meaning in rows_of(page, 'Prometheus'):
-        name, labels = re.fullmatch(r'`(\w+)(?:\{(.*)\})?`', cell).groups()
-        check(name not in found, '%s twice', name)
-        type_ = 'counter' if name.endswith('_total') else 'histogram' if '`%s`' % name in histograms else 'gauge'
-        found[name] = type_, set(labels.split(',')) if labels else set(), meaning
+    for labels, names in rows_of(page, 'Prometheus'):
+        for name in re.findall(r'`(\w+)`', names):
+            check(name not in found, '%s twice', name)
+            type_ = 'counter' if name.endswith('_total') else 'histogram' if '`%s`' % name in histograms else 'gauge'
+            found[name] = type_, set(re.findall(r'`(\w+)`', labels)), None  # only HELP has its meaning
     return found
 
 
@@ -103,7 +103,8 @@ def every_metric_is_in_the_page_and_no_other():
         check(name in page, '%s is not in docs/counters.md', name)
         # test_api_tree.py has parents.
         labels = {'weir_job', 'parent'} if name.startswith('weir_parent_') else family.labels()
-        is_ = family.type, labels, family.help
+        check(family.help, '%s has no HELP', name)
+        is_ = family.type, labels, page[name][2] and family.help
         check(page[name] == is_, '%s:\n%s\n%s', name, page[name], is_)
     for name in page:
         check(name in families, '%s is in docs/counters.md, and not in the answer', name)
