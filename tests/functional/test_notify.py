@@ -104,7 +104,7 @@ def the_watchdog_is_fed_only_while_workers_turn():
         manager.wait('READY=1')
         for _ in range(2):
             manager.wait('WATCHDOG=1')
-        with frozen(run.pid, 'worker-2'):
+        with frozen(run.pid, 'worker-?2'):
             wait_for(lambda: manager.listen(0.1) is not None and 'a worker is stuck' in run.output, 'it is not noticed')
             manager.listen(0.5)
             found = manager.listen(1)

@@ -24,8 +24,9 @@ def write_pcap(path, frames):
 
 def tshark(path, *options, home):
     """Its output. home: a folder without a user's preferences and plug-ins."""
+    # Wireshark 4.4 runs no script for root.
     done = subprocess.run(
-        ['tshark', '-n', '-X', 'lua_script:' + DISSECTOR, '-r', path] + [str(o) for o in options],
+        ['unshare', '--user', '--map-user=1000', 'tshark', '-n', '-X', 'lua_script:' + DISSECTOR, '-r', path] + [str(o) for o in options],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         errors='replace', timeout=SECONDS, check=False,
         env=dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, LC_ALL='C.UTF-8'))
