@@ -185,7 +185,8 @@ train: build packages-test
 	@apps/train/train.py $(BUILD) $(if $(SEED),--seed $(SEED)) \
 		--json=$(BUILD)/train/train.json --plots $(BUILD)/train
 
-deb: packages-test
+deb:
+	@.ci/install packages packages.deb
 	@JOBS=$(JOBS) .ci/deb build-deb
 
 # Needs no network, nor does `pip install` of the result.

@@ -8,6 +8,7 @@ import glob
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
 import tap
@@ -58,29 +59,40 @@ def make_install_installs_what_users_need():
 
 
 def mpis():
-    """The MPI libraries whose headers are here, for which plug-ins are built."""
-    return [kind for kind in ('openmpi', 'mpich') if shutil.which('mpicc.' + kind)]
+    """The MPI libraries for which plug-ins are packed: all, or none if the headers of one are missing."""
+    kinds = ['openmpi', 'mpich']
+    return kinds if all(shutil.which('mpicc.' + kind) for kind in kinds) else []
 
 
 OVERLAY = '''
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$F/over"
-mkdir "$F/over/up" "$F/over/work"
-mount -t overlay overlay -o "lowerdir=$B,upperdir=$F/over/up,workdir=$F/over/work" "$B"
-"$1" "$F"
+for lower in $LOWER; do
+    over=$(mktemp -d "$F/over/XXXXXX")
+    mkdir "$over/up" "$over/work"
+    mount -t overlay overlay -o "lowerdir=$lower,upperdir=$over/up,workdir=$over/work" "$lower"
+done
+exec "$ROOT/.ci/deb" "$F"
 '''
 
 
 @functools.cache
 def built():
     """The Debian packages, {name: path}: from the objects of the build under test, which only the paths of the
-    installation differ from; an overlay keeps that build as it is."""
+    installation differ from; an overlay keeps that build and the source as they are."""
     folder = tempfile.mkdtemp(prefix='weir-packages-')
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.mkdir(os.path.join(folder, 'over'))
     os.symlink(BUILD, os.path.join(folder, 'build'))
-    said = call(['unshare', '--mount', 'sh', '-ec', OVERLAY, 'sh', os.path.join(ROOT, '.ci', 'deb')],
-                env=dict(os.environ, B=BUILD, F=folder))
+    lower = ROOT if BUILD.startswith(ROOT + '/') else ROOT + ' ' + BUILD
+    env = dict(os.environ, LOWER=lower, F=folder, ROOT=ROOT, WEIR_OPTIONS='-Dwerror=true')
+    if not mpis():
+        env['DEB_BUILD_PROFILES'] = 'pkg.weir.nompi'
+    lacks = subprocess.run(['dpkg-checkbuilddeps', os.path.join(ROOT, 'debian', 'control')], env=env, check=False,
+                           text=True, capture_output=True)
+    if lacks.returncode != 0:
+        raise Skip('.ci/packages.deb: %s' % lacks.stderr.strip())
+    said = call(['unshare', '--mount', 'sh', '-ec', OVERLAY], env=env)
     made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
     check({re.sub(r'\d+$', 'N', name) for name in made} ==
           {'libweirN', 'libweir-dpdk', 'libweir-bin', 'libweir-dev', 'python3-weir', 'libnccl-net-weir', 'weir'} |
@@ -175,11 +187,48 @@ def the_packages_install_work_and_leave_no_trace():
         (library,) = (name for name in made if re.fullmatch(r'libweir\d+', name))
         for name in (library, 'libweir-bin', 'libweir-dev', 'libnccl-net-weir'):
             check('rte' not in call(['dpkg-deb', '--field', made[name], 'Depends']), '%s wants DPDK', name)
+        for kind in mpis()[:1]:
+            depends = call(['dpkg-deb', '--field', made['weir-' + kind], 'Depends'])
+            check(re.search(r'libopenmpi\w+ \(>= \d+\.\d+\), libopenmpi\w+ \(<< \d+\.\d+~\)', depends), '%s', depends)
         said = machine.run('ip link set lo up\n' + LIST % 'before' + PACKAGE + HOST % {'library': library} + ''.join(
             PROGRAM % {'kind': kind, 'run': MPI[kind]} for kind in mpis()) + LIST % 'after' +
                            'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
         check(said.endswith('nothing is left\n'), '%s', said)
         check(said.count('weir: rank 0: offloaded 0 of ') == len(mpis()), '%s', said)
+
+
+@case
+def lintian_finds_nothing():
+    if not shutil.which('lintian'):
+        raise Skip('lintian is not installed')
+    said = call(['lintian', '-E', '--pedantic', '--allow-root', '--fail-on', 'error,warning,pedantic,experimental',
+                 *built().values()])
+    check(said == '', '%s', said)
+
+
+def words(*lists):
+    """The packages of these lists below .ci."""
+    found = []
+    for name in lists:
+        with open(os.path.join(ROOT, '.ci', name)) as file:
+            found += re.sub('#.*', '', file.read()).split()
+    return set(found)
+
+
+@case
+def build_dependencies_are_the_lists():
+    with open(os.path.join(ROOT, 'debian', 'control')) as file:
+        field = re.search(r'^Build-Depends:((?:\n .*)+)', file.read(), re.M).group(1)
+    control = {re.sub(r'[ :].*', '', line.strip()) for line in field.split(',') if line.strip()}
+    names = {'debhelper-compat': 'debhelper', 'dh-sequence-python3': 'dh-python'}
+    control = {names.get(name, name) for name in control}
+    with open(os.path.join(ROOT, '.ci', 'packages')) as file:
+        runs = words('packages') - set(re.sub('#.*', '', file.read().split('# run')[0]).split())
+    essential = {'gcc', 'libc6-dev', 'build-essential'}
+    check(control - {'python3'} == words('packages', 'packages.deb') - runs - essential,
+          'debian/control and .ci/packages, .ci/packages.deb differ: %s',
+          (control - {'python3'}) ^ (words('packages', 'packages.deb') - runs - essential))
+    check({'libmpich-dev', 'libopenmpi-dev', 'openmpi-bin'} <= words('packages.mpi'), 'packages.mpi')
 
 
 SERVICE = '''
