@@ -74,7 +74,7 @@ packages:
 	@.ci/install
 
 packages-test:
-	@.ci/install packages packages.test
+	@.ci/install packages packages.test packages.wheel
 
 # The programs, without the tests.
 build: packages
@@ -190,8 +190,10 @@ deb:
 	@JOBS=$(JOBS) .ci/deb build-deb
 
 # Needs no network, nor does `pip install` of the result.
-wheel: packages-test
-	@.ci/wheel $(BUILD)/wheel
+wheel:
+	@.ci/install packages.wheel
+	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
+	@.ci/wheel $(BUILD) $(BUILD)/wheel
 
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i

@@ -5,11 +5,12 @@ end, and the examples. python_rank.py is what each rank does."""
 import glob
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 
 from control import PORT, switch
-from installed import call
+from installed import BUILD, call, option
 from join_hosts import environment
 from libweir import environment as sanitized
 from libweir import path
@@ -77,22 +78,31 @@ def a_wheel_for_an_empty_environment():
         for module in ('setuptools', 'wheel', 'venv'):
             if subprocess.run(['/usr/bin/python3', '-c', 'import ' + module], check=False, capture_output=True).returncode:
                 raise Skip('no module ' + module)
+        if not shutil.which('patchelf'):
+            raise Skip('no patchelf')
+        if option('b_sanitize') != 'none':
+            raise Skip('sanitizers are not packed')
         pips = sorted(glob.glob('/usr/share/python-wheels/pip-*.whl'))
         if not pips:
             raise Skip('no pip')
-        wheel = call([os.path.join(ROOT, '.ci', 'wheel'), os.path.join(folder, 'made')]).split()[-1]
-        check(re.fullmatch(r'weir-[0-9.]+-py3-none-any\.whl', os.path.basename(wheel)), '%s', wheel)
+        wheel = call([os.path.join(ROOT, '.ci', 'wheel'), BUILD, os.path.join(folder, 'made')]).split()[-1]
+        check(re.fullmatch(r'weir_collectives-[0-9.]+-py3-none-manylinux_2_\d+_x86_64\.whl', os.path.basename(wheel)), '%s', wheel)
         call(['/usr/bin/python3', '-m', 'venv', '--without-pip', folder + '/env'])  # Debian's pip serves, and is there already
         call([folder + '/env/bin/python', '-m', 'pip', 'install', '--no-index', '--disable-pip-version-check', wheel],
              env=dict(os.environ, PYTHONPATH=pips[-1]))
         said = call([folder + '/env/bin/python', '-c', 'import weir; print(weir.__version__, weir.__file__)'], env={})
         check(folder in said, '%s', said)
         check('py.typed' in os.listdir(os.path.dirname(said.split()[1])), 'not typed')
-        # Neither the source tree nor WEIR_LIBRARY: what pip installed, and the library that the dynamic linker finds.
+        # What the wheel links is in it, but for glibc.
+        inside = os.path.dirname(said.split()[1])
+        linked = re.findall(r'=> (/\S+)', call(['ldd', os.path.join(inside, 'libweir.so.0')]))
+        check(len(linked) > 3, '%s', linked)
+        for file in linked:
+            check(file.startswith(inside) or re.search(r'/lib(c|m|dl|rt|pthread|resolv)\.so\.\d$', file), '%s is not in the wheel', file)
+        # Neither the source tree nor WEIR_LIBRARY nor a library of the system.
         with switch(2, open_jobs=8) as (rack, _):
             told = finish(start(rack, 2, 'wheel', [os.path.join(PACKAGE, 'examples', 'without_numpy.py')],
-                                folder + '/env/bin/python', PYTHONPATH='', WEIR_LIBRARY='',
-                                LD_LIBRARY_PATH=os.path.dirname(path(rack.build))))
+                                folder + '/env/bin/python', PYTHONPATH='', WEIR_LIBRARY=''))
         check('rank 1: [1, 1, 1]; ' in told[1], '%s', told)
 
 
