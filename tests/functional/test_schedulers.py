@@ -226,6 +226,16 @@ def the_example_for_kubernetes_is_well_formed():
         check(joined == network['metadata']['name'], '%s', pods)
     words = replicas['Launcher']['template']['spec']['containers'][0]['command']
     check(words[words.index('-n') + 1] == str(replicas['Worker']['replicas'] * job['spec']['slotsPerWorker']), '%s', words)
+    with open(os.path.join(ROOT, 'configs', 'kubernetes', 'switch.yaml')) as file:
+        text = file.read()
+    check('has\n# not run in a cluster' in text, 'not labelled')
+    pod = yaml.safe_load(text)['spec']['template']['spec']
+    (container,) = pod['containers']
+    check({mount['name'] for mount in container['volumeMounts']} == {volume['name'] for volume in pod['volumes']}, '%s', pod)
+    with open(os.path.join(ROOT, 'configs', 'systemd', 'weir-switch@.service.in')) as file:
+        unit = re.search('^CapabilityBoundingSet=(.*)$', file.read(), re.M).group(1)
+    rights = {'CAP_' + name for name in container['securityContext']['capabilities']['add']}
+    check(rights == set(unit.split()), '%s, and not those of the unit', rights)
 
 
 if __name__ == '__main__':
