@@ -68,7 +68,7 @@ help:
 	@echo 'make packages    install the Debian packages that the build needs'
 	@echo 'make keys        rewrite what documents say of configuration keys, docs/vectors.json, and what the Python package knows of weir.h'
 	@echo 'make format      format the C sources'
-	@echo 'make clean       remove build/, build-sanitize/, build-thread/, build-fuzz/, build-coverage/, build-deb/, build-install/ and build-nic/'
+	@echo 'make clean       remove build/, build-sanitize/, build-thread/, build-fuzz/, build-coverage/, build-deb/, build-release/, build-install/ and build-nic/'
 
 packages:
 	@.ci/install
@@ -199,7 +199,7 @@ format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-thread build-fuzz build-coverage build-deb build-install build-nic
+	rm -rf build build-sanitize build-thread build-fuzz build-coverage build-deb build-release build-install build-nic
 
 # What documents say of keys and packets comes from the lists in the source.
 keys: packages

@@ -232,6 +232,13 @@ def build_dependencies_are_the_lists():
     check({'libmpich-dev', 'libopenmpi-dev', 'openmpi-bin'} <= words('packages.mpi'), 'packages.mpi')
 
 
+@case
+def one_version_everywhere():
+    version = call([os.path.join(ROOT, '.ci', 'release'), 'check']).strip()
+    with open(os.path.join(BUILD, 'meson-info', 'intro-projectinfo.json')) as file:
+        check(json.load(file)['version'] == version, '%s', version)
+
+
 # A machine of tests has no network: apt-get looks up what Debian has, and installs what was built.
 APT_GET = '''
 cat >/usr/bin/apt-get <<'END'
