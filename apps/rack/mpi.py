@@ -38,7 +38,7 @@ case "$1" in
 %s
 esac
 shift
-exec setsid --wait ip netns exec "$place" %s "weir-h$host" env -i PATH="$PATH" HOME="$HOME" $own setpriv --pdeathsig KILL sh -c "exec env $*"
+exec setsid --wait ip netns exec "$place" %s "weir-h$host" env -i PATH="$PATH" HOME="$HOME" $own setpriv --pdeathsig KILL sh -c "$*"
 '''
 # Ranks share CPUs: one that waits must let the others run. Open MPI has a parameter for it, and MPICH has not.
 YIELD = '''#define _GNU_SOURCE

@@ -116,7 +116,7 @@ def slurm(conf='WEIR_SWITCH=%s\n' % SWITCH):
 def weir_of(text):
     """What a task's environment has of Weir's."""
     return {k: v for k, v in (line.split('=', 1) for line in text.splitlines() if '=' in line)
-            if k.startswith(('WEIR_', 'OMPI_'))}
+            if k.startswith(('WEIR_', 'OMPI_MCA_coll_weir_'))}
 
 
 @case
