@@ -7,6 +7,7 @@
 #   SUITE="unit lint"            run only these test suites (test, coverage)
 #   BATCH=1                      test, faults, fuzz: switches with this `workers.batch`
 #   TEST_JOBS=4                  how many tests run at a time (default: three per CPU)
+#   COMPONENTS="host"            build these components only: host, switch, tools (build, install)
 #   JOBS=2                       how many compilers run at a time
 #   BENCH="engine hash"          run only these benches
 #   SEED=7                       the seed of make faults, make soak, make stragglers and make train
@@ -76,13 +77,18 @@ packages:
 packages-test:
 	@.ci/install packages packages.test packages.wheel
 
-# The programs, without the tests.
-build: packages
-	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
+# The programs, without the tests: without COMPONENTS, what the installed packages allow.
+comma := ,
+empty :=
+PARTS_OF_BUILD := $(if $(COMPONENTS),-Dcomponents=$(subst $(empty) $(empty),$(comma),$(strip $(COMPONENTS))))
+build:
+	@.ci/install $(if $(filter host,$(COMPONENTS)),$(if $(filter-out host,$(COMPONENTS)),packages,packages.host)) || \
+		$(if $(COMPONENTS),exit 1,echo 'build: packages are missing: building what can be built')
+	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(PARTS_OF_BUILD) $(SETUP)
 
 # What users need, and no tests; build-install/ has a prefix of its own.
 install:
-	@JOBS=$(JOBS) .ci/build build-install install --prefix=$(prefix)
+	@JOBS=$(JOBS) .ci/build build-install install --prefix=$(prefix) $(PARTS_OF_BUILD)
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
 
 # With the tests.
@@ -191,7 +197,7 @@ deb:
 
 # Needs no network, nor does `pip install` of the result.
 wheel:
-	@.ci/install packages.wheel
+	@.ci/install packages.host packages.wheel
 	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
 	@.ci/wheel $(BUILD) $(BUILD)/wheel
 

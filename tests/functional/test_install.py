@@ -217,6 +217,29 @@ def words(*lists):
 
 
 @case
+def hosts_need_no_dpdk():
+    """Where pkg-config does not see DPDK, the hosts' programs are built alone, and it is said why."""
+    with tempfile.TemporaryDirectory(prefix='weir-host-') as folder:
+        seen = os.path.join(folder, 'pkgconfig')
+        os.mkdir(seen)
+        for place in reversed(call(['pkg-config', '--variable=pc_path', 'pkg-config']).strip().split(':')):
+            for path in glob.glob(os.path.join(place, '*.pc')):
+                link = os.path.join(seen, os.path.basename(path))
+                if os.path.basename(path) != 'libdpdk.pc' and not os.path.lexists(link):
+                    os.symlink(path, link)
+        env = dict(os.environ, PKG_CONFIG_LIBDIR=seen)
+        said = call(['meson', 'setup', os.path.join(folder, 'build'), ROOT, '-Dtests=false'], env=env)
+        check(len(re.findall(r'(?:switch|tools) +: left out: it needs libdpdk 22.11', said)) == 2, '%s', said[-2000:])
+        commands = call(['ninja', '-C', os.path.join(folder, 'build'), '-t', 'commands', 'programs'])
+        for name in ('weir-perf', 'weirctl', 'libweir.so', 'libnccl-net-weir.so'):
+            check(name in commands, 'no %s', name)
+        check('dpdk' not in commands and 'rte_' not in commands, '%s', commands)
+        refused = subprocess.run(['meson', 'setup', os.path.join(folder, 'other'), ROOT, '-Dtests=false', '-Dcomponents=switch'],
+                                 env=env, text=True, capture_output=True, timeout=900, check=False)
+        check(refused.returncode != 0 and 'switch needs libdpdk 22.11' in refused.stdout, '%s', refused.stdout)
+
+
+@case
 def build_dependencies_are_the_lists():
     with open(os.path.join(ROOT, 'debian', 'control')) as file:
         field = re.search(r'^Build-Depends:((?:\n .*)+)', file.read(), re.M).group(1)
@@ -225,10 +248,9 @@ def build_dependencies_are_the_lists():
     control = {names.get(name, name) for name in control}
     with open(os.path.join(ROOT, '.ci', 'packages')) as file:
         runs = words('packages') - set(re.sub('#.*', '', file.read().split('# run')[0]).split())
-    essential = {'gcc', 'libc6-dev', 'build-essential'}
-    check(control - {'python3'} == words('packages', 'packages.deb') - runs - essential,
-          'debian/control and .ci/packages, .ci/packages.deb differ: %s',
-          (control - {'python3'}) ^ (words('packages', 'packages.deb') - runs - essential))
+    lists = words('packages.host', 'packages', 'packages.deb') - runs - {'gcc', 'libc6-dev', 'build-essential'}
+    check(control | {'python3'} == lists, 'debian/control and .ci/packages.host, packages, packages.deb differ: %s',
+          (control | {'python3'}) ^ lists)
     check({'libmpich-dev', 'libopenmpi-dev', 'openmpi-bin'} <= words('packages.mpi'), 'packages.mpi')
 
 
