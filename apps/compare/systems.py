@@ -211,7 +211,7 @@ def torch(rack, library):
     job with the settings of Weir's own."""
     around = {key: value for key, value in os.environ.items() if not key.startswith('WEIR_')}
     around.update(PYTHONPATH=os.path.join(ROOT, 'apps', 'python'), OMP_NUM_THREADS='1', WORLD_SIZE=str(rack.hosts),
-                  MASTER_ADDR=rack.address(0), MASTER_PORT='29400', GLOO_SOCKET_IFNAME='eth0', WEIR_SWITCH=mpi.SWITCH,
+                  MASTER_ADDR=rack.address(0), MASTER_PORT='29400', GLOO_SOCKET_IFNAME='eth0', USE_LIBUV='0', WEIR_SWITCH=mpi.SWITCH,
                   WEIR_SETTINGS=settings_text(rack), WEIR_LIBRARY=rack.program(('libweir', 'libweir.so')))
 
     def start(path):

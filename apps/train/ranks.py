@@ -166,7 +166,7 @@ def be_rank(plan, number, rank, unit_us, data, tests):
             raise OSError('setns: ' + plan.namespaces[rank])
     way, chance = plan.runs[number]
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(len(plan.namespaces)), MASTER_ADDR=plan.master, MASTER_PORT=str(PORT + number),
-                      GLOO_SOCKET_IFNAME='eth0', WEIR_SETTINGS=settings(plan, way, unit_us))
+                      GLOO_SOCKET_IFNAME='eth0', USE_LIBUV='0', WEIR_SETTINGS=settings(plan, way, unit_us))
     run = Run(plan, way, chance, unit_us)
     with open(os.path.join(plan.folder, '%d-%d.json' % (number, rank)), 'w') as file:
         json.dump(run.train(data, tests), file)

@@ -598,7 +598,7 @@ def without_switch():
 def become(rank, namespaces):
     with open('/run/netns/' + namespaces[rank]) as there:
         check(ctypes.CDLL(None).setns(there.fileno(), CLONE_NEWNET) == 0, 'setns')
-    os.environ.update(RANK=str(rank), LOCAL_RANK='0', WORLD_SIZE=str(len(namespaces)))
+    os.environ.update(RANK=str(rank), LOCAL_RANK='0', WORLD_SIZE=str(len(namespaces)), USE_LIBUV='0')  # Debian's torch 2 has no libuv
     if 'WEIR_SWITCHES' in os.environ:  # each host has its own, and no network beside it
         os.environ.update(WEIR_SWITCH=os.environ['WEIR_SWITCHES'].split()[rank], GLOO_SOCKET_IFNAME='eth0')
     else:
