@@ -25,13 +25,15 @@ prefix ?= /usr/local
 FAULTS ?= $(sort $(wildcard tests/fault/*.json))
 SOAK ?= model faults fuzz sanitize
 PARTS ?= slowdown detection training
+comma := ,
+empty :=
+SETUP := -Dcomponents=$(subst $(empty) $(empty),$(comma),$(strip $(COMPONENTS)))
 ifeq ($(SANITIZE),)
 BUILD := build
-SETUP :=
 else
 BUILD := $(if $(findstring thread,$(SANITIZE)),build-thread,build-sanitize)
 # -O1: the optimizer's warnings and the sanitizers' code do not go together.
-SETUP := -Db_sanitize=$(SANITIZE) -Db_lundef=false -Doptimization=1 \
+SETUP += -Db_sanitize=$(SANITIZE) -Db_lundef=false -Doptimization=1 \
 	-Dc_args=-fno-sanitize-recover=all
 export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_return=1
 export TSAN_OPTIONS := history_size=7:suppressions=$(CURDIR)/tests/thread/suppressions
@@ -78,17 +80,14 @@ packages-test:
 	@.ci/install packages packages.test packages.wheel
 
 # The programs, without the tests: without COMPONENTS, what the installed packages allow.
-comma := ,
-empty :=
-PARTS_OF_BUILD := $(if $(COMPONENTS),-Dcomponents=$(subst $(empty) $(empty),$(comma),$(strip $(COMPONENTS))))
 build:
 	@.ci/install $(if $(filter host,$(COMPONENTS)),$(if $(filter-out host,$(COMPONENTS)),packages,packages.host)) || \
 		$(if $(COMPONENTS),exit 1,echo 'build: packages are missing: building what can be built')
-	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(PARTS_OF_BUILD) $(SETUP)
+	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
 
 # What users need, and no tests; build-install/ has a prefix of its own.
 install:
-	@JOBS=$(JOBS) .ci/build build-install install --prefix=$(prefix) $(PARTS_OF_BUILD)
+	@JOBS=$(JOBS) .ci/build build-install install --prefix=$(prefix) $(SETUP)
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
 
 # With the tests.

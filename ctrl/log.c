@@ -175,37 +175,32 @@ log_line(const char *text, size_t length, bool has_fields, struct ctrl_log_limit
 static void
 end_message(void)
 {
-	const char *end = message.text + message.used, *stop;
 	struct ctrl_log_limit *limit = message.limit;
 
+	if (message.used == 0)
+		return;
 	/* A driver may warn about every packet. More verbose levels have no limit: they are on only
 	 * by request. */
 	if (!message.has_fields && rte_log_cur_msg_loglevel() <= (int)RTE_LOG_WARNING)
 		limit = &out.limit[rte_log_cur_msg_logtype() % TYPES_MAX];
 	pthread_mutex_lock(&lock);
-	for (const char *part = message.text; part < end; part = stop + 1) {
-		stop = message.has_fields ? NULL : memchr(part, '\n', (size_t)(end - part));
-		if (stop == NULL)
-			stop = end;
-		if (stop > part)
-			log_line(part, (size_t)(stop - part), message.has_fields, limit);
-	}
+	log_line(message.text, message.used, message.has_fields, limit);
 	pthread_mutex_unlock(&lock);
 	message.used = 0;
 }
 
-/* The stream has no buffer: the thread that logs calls this, with a message or a piece of it. A
- * message without fields ends with a line. */
+/* The stream has no buffer: the thread that logs calls this, with a message or a piece of it. In a
+ * message without fields each line is one of the log. */
 static ssize_t
 take(void *cookie, const char *text, size_t length)
 {
-	size_t fits = RTE_MIN(length, sizeof(message.text) - message.used);
-
 	(void)cookie;
-	memcpy(message.text + message.used, text, fits);
-	message.used += fits;
-	if (!message.has_fields && (text[length - 1] == '\n' || fits < length))
-		end_message();
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '\n' && !message.has_fields)
+			end_message();
+		else if (message.used < sizeof(message.text))
+			message.text[message.used++] = text[i];
+	}
 	return (ssize_t)length;
 }
 
@@ -255,15 +250,13 @@ ctrl_log_fields(struct ctrl_log_limit *limit, enum ctrl_log_module module, uint3
 {
 	va_list args;
 
-	if (message.used > 0)
-		end_message();
+	end_message();
 	message.has_fields = true;
 	message.limit = limit;
 	va_start(args, format);
 	rte_vlog(level, (uint32_t)types[module], format, args);
 	va_end(args);
-	if (message.used > 0)
-		end_message();
+	end_message();
 	message.has_fields = false;
 	message.limit = NULL;
 }

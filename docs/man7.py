@@ -104,15 +104,15 @@ VARIABLES = {
         'WEIR_TOKEN_FILE': 'A file with that token, if WEIR_TOKEN is not set.',
         'WEIR_CA': "A PEM file of certificates to trust for https.",
         'WEIR_JOB': 'The job to join, by name. PyTorch, at rank 0, and MPI: the job of all ranks, which exists.',
-        'WEIR_RANK WEIR_SIZE': 'The rank of this process and the number of ranks, where no launcher says them.',
+        'WEIR_RANK WEIR_SIZE': 'The rank of this process and the number of ranks, if no launcher sets them.',
         'OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_NTASKS RANK WORLD_SIZE':
-            'The same, by mpirun, mpiexec, srun and torchrun.',
+            'The same, set by mpirun, mpiexec, srun and torchrun.',
         'WEIR_SETTINGS': 'Settings of the jobs that a program creates, separated by blanks: deterministic=true window=128.',
         'WEIR_NAMESPACE': "Prefix of the names of a program's jobs; weirctl run sets it.",
         'WEIR_REQUIRE': '1: a program ends, with the reason, where it would run without the switch.',
     },
     'Transports': {
-        'WEIR_TRANSPORT': 'How packets travel: udp (the default), dpdk, or the path of a library, with a slash.',
+        'WEIR_TRANSPORT': 'How packets travel: udp (the default), dpdk, another NAME for libweir-NAME.so, or the path of a library, with a slash.',
         'WEIR_DPDK': 'Arguments of EAL, separated by blanks, such as --no-huge.',
         'WEIR_DPDK_PORT': 'Which device, if EAL has several.',
         'WEIR_DPDK_MTU': "Bytes of an IP packet, 576 to 9600; the device's if it is not set.",

@@ -58,7 +58,7 @@ load(const char *name, char *text, size_t size)
 	found = dlsym(library, WEIR_TRANSPORT_SYMBOL);
 	if (found == NULL || (*found)->version != WEIR_TRANSPORT_VERSION) {
 		if (found == NULL)
-			snprintf(text, size, "%s is no transport: it has no symbol %s", file,
+			snprintf(text, size, "%s is not a transport: it has no symbol %s", file,
 				WEIR_TRANSPORT_SYMBOL);
 		else
 			snprintf(text, size,

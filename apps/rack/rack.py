@@ -145,8 +145,8 @@ def need_root():
         command(['mount', '--make-rprivate', '/'])
         command(['mount', '-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', '/run'])
     except (OSError, RackError) as error:
-        raise RackError('needs root, for network namespaces, or a kernel that lets users make user namespaces; docs/faults.md, '
-                        '"In your CI", names the settings: %s' % error) from None
+        raise RackError('no network namespaces: %s; be root, or let the kernel give users namespaces (docs/faults.md, "In your CI")' %
+                        error) from None
     Rack.rootless = True
     most = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (most, most))
@@ -267,7 +267,7 @@ class Process:
             time.sleep(0.01)
 
     def signal(self, number):
-        """Those that cannot be caught also reach its children."""
+        """SIGKILL, SIGSTOP and SIGCONT go to the process group."""
         if self.status is None:
             (os.killpg if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT) else os.kill)(self.pid, number)
 

@@ -160,7 +160,7 @@ def an_ordinary_user_runs_scenarios():
         run = Ended('run', tiny(), before=[*NOBODY, 'prlimit', '--memlock=%d' % (kilobytes << 10)])
         check(run.status == status and ('need locked memory of 512 KiB, not 300' in run.output) == bool(status), '%s', run)
     run = Ended('run', tiny(), before=REFUSED)
-    check(run.status == 2 and re.search('needs root, .* lets users make user namespaces; .*: .*No space left', run.output), '%s', run)
+    check(run.status == 2 and re.search('no network namespaces: .*No space left.*; be root, or let the kernel', run.output), '%s', run)
 
 
 @case

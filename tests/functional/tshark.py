@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tshark with Weir's dissector, and captures to give it."""
+import functools
 import os
 import struct
 import subprocess
@@ -22,11 +23,17 @@ def write_pcap(path, frames):
                                    len(data), length) + data)
 
 
+@functools.cache
+def unprivileged():
+    """Words before a command: Wireshark 4.4 runs no script for root."""
+    words = ['unshare', '--user', '--map-user=1000']
+    return words if subprocess.run([*words, 'true'], check=False, capture_output=True).returncode == 0 else []
+
+
 def tshark(path, *options, home):
     """Its output. home: a folder without a user's preferences and plug-ins."""
-    # Wireshark 4.4 runs no script for root.
     done = subprocess.run(
-        ['unshare', '--user', '--map-user=1000', 'tshark', '-n', '-X', 'lua_script:' + DISSECTOR, '-r', path] + [str(o) for o in options],
+        [*unprivileged(), 'tshark', '-n', '-X', 'lua_script:' + DISSECTOR, '-r', path] + [str(o) for o in options],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         errors='replace', timeout=SECONDS, check=False,
         env=dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, LC_ALL='C.UTF-8'))

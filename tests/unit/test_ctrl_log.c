@@ -125,6 +125,19 @@ Test(ctrl_log, control_characters_are_replaced, .timeout = 90, .init = setup)
 		read_all(), "<3>level=error module=api msg=\"bad\" name=x?<0>forged?[2J???\n");
 }
 
+/* glibc 2.37 and later writes what is logged in pieces. */
+Test(ctrl_log, a_message_in_pieces_is_one_line, .timeout = 90, .init = setup)
+{
+	static const char line[] = "EAL: one line\nEAL: another\n";
+
+	rte_log(RTE_LOG_ERR, RTE_LOGTYPE_EAL, "EAL: begins, ");
+	for (const char *piece = line; *piece != '\0'; piece++)
+		fputc(*piece, rte_log_get_stream());
+	cr_assert_str_eq(read_all(),
+		"<3>level=error module=dpdk msg=\"EAL: begins, EAL: one line\"\n"
+		"<3>level=error module=dpdk msg=\"EAL: another\"\n");
+}
+
 Test(ctrl_log, a_long_line_is_cut_and_says_so, .timeout = 90, .init = setup)
 {
 	char text[3000];
