@@ -153,7 +153,7 @@ def an_ordinary_user_runs_scenarios():
     for words in (['unshare', '-Urnm', 'true'], ['test', '-r', PROGRAM]):
         if subprocess.run(NOBODY + words, check=False).returncode != 0:
             raise Skip('as nobody: %s fails' % ' '.join(words))
-    run = Ended('run', tiny(actions=[{'do': 'link_down', 'host': 1, 'at_step': 3, 'for_ms': 10}]), before=NOBODY)
+    run = Ended('run', tiny({'steps': 400, 'pause_us': 5000}, actions=[{'do': 'link_down', 'host': 1, 'at_step': 3, 'for_ms': 10}]), before=NOBODY)
     check(run.status == 0 and run.report['passed'], '%s', run)
     # Locked memory has a limit for users, so rings are smaller, but not too small.
     for kilobytes, status in ((1100, 0), (300, 2)):

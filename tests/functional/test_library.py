@@ -210,7 +210,7 @@ def other_transports_are_refused():
             ('old', '#include <weir-transport.h>\nstatic const struct weir_transport_ops ops = {.version = 77};\n'
              'const struct weir_transport_ops *const weir_transport = &ops;\n',
              r'libweir-old\.so is a transport of version 77, and this libweir needs version \d+: build it'),
-            ('empty', '', r'libweir-empty\.so is no transport: it has no symbol weir_transport'),
+            ('empty', '', r'libweir-empty\.so is not a transport: it has no symbol weir_transport'),
             ('missing', None, r'cannot be loaded: libweir-missing\.so\.0: .*; libweir-missing\.so: ')):
         library = os.path.join(folder, 'libweir-%s.so' % name)
         if text is not None:

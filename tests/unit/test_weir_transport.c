@@ -302,7 +302,7 @@ Test(weir_transport, other_transports_are_loaded_by_name)
 	ops = weir_transport_find(&code, text, sizeof(text));
 	cr_assert_null(ops);
 	cr_assert_eq(code, -ENOEXEC);
-	cr_assert_not_null(strstr(text, "is no transport"), "%s", text);
+	cr_assert_not_null(strstr(text, "is not a transport"), "%s", text);
 	cr_assert_eq(weir_use_transport("udp"), 0);
 	setenv("WEIR_TRANSPORT", "nosuch", 1);
 	cr_assert_eq(weir_transport_find(&code, text, sizeof(text)), udp);
