@@ -131,13 +131,16 @@ def sweep():
 
 def need_root():
     """Namespaces need root. Without it, this process becomes root of a user namespace, with a network and a /run of its own, for
-    the files of `ip` and EAL. Call it while there is one thread. Raises RackError where the kernel does not let it."""
+    the files of `ip` and EAL; as root of a user namespace already (unshare -Urn), it keeps that. Call it while there is one
+    thread. Raises RackError where the kernel does not let it."""
     with open('/proc/self/status') as file:
-        if int(re.search(r'^CapEff:\t(\w+)', file.read(), re.M).group(1), 16) >> CAP_SYS_ADMIN & 1:
+        is_root = int(re.search(r'^CapEff:\t(\w+)', file.read(), re.M).group(1), 16) >> CAP_SYS_ADMIN & 1
+    with open('/proc/self/uid_map') as file:
+        if is_root and file.read().split() == ['0', '0', str(2 ** 32 - 1)]:
             return
-    maps = {'setgroups': 'deny', 'uid_map': '0 %d 1' % os.geteuid(), 'gid_map': '0 %d 1' % os.getegid()}
+    maps = {} if is_root else {'setgroups': 'deny', 'uid_map': '0 %d 1' % os.geteuid(), 'gid_map': '0 %d 1' % os.getegid()}
     try:
-        if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0:
+        if libc.unshare((0 if is_root else CLONE_NEWUSER) | CLONE_NEWNS | CLONE_NEWNET) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), 'unshare')
         for name, text in maps.items():
             with open('/proc/self/' + name, 'w') as file:

@@ -155,6 +155,8 @@ def an_ordinary_user_runs_scenarios():
             raise Skip('as nobody: %s fails' % ' '.join(words))
     run = Ended('run', tiny({'steps': 400, 'pause_us': 5000}, actions=[{'do': 'link_down', 'host': 1, 'at_step': 3, 'for_ms': 10}]), before=NOBODY)
     check(run.status == 0 and run.report['passed'], '%s', run)
+    run = Ended('run', tiny(), before=[*NOBODY, 'unshare', '-Urn'])
+    check(run.status == 0 and run.report['passed'], '%s', run)
     # Locked memory has a limit for users, so rings are smaller, but not too small.
     for kilobytes, status in ((1100, 0), (300, 2)):
         run = Ended('run', tiny(), before=[*NOBODY, 'prlimit', '--memlock=%d' % (kilobytes << 10)])
