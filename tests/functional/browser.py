@@ -147,8 +147,8 @@ class Browser:
         return words.replace('\u00a0', ' ').replace('\u202f', ' ')
 
     def wait(self, expression):
-        """Until the expression holds."""
-        wait_for(lambda: self.ask('Boolean(%s)' % expression), '%s\nThe page says:\n%s', expression,
+        """Until the expression holds; an element that is not there yet makes it false."""
+        wait_for(lambda: self.ask('(() => { try { return Boolean(%s) } catch { return false } })()' % expression), '%s\nThe page says:\n%s', expression,
                  lambda: self.text()[:3000])
 
     def key(self, name):
