@@ -10,6 +10,7 @@
  *   result.h    results and replies: one small header mbuf per destination, the payload attached
  *               by reference
  *   port.h      ethdev ports: open, start, receive
+ *   memif.h     what ports of net_memif need besides
  *   outq.h      output queues: two priorities, bounded
  *
  * Trio's packet buffer splits a packet into a head, which goes to the thread, and a tail, which

@@ -11,6 +11,8 @@
 #include <rte_flow.h>
 #include <rte_log.h>
 
+#include "pktbuf/memif.h"
+
 RTE_LOG_REGISTER(pktbuf_log, weir.pktbuf, NOTICE);
 
 #define REFUSE(config, code, format, ...)                                                          \
@@ -222,11 +224,21 @@ pktbuf_port_unsteer(struct pktbuf_port *port)
 	(void)rte_flow_flush(port->id, &error);
 }
 
+/* rte_eth_dev_stop() or rte_eth_dev_close(), in the thread that the driver wants. */
+static void
+end(const struct pktbuf_port *port, int (*function)(uint16_t id))
+{
+	if (strcmp(port->driver, PKTBUF_MEMIF) == 0)
+		pktbuf_memif_do(function, port->id);
+	else
+		(void)function(port->id);
+}
+
 void
 pktbuf_port_stop(struct pktbuf_port *port)
 {
 	if (port->started)
-		rte_eth_dev_stop(port->id);
+		end(port, rte_eth_dev_stop);
 	port->started = false;
 }
 
@@ -234,7 +246,7 @@ void
 pktbuf_port_close(struct pktbuf_port *port)
 {
 	pktbuf_port_stop(port);
-	rte_eth_dev_close(port->id);
+	end(port, rte_eth_dev_close);
 }
 
 static const char *

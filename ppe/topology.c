@@ -12,6 +12,7 @@
 #include <rte_log.h>
 #include <rte_malloc.h>
 
+#include "pktbuf/memif.h"
 #include "pktbuf/wire/crc32c.h"
 #include "ppe/crossbar.h"
 #include "ppe/faults/faults_priv.h"
@@ -467,6 +468,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	rte_mempool_free(ppe->pools.packets);
 	rte_mempool_free(ppe->pools.headers);
 	rte_mempool_free(ppe->pools.attaches);
+	pktbuf_memif_guard(NULL, NULL);
 	rte_free(ppe->qsbr);
 	rte_free(ppe);
 }
@@ -575,6 +577,17 @@ ppe_port_steers(const struct ppe *ppe, unsigned int port)
 	return ppe->port[port].steers;
 }
 
+/* Until each worker has ended the turn that it is in. */
+static void
+wait_for_turns(void *arg)
+{
+	struct ppe *ppe = arg;
+	uint64_t token = rte_rcu_qsbr_start(ppe->qsbr);
+
+	while (rte_rcu_qsbr_check(ppe->qsbr, token, false) != 1)
+		rte_delay_us_sleep(100);
+}
+
 int
 ppe_start(struct ppe *ppe)
 {
@@ -582,6 +595,9 @@ ppe_start(struct ppe *ppe)
 
 	/* This thread will wait for the workers to take tables. */
 	ppe_sleep_exactly();
+	for (unsigned int p = 0; p < ppe->nb_ports; p++)
+		if (strcmp(ppe->port[p].driver, PKTBUF_MEMIF) == 0)
+			pktbuf_memif_guard(wait_for_turns, ppe);
 	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
 		int rc = pktbuf_port_start(&ppe->port[p]);
 

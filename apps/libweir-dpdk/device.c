@@ -11,12 +11,14 @@
 
 #include <bsd/string.h>
 
+#include <rte_alarm.h>
 #include <rte_arp.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_mbuf_pool_ops.h>
 
 #include "pktbuf/head_fast.h"
+#include "pktbuf/memif.h"
 #include "pktbuf/sum_priv.h"
 
 #define WORDS_MAX     64
@@ -202,8 +204,19 @@ find_mtu(uint16_t id, const struct rte_eth_dev_info *info)
 static bool
 copies(const char *name, const struct rte_eth_dev_info *info)
 {
-	return strncmp(name, "net_memif", 9) == 0 &&
+	return strncmp(name, PKTBUF_MEMIF, strlen(PKTBUF_MEMIF)) == 0 &&
 		(info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+}
+
+/* EAL's interrupt thread: no thread of the program receives or sends now. */
+static void
+wait_for_users(void *arg)
+{
+	RTE_SET_USED(arg);
+	pthread_mutex_lock(&device.receiving);
+	pthread_mutex_lock(&device.sending);
+	pthread_mutex_unlock(&device.sending);
+	pthread_mutex_unlock(&device.receiving);
 }
 
 static int
@@ -236,7 +249,9 @@ open_port(char *text, size_t size)
 	}
 	if (rc == 0)
 		rc = pktbuf_port_open(&device.port, &config, device.rx);
-	device.connects = strncmp(config.device, "net_memif", 9) == 0;
+	device.connects = strncmp(config.device, PKTBUF_MEMIF, strlen(PKTBUF_MEMIF)) == 0;
+	if (device.connects)
+		pktbuf_memif_guard(wait_for_users, NULL);
 	if (rc == 0) {
 		rc = pktbuf_port_start(&device.port);
 		device.started = rc == 0;
@@ -282,6 +297,31 @@ device_open(char *text, size_t size)
 	return rc;
 }
 
+static void
+set_started(bool started, uint64_t connect_at)
+{
+	pthread_mutex_lock(&device.receiving);
+	pthread_mutex_lock(&device.sending);
+	device.started = started;
+	device.connect_at = connect_at;
+	pthread_mutex_unlock(&device.sending);
+	pthread_mutex_unlock(&device.receiving);
+}
+
+/* In EAL's interrupt thread, as all that the driver of memif does. A switch that stands still keeps it waiting, but nobody
+ * else: it holds no lock. */
+static void
+connect_again(void *arg)
+{
+	RTE_SET_USED(arg);
+	set_started(false, UINT64_MAX);
+	(void)rte_eth_dev_stop(device.port.id);
+	if (rte_eth_dev_start(device.port.id) == 0)
+		set_started(true, now_ns() + HANDSHAKE);
+	else
+		set_started(false, now_ns() + CONNECT_AGAIN);
+}
+
 bool
 device_is_down(uint64_t now)
 {
@@ -294,14 +334,10 @@ device_is_down(uint64_t now)
 	down = link.link_status == RTE_ETH_LINK_DOWN;
 	if (!down)
 		device.connect_at = 0;
-	else if (device.connects && now >= device.connect_at) {
-		pthread_mutex_lock(&device.sending);
-		if (device.started)
-			(void)rte_eth_dev_stop(device.port.id);
-		device.started = rte_eth_dev_start(device.port.id) == 0;
-		device.connect_at = now + (device.started ? HANDSHAKE : CONNECT_AGAIN);
-		pthread_mutex_unlock(&device.sending);
-	}
+	else if (device.connects && now >= device.connect_at)
+		device.connect_at = rte_eal_alarm_set(1, connect_again, NULL) == 0
+			? UINT64_MAX
+			: now + CONNECT_AGAIN;
 	pthread_mutex_unlock(&device.receiving);
 	return down;
 }

@@ -67,7 +67,7 @@ struct device {
 	enum idle idle;
 	bool connects; /* net_memif: its driver connects once, when the port starts */
 	bool started; /* under both locks */
-	uint64_t connect_at; /* ns: not before then. Under `receiving` */
+	uint64_t connect_at; /* ns: not before then; UINT64_MAX: it connects. Under `receiving` */
 	bool refers; /* it has read what mbufs refer to when it has taken them */
 	uint64_t switch_mac; /* WEIR_DPDK_SWITCH_MAC; 0: asked for */
 	pthread_mutex_t receiving, sending;

@@ -63,13 +63,13 @@ class RackError(Exception):
     """An error, with the last lines of the log."""
 
 
-def tail(path, lines=25):
+def tail(path, lines=25, start='    '):
     """The last lines of a file, indented."""
     try:
         with open(path, errors='replace') as file:
-            return '\n'.join('    ' + line.rstrip() for line in file.readlines()[-lines:])
+            return '\n'.join(start + line.rstrip() for line in file.readlines()[-lines:])
     except OSError as error:
-        return '    (%s)' % error
+        return '%s(%s)' % (start, error)
 
 
 def command(argv, given='', seconds=BUSY_SECONDS):
@@ -272,6 +272,7 @@ class Process:
     def signal(self, number):
         """SIGKILL, SIGSTOP and SIGCONT go to the process group."""
         if self.status is None:
+            self.signalled = True
             (os.killpg if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT) else os.kill)(self.pid, number)
 
     def kill(self):
@@ -359,7 +360,10 @@ class Rack:
             raise
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
+        for process in self.processes if kind else ():
+            if (process.status or 0) < 0 and not process.signalled:
+                print('# %s: ended by signal %d\n%s' % (process.name, -process.status, tail(process.log, start='#     ')), flush=True)
         self.close()
 
     def _lay_cables(self):

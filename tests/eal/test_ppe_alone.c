@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The engine alone, linked without the built-in programs, with a program of a few lines that counts packets. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <bsd/string.h>
 #include <criterion/criterion.h>
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
+#include <rte_ethdev.h>
 
 #include "ppe/ppe.h"
 #include "ppe/program_fast.h"
@@ -43,14 +46,14 @@ static const struct ppe_program counter = {.name = "counter",
 	.statistics = {{"counted", "weir_counted_total", "packets counted", PPE_STATISTIC_COUNTER,
 		false, read_counted}}};
 
-Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
+static struct ppe *
+start(const char *device, const char *other)
 {
-	static char words[][32] = {"eal", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
-		"-m", "128", "--lcores=0@0,1@0", "--vdev=net_null0", ""};
+	static char words[][160] = {"eal", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
+		"-m", "128", "--log-level=pmd.net.memif:error", "--lcores=0@0,1@0", "", "", ""};
 	char *argv[RTE_DIM(words)];
 	static const struct ppe_program *const programs[] = {&counter, NULL};
-	const struct pktbuf_port_config port = {.name = "p0",
-		.device = "net_null0",
+	struct pktbuf_port_config port = {.name = "p0",
 		.rx_queues = 1,
 		.tx_queues = 1,
 		.rx_descriptors = 512,
@@ -72,20 +75,36 @@ Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
 		.packet_bytes = 2048,
 		.headers = 1024};
 	const struct ppe_jobs jobs = {.by_id = {NULL}};
-	struct ppe_stats stats;
-	struct ppe_leaks leaks;
 	struct ppe *ppe;
 
-	snprintf(words[RTE_DIM(words) - 1], sizeof(words[0]), "--file-prefix=weir_alone_%d",
+	snprintf(words[RTE_DIM(words) - 3], sizeof(words[0]), "--file-prefix=weir_alone_%d",
 		(int)getpid());
+	snprintf(words[RTE_DIM(words) - 2], sizeof(words[0]), "--vdev=%s", device);
+	snprintf(words[RTE_DIM(words) - 1], sizeof(words[0]), "--vdev=%s", other);
 	for (unsigned int i = 0; i < RTE_DIM(words); i++)
 		argv[i] = words[i];
 	cr_assert_geq(rte_eal_init(RTE_DIM(argv), argv), 0);
+	strlcpy(port.device, device, sizeof(port.device));
 	ppe = ppe_create(&config, &port, 1, &jobs);
 	cr_assert_not_null(ppe);
 	cr_assert_eq(ppe_start(ppe), 0);
-	while (__atomic_load_n(&counted, __ATOMIC_RELAXED) < 1000)
+	return ppe;
+}
+
+static void
+wait_for(unsigned long packets)
+{
+	while (__atomic_load_n(&counted, __ATOMIC_RELAXED) < packets)
 		rte_delay_us_sleep(1000);
+}
+
+Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
+{
+	struct ppe *ppe = start("net_null0", "net_null1");
+	struct ppe_stats stats;
+	struct ppe_leaks leaks;
+
+	wait_for(1000);
 	cr_assert_eq(ppe_stop(ppe, 10000), 0);
 	ppe_stats_read(ppe, &stats);
 	cr_expect_str_eq(stats.statistic[0].what->key, "counted");
@@ -96,4 +115,52 @@ Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
 	ppe_destroy(ppe, &leaks);
 	cr_expect_eq(leaks.packets, 0);
 	cr_expect_eq(leaks.records, 0);
+}
+
+/* Its driver unmaps the memory of a peer that goes away, whoever reads it. */
+Test(ppe_alone, peers_at_a_memif_that_go_away_while_they_send, .timeout = 120)
+{
+	struct rte_mempool *pool;
+	struct pktbuf_port peer;
+	struct pktbuf_port_config config = {.name = "peer",
+		.device = "net_memif1",
+		.rx_queues = 1,
+		.tx_queues = 1,
+		.rx_descriptors = 512,
+		.tx_descriptors = 512};
+	char server[128], client[128], path[64];
+	struct ppe_leaks leaks;
+	struct ppe *ppe;
+
+	snprintf(path, sizeof(path), "/tmp/weir_alone_%d", (int)getpid());
+	snprintf(server, sizeof(server), "net_memif0,role=server,socket=%s,socket-abstract=no",
+		path);
+	snprintf(client, sizeof(client), "net_memif1,role=client,socket=%s,socket-abstract=no",
+		path);
+	ppe = start(server, client);
+	pool = pktbuf_packet_pool("peer", 2047, 2048, 0, 0);
+	cr_assert_not_null(pool);
+	cr_assert_eq(pktbuf_port_open(&peer, &config, pool), 0);
+	for (unsigned int turn = 0; turn < 300; turn++) {
+		struct rte_eth_link link = {.link_status = RTE_ETH_LINK_DOWN};
+
+		cr_assert_eq(pktbuf_port_start(&peer), 0);
+		while (link.link_status == RTE_ETH_LINK_DOWN) {
+			rte_delay_us_sleep(100);
+			cr_assert_eq(rte_eth_link_get_nowait(peer.id, &link), 0);
+		}
+		for (unsigned int i = 0; i < 256; i++) {
+			struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+			memset(rte_pktmbuf_append(m, 1400), 0, 1400);
+			if (rte_eth_tx_burst(peer.id, 0, &m, 1) == 0)
+				rte_pktmbuf_free(m);
+		}
+		pktbuf_port_stop(&peer);
+	}
+	wait_for(1000);
+	cr_assert_eq(ppe_stop(ppe, 10000), 0);
+	pktbuf_port_close(&peer);
+	ppe_destroy(ppe, &leaks);
+	cr_expect_eq(leaks.packets, 0);
 }

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pktbuf/memif.h"
+
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rte_alarm.h>
+#include <rte_errno.h>
+#include <rte_interrupts.h>
+#include <rte_log.h>
+
+#if __x86_64__
+#define JUMP_SLOT R_X86_64_JUMP_SLOT
+#define GLOB_DAT  R_X86_64_GLOB_DAT
+#elif __aarch64__
+#define JUMP_SLOT R_AARCH64_JUMP_SLOT
+#define GLOB_DAT  R_AARCH64_GLOB_DAT
+#endif
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void (*wait_for_users)(void *); /* under lock */
+static void *users; /* under lock */
+
+/* In place of the driver's munmap(): bursts that begin now find the port not connected. */
+static int
+unmap(void *memory, size_t length)
+{
+	pthread_mutex_lock(&lock);
+	if (wait_for_users != NULL && rte_thread_is_intr())
+		wait_for_users(users);
+	pthread_mutex_unlock(&lock);
+	return munmap(memory, length);
+}
+
+/* Tables of a loaded object (System V ABI, "Dynamic Linking"). */
+struct tables {
+	const ElfW(Sym) * symbols;
+	const char *names;
+	const ElfW(Rela) * rela[2];
+	size_t bytes[2];
+};
+
+static struct tables
+tables_of(const struct dl_phdr_info *object)
+{
+	struct tables t = {0};
+	const ElfW(Dyn) *d = NULL;
+
+	for (unsigned int i = 0; i < object->dlpi_phnum; i++)
+		if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			d = (const void *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
+	for (; d != NULL && d->d_tag != DT_NULL; d++) {
+		const void *at = (const void *)d->d_un.d_ptr;
+
+		switch (d->d_tag) {
+		case DT_SYMTAB: t.symbols = at; break;
+		case DT_STRTAB: t.names = at; break;
+		case DT_JMPREL: t.rela[0] = at; break;
+		case DT_PLTRELSZ: t.bytes[0] = d->d_un.d_val; break;
+		case DT_RELA: t.rela[1] = at; break;
+		case DT_RELASZ: t.bytes[1] = d->d_un.d_val; break;
+		default: break;
+		}
+	}
+	return t;
+}
+
+/* The linker may have made the slot's page read-only (RELRO). */
+static int
+replace(void **slot)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	void *begin = (void *)((uintptr_t)slot & ~(page - 1));
+
+	if (mprotect(begin, page, PROT_READ | PROT_WRITE) < 0)
+		return -errno;
+	*slot = (void *)(uintptr_t)unmap;
+	return 0;
+}
+
+/* Of the driver: replace munmap() where it calls it. Else 0. */
+static int
+visit(struct dl_phdr_info *object, size_t size, void *result)
+{
+	struct tables t;
+
+	(void)size;
+	if (strstr(object->dlpi_name, "librte_" PKTBUF_MEMIF) == NULL)
+		return 0;
+	t = tables_of(object);
+	for (unsigned int k = 0; k < 2; k++)
+		for (size_t i = 0; i < t.bytes[k] / sizeof(*t.rela[k]); i++) {
+			const ElfW(Rela) *r = &t.rela[k][i];
+			uint32_t type = ELF64_R_TYPE(r->r_info);
+
+			if ((type == JUMP_SLOT || type == GLOB_DAT) &&
+				strcmp(t.names + t.symbols[ELF64_R_SYM(r->r_info)].st_name,
+					"munmap") == 0)
+				*(int *)result =
+					replace((void **)(object->dlpi_addr + r->r_offset));
+		}
+	return 1;
+}
+
+void
+pktbuf_memif_guard(void (*wait)(void *arg), void *arg)
+{
+	int rc = -ENOENT;
+
+	pthread_mutex_lock(&lock);
+	wait_for_users = wait;
+	users = arg;
+	pthread_mutex_unlock(&lock);
+	if (wait == NULL)
+		return;
+	dl_iterate_phdr(visit, &rc);
+	if (rc < 0)
+		rte_log(RTE_LOG_WARNING, RTE_LOGTYPE_EAL,
+			"weir: the munmap() of " PKTBUF_MEMIF
+			" cannot be replaced (%s): a peer that "
+			"goes away may end this process\n",
+			rte_strerror(-rc));
+}
+
+struct order {
+	int (*function)(uint16_t port);
+	uint16_t port;
+	sem_t done;
+};
+
+static void
+obey(void *arg)
+{
+	struct order *order = arg;
+
+	(void)order->function(order->port);
+	sem_post(&order->done);
+}
+
+void
+pktbuf_memif_do(int (*function)(uint16_t port), uint16_t port)
+{
+	struct order order = {.function = function, .port = port};
+
+	sem_init(&order.done, 0, 0);
+	if (rte_thread_is_intr() || rte_eal_alarm_set(1, obey, &order) < 0)
+		(void)function(port);
+	else
+		while (sem_wait(&order.done) < 0)
+			;
+	sem_destroy(&order.done);
+}

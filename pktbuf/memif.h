@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports of net_memif. Its driver (DPDK 22.11 to 25.11) handles peers in EAL's interrupt thread
+ * and does not wait for the threads that receive and send: when a peer goes away, it unmaps
+ * memory that they may be reading, and a stop at the same time frees that memory twice. So the
+ * driver's munmap() is replaced by one that waits for those threads, and ports are stopped and
+ * closed in the interrupt thread.
+ */
+#ifndef PKTBUF_MEMIF_H
+#define PKTBUF_MEMIF_H
+
+#include <stdint.h>
+
+/* The driver, and the begin of its devices' names. */
+#define PKTBUF_MEMIF "net_memif"
+
+/*
+ * Before a port starts: wait(arg), in EAL's interrupt thread, returns when every receive and
+ * send that has begun has returned. NULL: nobody receives or sends any more; returns when no
+ * wait() runs. Control thread, once EAL has loaded the driver. If the driver's munmap() cannot
+ * be replaced, the log says so.
+ */
+void pktbuf_memif_guard(void (*wait)(void *arg), void *arg);
+
+/* Call function(port), as rte_eth_dev_stop(), in the interrupt thread, and wait. Any thread. */
+void pktbuf_memif_do(int (*function)(uint16_t port), uint16_t port);
+
+#endif
