@@ -198,8 +198,18 @@ class Api(http.client.HTTPConnection):
         return answer.status, content
 
 
+def others_of(session):
+    """The processes of a session, but for its leader, that have not ended."""
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        with contextlib.suppress(OSError), open('/proc/%s/stat' % pid) as file:
+            state, _, _, found = file.read().rpartition(')')[2].split()[:4]
+            if int(found) == session != int(pid) and state not in 'ZX':
+                yield int(pid)
+
+
 class Process:
-    """A process in a namespace of the rack (place None: in this one), its output in a file."""
+    """A process in a namespace of the rack (place None: in this one), its output in a file. What it started ends with it, unless
+    that has a session of its own."""
 
     def __init__(self, rack, place, argv, name, env=None):
         self.name, self.argv = name, argv
@@ -229,7 +239,21 @@ class Process:
     @property
     def status(self):
         """The exit status, negative for a signal; None while it runs."""
+        with contextlib.suppress(ChildProcessError):
+            if self.popen.returncode is None and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                self._end_session()
         return self.popen.poll()
+
+    def _end_session(self):
+        """Before the leader is reaped: later its number may be another's."""
+        until = time.monotonic() + BUSY_SECONDS
+        while others := list(others_of(self.pid)):
+            if time.monotonic() > until:
+                raise RackError('%s: process %d does not end' % (self.name, others[0]))
+            for pid in others:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.001)
 
     @property
     def output(self):
@@ -239,11 +263,12 @@ class Process:
     def end(self, seconds):
         """Wait for the end. Returns the exit status; raises RackError when it takes longer."""
         seconds = max(seconds, BUSY_SECONDS)
-        try:
-            return self.popen.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise RackError('%s: still running after %g s\n%s' %
-                            (self.name, seconds, tail(self.log))) from None
+        until = time.monotonic() + seconds
+        while self.status is None:
+            if time.monotonic() > until:
+                raise RackError('%s: still running after %g s\n%s' % (self.name, seconds, tail(self.log)))
+            time.sleep(0.01)
+        return self.status
 
     def wait(self, seconds, status=0):
         """Wait for the end and for this exit status. Returns the output."""

@@ -107,7 +107,7 @@ test "$1 $2 $3" = "10.77.0.254 10.77.0.$((WEIR_RANK + 1)) 10.77.0.1,10.77.0.2" |
 test "$WEIR_SWITCH $WEIR_JOB $WEIR_RANK $WEIR_SIZE" = "http://10.77.0.254:8080 job1 $4 $5" || exit 8
 echo at 1
 case $WEIR_RANK/$6 in 1/wrong) echo 'wrong: step 1: 3' ;; 1/fail) echo 'no such file'; exit 3 ;;
-*/hang) SLEEP & wait ;; esac
+*/hang) SLEEP & wait ;; */leave) SLEEP & bash -c 'set -m; SLEEP &' ;; esac
 """
 
 
@@ -121,13 +121,13 @@ def a_users_program_is_a_host():
     words = ['sh', '-c', PROGRAM_SAYS.replace('SLEEP', sleep), 'sh', '{switch}', '{address}', '{addresses}', '{rank}', '{size}']
     expect = {'says': {'all': '^at 1'}, 'counts': {'operations': [2, 2]}, 'slowdown_at_most': 1e6}
     run = Ended('all', program(*words, 'fine', expect=expect), program(*words, 'wrong'), program(*words, 'fail'),
-                program(*words, 'hang', seconds=2))
+                program(*words, 'hang', seconds=2), program(*words, 'leave'))
     passed = [report['passed'] for report in run.report]
-    check(passed == [True, False, False, False] and run.output.endswith('faults: 1 passed, 3 failed, 1 wrong, 1 hung\n'), '%s', run)
+    check(passed == [True, False, False, False, True] and run.output.endswith('faults: 2 passed, 3 failed, 1 wrong, 1 hung\n'), '%s', run)
     for pattern in (r'host 1 .*: 3 elements of operation 1 are wrong', r'host 1 .*: failed, not done: exit status 3:\n +no such file\n',
                     r'hung: host 0 .*: still at operation \d after 2'):
         check(re.search(pattern, run.output), '"%s" is not in %s', pattern, run)
-    # What a program has started ends with it.
+    # What a program has started ends with it, also what is in a process group of its own.
     left = subprocess.run(['pgrep', '-fx', sleep], stdout=subprocess.PIPE, check=False).stdout
     check(left == b'', 'left: %s', left)
     for host, reason in (('./nowhere', r'there is no program ./nowhere in /'), ('weir-nowhere', 'there is no program weir-nowhere in PATH')):
