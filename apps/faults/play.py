@@ -9,7 +9,7 @@ import subprocess
 import time
 
 from rack import RackError, tail
-from scenario import PLACE_HOLDER, racks_of
+from scenario import filled, racks_of
 from tree import PORT
 
 POLL_S = 0.01
@@ -40,8 +40,7 @@ class Host:
         if job['authenticate']:
             here['key_file'] = stage.key_file(self.job)
         return ['env', 'WEIR_SWITCH=http://%s:%d' % (here['switch'], PORT), 'WEIR_JOB=job%d' % self.job,
-                'WEIR_RANK=%d' % here['rank'], 'WEIR_SIZE=%d' % here['size']] + [
-                    re.sub(PLACE_HOLDER, lambda found: str({**job, **here}[found.group(1)]), word) for word in job['host']]
+                'WEIR_RANK=%d' % here['rank'], 'WEIR_SIZE=%d' % here['size'], *filled(job, here)]
 
     def options(self, play, job, newcomer):
         made = {

@@ -214,8 +214,8 @@ JOB = keys(
     stragglers=Key(STRAGGLERS),
     plant=Key(PLANT),
 )
-# What "host" may name, as {rank}: what this host is, and those keys of the job.
-PLACE_HOLDER = r'\{([a-z_]+)\}'
+# What "host" may name, as {rank}: what this host is, and those keys of the job. {{ and }} are braces.
+PLACEHOLDER = r'\{\{|\}\}|\{([^{}]*)\}|[{}]'
 OF_A_HOST = ('switch', 'address', 'addresses', 'job', 'rank', 'size', 'seed', 'key_file')
 GIVEN_TO_HOST = ('steps', 'count', 'type', 'op', 'collective', 'root', 'partial', 'rejoin', 'op_timeout_ms', 'join_timeout_ms',
                  'pause_us')
@@ -412,10 +412,14 @@ def check_program(job, path):
     """A user's program in the place of weir-faults-host: what the job says reaches it, or is refused."""
     used = set()
     for i, word in enumerate(job['host']):
-        for name in re.findall(PLACE_HOLDER, word):
-            if name not in OF_A_HOST + GIVEN_TO_HOST:
+        for found in re.finditer(PLACEHOLDER, word):
+            name = found[1]
+            if len(found[0]) == 1:
+                raise Wrong('a single %s in %s: write %s' % (found[0], shown(word), 2 * found[0]), '%s.host[%d]' % (path, i))
+            if name is not None and name not in OF_A_HOST + GIVEN_TO_HOST:
                 near = difflib.get_close_matches(name, OF_A_HOST + GIVEN_TO_HOST, 1)
-                raise Wrong('there is no {%s}%s' % (name, '; did you mean {%s}?' % near[0] if near else ''), '%s.host[%d]' % (path, i))
+                raise Wrong('there is no {%s}; %s' % (name, 'did you mean {%s}?' % near[0] if near else '{{ and }} are braces'),
+                            '%s.host[%d]' % (path, i))
             used.add(name)
     if 'key_file' in used and not job['authenticate']:
         raise Wrong('{key_file} goes with "authenticate"', path + '.host')
@@ -427,6 +431,12 @@ def check_program(job, path):
             raise Wrong('has no effect: "host" has no {%s}' % key, '%s.%s' % (path, key))
     if 'steps' not in used:
         job['steps'] = 0
+
+
+def filled(job, values):
+    """The words of "host" for one of the job's hosts. values: those of OF_A_HOST."""
+    values = {**job, **values}
+    return [re.sub(PLACEHOLDER, lambda found: found[0][0] if found[1] is None else str(values[found[1]]), word) for word in job['host']]
 
 
 def racks_of(places, job):

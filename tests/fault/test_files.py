@@ -10,7 +10,8 @@ import re
 from faults import HERE, ROOT, Ended
 
 from tap import case, check, main
-from scenario import (ACTION, COLLECTIVES, EXPECT, JOB, SCENARIO, STRAGGLERS, TREE, Places, ScenarioError, load, parse, rules)
+from scenario import (ACTION, COLLECTIVES, EXPECT, JOB, SCENARIO, STRAGGLERS, TREE, Places, ScenarioError, filled, load, parse,
+                      rules)
 
 GOOD = {
     'about': 'a test', 'hosts': 3, 'jobs': [{'steps': 10}],
@@ -117,11 +118,16 @@ def what_is_wrong_is_named():
     for reason, job in (
             ('host: has 0 entries, not 1..64', {'host': []}),
             ('host[1]: there is no {swich}; did you mean {switch}?', {'host': ['x', '--to={swich}']}),
+            ('host[1]: there is no {print $1}; {{ and }} are braces', {'host': ['awk', '{print $1}']}),
+            ('host[1]: there is no {}; {{ and }} are braces', {'host': ['x', '{}']}),
+            ('host[1]: a single } in "{{rank}": write }}', {'host': ['x', '{{rank}']}),
+            ('host[1]: a single { in "{{{": write {{', {'host': ['x', '{{{']}),
             ('host: {key_file} goes with "authenticate"', {'host': ['x', '{key_file}']}),
             ('count: has no effect: "host" has no {count}', {'host': ['x', '{steps}'], 'count': 7}),
             ('plant: does not go with "host"', {'host': ['x', '{steps}'], 'plant': {'host': 1, 'what': 'hang'}})):
         refused('jobs[0].' + reason, lambda s, job=job: s['jobs'][0].update(job))
-    check(parsed(dict(GOOD, jobs=[{'host': ['x', '{"a": 1}', '{count}', '{rank}'], 'count': 7}]))['jobs'][0]['steps'] == 0, 'steps')
+    (job,) = parsed(dict(GOOD, jobs=[{'host': ['x', '{{"a": {{{count}}}}}', '{rank}'], 'count': 7}]))['jobs']
+    check(job['steps'] == 0 and filled(job, {'rank': 2}) == ['x', '{"a": {7}}', '2'], '%s', job)
     refused('actions[0].host: host 1 is in no job', lambda s: s['jobs'][0].update(hosts=[0, 2]))
     for reason, action in (
             ('.for_ms: nothing undoes "start"', {'do': 'start'}), ('.host: 3 is not in 0..2', {'host': 3}),

@@ -45,7 +45,7 @@ def installed_programs_and_configurations():
             check(os.path.exists(stage.path('share', name)), '%s is missing', name)
         unit = open(stage.path('lib/systemd/system/weir-switch@.service')).read()
         check('@' not in re.sub(r'weir-switch@|modprobe@|=~?@[a-z-]+( @[a-z-]+)*|~@[a-z @-]+', '',
-                                unit), 'a place holder is left in the unit:\n%s', unit)
+                                unit), 'a placeholder is left in the unit:\n%s', unit)
         check('ExecStart=%s/bin/weir-switch ' % option('prefix') in unit, '%s', unit)
 
 
