@@ -48,6 +48,7 @@ class Ended:
             if os.path.exists(report):
                 with open(report) as written:
                     self.report = json.load(written)
+            if os.path.exists(report + '.xml'):
                 self.junit = xml.parse(report + '.xml')
 
     def __str__(self):

@@ -177,8 +177,11 @@ def what_the_switch_refuses_is_refused():
             (dict(tree, jobs=[{'spine_options': {'timeout_ms': -1}}]), 'spine0', 'jobs[0].timeout_ms: ')):
         for command in ('check', 'run', 'all') if switch == 'spine0' else ('check',):
             run = Ended(command, made)
-            check(run.status == 2 and 'scenario0.json: %s refuses its configuration: %s' % (switch, reason) in run.output,
-                  '%s: %s', reason, run)
+            text = 'scenario0.json: %s refuses its configuration: %s' % (switch, reason)
+            check(run.status == 2 and text in run.output, '%s: %s', reason, run)
+            if command != 'check':
+                (told,) = run.junit.findall('./testsuite[@errors="1"][@failures="0"]/testcase/error')
+                check(text in told.get('message') and text in told.text, '%s', told.attrib)
             check('switch.json' not in run.output, 'it names a file that is gone: %s', run)
     fine = tiny(actions=[{'do': 'faults', 'faults': {}}, {'do': 'faults', 'faults': {'rules': []}}])
     run = Ended('check', fine, dict(tree, jobs=[{'authenticate': True}]))
