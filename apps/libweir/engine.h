@@ -107,7 +107,8 @@ struct weir_outbox {
 	struct iovec vectors[WEIR_VECTORS];
 	uint8_t notes[WEIR_SENDS][WEIR_EXT_BYTES + WEIR_TAG_BYTES]; /* probes, acknowledgements */
 };
-static_assert(WEIR_VECTORS >= WEIR_SOURCES_MAX + 2, "header, slices, tag");
+static_assert(WEIR_TRANSPORT_PIECES == WEIR_SOURCES_MAX + 2, "header, slices, tag");
+static_assert(WEIR_VECTORS >= WEIR_TRANSPORT_PIECES, "one fits");
 
 /* A join under way. Times in ns. */
 struct weir_joining {

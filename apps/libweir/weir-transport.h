@@ -11,7 +11,8 @@
  * works the same over each transport. A transport may lose, repeat and reorder datagrams, as UDP
  * does. It never alters, joins or splits them.
  *
- * A library of your own includes this header, needs no symbol of libweir, and defines one:
+ * A library of your own, in C or C++, includes this header, needs no symbol of libweir, and
+ * defines one:
  *
  *	static const struct weir_transport_ops ops = {.version = WEIR_TRANSPORT_VERSION, ...};
  *	const struct weir_transport_ops *const weir_transport = &ops;
@@ -33,10 +34,16 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The version of this interface. libweir refuses a library with another one. */
 #define WEIR_TRANSPORT_VERSION 2
 /* The symbol of a loaded library: const struct weir_transport_ops *. */
 #define WEIR_TRANSPORT_SYMBOL "weir_transport"
+/* Of a datagram at most: a header, a slice for each of 256 sources, and a tag. */
+#define WEIR_TRANSPORT_PIECES 258
 
 /*
  * A datagram to send: `count` pieces, in order; the next datagram's pieces follow them in the
@@ -47,7 +54,7 @@
  */
 struct weir_tx {
 	const struct iovec *pieces;
-	unsigned int count; /* [1, 258] */
+	unsigned int count; /* [1, WEIR_TRANSPORT_PIECES] */
 	unsigned int lasting; /* [0, count) */
 	uint32_t bytes; /* of all pieces */
 	in_port_t port; /* UDP port of the switch, network byte order */
@@ -143,5 +150,12 @@ struct weir_transport_ops {
 	unsigned int (*wait)(struct weir_transport *transport, int wake_fd, bool tx, uint64_t spin,
 		uint64_t due);
 };
+
+/* Yours: libweir has no such symbol, and looks for it in your library. */
+extern const struct weir_transport_ops *const weir_transport __attribute__((visibility("default")));
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -73,12 +73,16 @@ def the_header_compiles_alone():
     with open(code, 'w') as file:
         file.write('#include <weir.h>\n#include <weir.h>\n')
     with open(transport, 'w') as file:
-        file.write('#include <weir-transport.h>\n')
+        file.write('#include <weir-transport.h>\nstatic struct weir_transport_ops ops;\n'
+                   'const struct weir_transport_ops *const weir_transport = &ops;\n')
     tried = 0
     for language in LANGUAGES:
         if shutil.which(language[0]):
             for one in (code, transport):
                 call([*language, *WARNINGS, '-fsyntax-only', '-I', folder, one])
+            # A transport shows its symbol in both languages.
+            call([*language, '-shared', '-fPIC', '-fvisibility=hidden', '-I', folder, '-o', stage.path('transport.so'), transport])
+            check('weir_transport' in symbols(stage.path('transport.so'), '-D'), '%s', language)
             tried += 1
     check(tried >= 2, '%d compilers', tried)
     # Nothing of packets, and no name that is not its own.

@@ -49,5 +49,4 @@ lossy_open(struct weir_transport_config *config, struct weir_transport **t, char
 static const struct weir_transport_ops ops = {
 	.version = WEIR_TRANSPORT_VERSION, .open = lossy_open};
 
-extern const struct weir_transport_ops *const weir_transport;
 const struct weir_transport_ops *const weir_transport = &ops;
