@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """This version of Weir beside the one before it (docs/versions.md): hosts of each join a switch of the other, programs
-linked with the older library run on this one, and this switch reads the older one's configurations and state. The version before
-is built from the repository's history, once, in BUILD/previous."""
+linked with the older library run on this one, and each switch reads the other's state and this one the older one's
+configurations. The version before is built from the repository's history, once, in BUILD/previous."""
+import contextlib
 import fcntl
 import functools
 import glob
@@ -15,7 +16,7 @@ from installed import option
 from join_hosts import environment
 from mpi import PORT, MpiRack
 from tap import Skip, case, check, main
-from rack import SWITCH_ADDRESS
+from rack import SWITCH_ADDRESS, Api
 
 # The tag of the last release, once there is one (RELEASING.md). Before the first one: no host knew the list of settings in the answer to a join.
 PREVIOUS = '4572b010b29489940b54b0782087c7a40ea1ac8b'
@@ -137,6 +138,33 @@ def the_older_switchs_state_and_configurations():
     check(len(paths) >= 6, '%s', paths)
     for path in paths:
         call(os.path.join(NEW, 'apps', 'switch', 'weir-switch'), '--check', '-c', path)
+
+
+@case
+def the_newer_switchs_state_and_settings():
+    with rack_of(NEW) as rack:
+        path = os.path.join(rack.folder, 'state.json')
+        rack.changes['state'] = {'file': path}
+        rack.start_switch()
+        weirctl(rack, NEW, 'job', 'create', 'kept', '--size', '2')
+        rack.stop_switch()
+        rack.build = old()
+        rack.start_switch()
+        joins(rack, [NEW, NEW], 'kept')
+        with contextlib.closing(Api(rack.api_path)) as api:
+            status, answer = api._ask('POST', '/v1/jobs', {'name': 'later', 'size': 2, 'of_a_later_version': 1})
+        check(status == 400 and answer['error']['key'] == 'of_a_later_version', '%s', answer)
+        rack.stop_switch()
+        with open(path) as file:
+            state = json.load(file)
+        for change in {'weir_state': 77}, {'of_a_later_version': 1}:
+            text = json.dumps({**state, **change})
+            with open(path, 'w') as file:
+                file.write(text)
+            switch = rack.start_switch(wait=False)
+            check(switch.end(SECONDS) == 2 and next(iter(change)) in switch.output, '%s', switch.output)
+            with open(path) as file:
+                check(file.read() == text, 'the file has changed')
 
 
 @case
