@@ -199,7 +199,7 @@ def variables(root):
 def markdown(root):
     """docs/environment.md; ctrl/document/update.py writes it."""
     made = ['# Environment variables', '', 'For users and operators: every variable that a program or plug-in of Weir reads. An empty variable counts as not set.',
-            'libweir ignores all in a set-user-ID program. `make keys` makes this page, of what makes `weir(7)`.']
+            'libweir ignores all of them in a set-user-ID program. `make keys` generates this page from the source of `weir(7)`.']
     for group, rows in variables(root).items():
         readers = {by for _, _, by in rows}
         alone = len(readers) == 1

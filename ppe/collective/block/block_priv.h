@@ -13,21 +13,26 @@
 #define MASK_WORDS (WEIR_SOURCES_MAX / 64)
 
 /*
- * The life of a block: states, and the functions that lead from one to the next. "It" is the block,
- * "one" a contribution. tests/spin/test_names.py compares these lists with the code and the models.
+ * The life of a block: states, the functions that lead from one to the next, and the event.
+ * tests/spin/test_names.py compares these lists with the code and the models.
  *
  * At a switch without parents:
- *   none -> BLOCK_OPEN  block_begin: the first one to the next block of its residue
- *   BLOCK_OPEN -> BLOCK_OPEN  block_aggregate: one of a further source (in a batch: assign, sum)
- *   BLOCK_OPEN -> BLOCK_OPEN  duplicate: a repeated one; if it is overdue, answers `waiting`
- *   BLOCK_OPEN -> none  block_unopen: in a batch, all that came have wrong CRCs
- *   BLOCK_OPEN -> BLOCK_DONE  complete: the last one; to all `ok`, `partial` if some are expelled
+ *   none -> BLOCK_OPEN  block_begin: the first contribution to the next block of its residue
+ *   BLOCK_OPEN -> BLOCK_OPEN  block_aggregate: a contribution of a further source (in a batch:
+ *                             assign, sum)
+ *   BLOCK_OPEN -> BLOCK_OPEN  duplicate: a repeated contribution; if the block is overdue, the
+ *                             answer is `waiting`
+ *   BLOCK_OPEN -> none  block_unopen: in a batch, all contributions to the block have wrong CRCs
+ *   BLOCK_OPEN -> BLOCK_DONE  complete: the last contribution; all get `ok`, or `partial` if
+ *                             sources are expelled
  *   BLOCK_OPEN -> BLOCK_DONE  straggler: the timeout, unless the policy is wait; `partial`, `error`
- *   BLOCK_OPEN -> BLOCK_DONE  mismatched: one that disagrees with it; to all `mismatch`
- *   BLOCK_OPEN -> BLOCK_DONE  child_failed: a switch's, whose block failed; `error`, `mismatch`
- *   BLOCK_DONE -> BLOCK_DONE  answer_late: one after that; to its source the result
- *   BLOCK_DONE -> BLOCK_DONE  block_acknowledge: an acknowledgement, or one a window later that is
- *                             held back: the source has the result
+ *   BLOCK_OPEN -> BLOCK_DONE  mismatched: a contribution that disagrees with the block; all get
+ *                             `mismatch`
+ *   BLOCK_OPEN -> BLOCK_DONE  child_failed: a switch's contribution, whose block failed; `error`,
+ *                             `mismatch`
+ *   BLOCK_DONE -> BLOCK_DONE  answer_late: a contribution after the end; its source gets the result
+ *   BLOCK_DONE -> BLOCK_DONE  block_acknowledge: an acknowledgement, or a contribution a window
+ *                             later that is held back: the source has the result
  *   BLOCK_DONE -> BLOCK_DONE  block_acknowledged: an acknowledgement of earlier blocks: the source
  *                             lacks the result, and gets it
  *   BLOCK_DONE -> BLOCK_DONE  block_expel_silent: policy partial, and silent sources have held back
@@ -42,13 +47,13 @@
  *                       packets get `stale` from now on
  *   BLOCK_DONE -> none  block_forget_all
  *
- * At a switch with parents (docs/tree.md), what is not as above:
- *   BLOCK_OPEN -> BLOCK_UP  parent_contribute: the last one, the timeout, or one that disagrees;
- *                           the sum goes to the parent, and does not change from now on
- *   BLOCK_UP -> BLOCK_UP  parent_block_pending: one of a host, which the sum lacks if it is late;
- *                         then as parent_ask
- *   BLOCK_UP -> BLOCK_UP  parent_ask: any packet of a host about it; the sum goes to the parent
- *                         again, or a probe, at most once per millisecond
+ * At a switch with parents (docs/tree.md), what differs:
+ *   BLOCK_OPEN -> BLOCK_UP  parent_contribute: the last contribution, the timeout, or a
+ *                           contribution that disagrees; the sum goes to the parent, and is final
+ *   BLOCK_UP -> BLOCK_UP  parent_block_pending: a host's contribution, which is not in the sum if
+ *                         it is late; then as parent_ask
+ *   BLOCK_UP -> BLOCK_UP  parent_ask: any packet of a host about the block; the sum goes to the
+ *                         parent again, or a probe, at most once per millisecond
  *   none -> BLOCK_DONE  answered: the parent's result, in any state; to all hosts
  *   BLOCK_OPEN -> BLOCK_DONE  answered
  *   BLOCK_UP -> BLOCK_DONE  answered
