@@ -694,11 +694,10 @@ class Rack:
             return
         held = [(s, signal.signal(s, signal.SIG_IGN)) for s in SIGNALS]
         try:
-            for process in self.processes:
-                process.signal(signal.SIGKILL)
-            for process in self.processes:
-                with contextlib.suppress(RackError):
-                    process.kill()
+            for end in (lambda process: process.signal(signal.SIGKILL), Process.kill):
+                for process in self.processes:
+                    with contextlib.suppress(RackError):
+                        end(process)
             subprocess.run(['ip', '-force', '-batch', '-'], text=True, check=False, timeout=BUSY_SECONDS,
                            input=''.join('netns del %s\n' % self.namespace(p)
                                          for p in self.places()
