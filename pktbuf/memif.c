@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
-#include <semaphore.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <rte_alarm.h>
+#include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_interrupts.h>
 #include <rte_log.h>
@@ -22,18 +22,18 @@
 #define GLOB_DAT  R_AARCH64_GLOB_DAT
 #endif
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void (*wait_for_users)(void *); /* under lock */
-static void *users; /* under lock */
+/* Whom munmap() waits for. Of the interrupt thread. */
+static struct guard {
+	void (*wait)(void *arg); /* NULL: nobody */
+	void *arg;
+} guard;
 
 /* In place of the driver's munmap(): bursts that begin now find the port not connected. */
 static int
 unmap(void *memory, size_t length)
 {
-	pthread_mutex_lock(&lock);
-	if (wait_for_users != NULL && rte_thread_is_intr())
-		wait_for_users(users);
-	pthread_mutex_unlock(&lock);
+	if (rte_thread_is_intr() && guard.wait != NULL)
+		guard.wait(guard.arg);
 	return munmap(memory, length);
 }
 
@@ -107,15 +107,51 @@ visit(struct dl_phdr_info *object, size_t size, void *result)
 	return 1;
 }
 
+/* A call in the interrupt thread. */
+struct order {
+	int (*function)(uint16_t port);
+	uint16_t port;
+	struct guard guard; /* to take, if function is NULL */
+	bool done;
+};
+
+static void
+obey(void *arg)
+{
+	struct order *order = arg;
+
+	if (order->function != NULL)
+		(void)order->function(order->port);
+	else
+		guard = order->guard;
+	/* Release: the caller sees what was done. */
+	__atomic_store_n(&order->done, true, __ATOMIC_RELEASE);
+}
+
+static void
+give(struct order *order)
+{
+	if (rte_thread_is_intr() || rte_eal_alarm_set(1, obey, order) < 0)
+		obey(order);
+	while (!__atomic_load_n(&order->done, __ATOMIC_ACQUIRE))
+		rte_delay_us_sleep(100);
+}
+
+void
+pktbuf_memif_do(int (*function)(uint16_t port), uint16_t port)
+{
+	struct order order = {.function = function, .port = port};
+
+	give(&order);
+}
+
 void
 pktbuf_memif_guard(void (*wait)(void *arg), void *arg)
 {
+	struct order order = {.guard = {.wait = wait, .arg = arg}};
 	int rc = -ENOENT;
 
-	pthread_mutex_lock(&lock);
-	wait_for_users = wait;
-	users = arg;
-	pthread_mutex_unlock(&lock);
+	give(&order);
 	if (wait == NULL)
 		return;
 	dl_iterate_phdr(visit, &rc);
@@ -125,33 +161,4 @@ pktbuf_memif_guard(void (*wait)(void *arg), void *arg)
 			" cannot be replaced (%s): a peer that "
 			"goes away may end this process\n",
 			rte_strerror(-rc));
-}
-
-struct order {
-	int (*function)(uint16_t port);
-	uint16_t port;
-	sem_t done;
-};
-
-static void
-obey(void *arg)
-{
-	struct order *order = arg;
-
-	(void)order->function(order->port);
-	sem_post(&order->done);
-}
-
-void
-pktbuf_memif_do(int (*function)(uint16_t port), uint16_t port)
-{
-	struct order order = {.function = function, .port = port};
-
-	sem_init(&order.done, 0, 0);
-	if (rte_thread_is_intr() || rte_eal_alarm_set(1, obey, &order) < 0)
-		(void)function(port);
-	else
-		while (sem_wait(&order.done) < 0)
-			;
-	sem_destroy(&order.done);
 }

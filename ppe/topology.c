@@ -429,6 +429,26 @@ missing_packets(const struct ppe *ppe)
 	return n;
 }
 
+/* Until each worker has ended the turn that it is in. */
+static void
+wait_for_turns(void *arg)
+{
+	struct ppe *ppe = arg;
+	uint64_t token = rte_rcu_qsbr_start(ppe->qsbr);
+
+	while (rte_rcu_qsbr_check(ppe->qsbr, token, false) != 1)
+		rte_delay_us_sleep(100);
+}
+
+/* wait: for the workers; NULL: they have stopped. */
+static void
+guard_memif(struct ppe *ppe, void (*wait)(void *))
+{
+	for (unsigned int p = 0; p < ppe->ports_open; p++)
+		if (strcmp(ppe->port[p].driver, PKTBUF_MEMIF) == 0)
+			pktbuf_memif_guard(wait, ppe);
+}
+
 void
 ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 {
@@ -449,6 +469,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)
 			abandon(ppe->worker[w]);
+	guard_memif(ppe, NULL);
 	/* Drivers may return mbufs only now, and with them buffers over the crossbar. */
 	for (unsigned int p = 0; p < ppe->ports_open; p++)
 		pktbuf_port_close(&ppe->port[p]);
@@ -468,7 +489,6 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	rte_mempool_free(ppe->pools.packets);
 	rte_mempool_free(ppe->pools.headers);
 	rte_mempool_free(ppe->pools.attaches);
-	pktbuf_memif_guard(NULL, NULL);
 	rte_free(ppe->qsbr);
 	rte_free(ppe);
 }
@@ -577,17 +597,6 @@ ppe_port_steers(const struct ppe *ppe, unsigned int port)
 	return ppe->port[port].steers;
 }
 
-/* Until each worker has ended the turn that it is in. */
-static void
-wait_for_turns(void *arg)
-{
-	struct ppe *ppe = arg;
-	uint64_t token = rte_rcu_qsbr_start(ppe->qsbr);
-
-	while (rte_rcu_qsbr_check(ppe->qsbr, token, false) != 1)
-		rte_delay_us_sleep(100);
-}
-
 int
 ppe_start(struct ppe *ppe)
 {
@@ -595,9 +604,7 @@ ppe_start(struct ppe *ppe)
 
 	/* This thread will wait for the workers to take tables. */
 	ppe_sleep_exactly();
-	for (unsigned int p = 0; p < ppe->nb_ports; p++)
-		if (strcmp(ppe->port[p].driver, PKTBUF_MEMIF) == 0)
-			pktbuf_memif_guard(wait_for_turns, ppe);
+	guard_memif(ppe, wait_for_turns);
 	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
 		int rc = pktbuf_port_start(&ppe->port[p]);
 
