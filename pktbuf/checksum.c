@@ -15,7 +15,7 @@
 static pktbuf_sum_fn sum_of = pktbuf_sum_scalar;
 
 void
-pktbuf_sum_select(unsigned int bits)
+pktbuf_sum_select(unsigned int bits __rte_unused)
 {
 	sum_of = pktbuf_sum_scalar;
 #ifdef __x86_64__

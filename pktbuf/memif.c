@@ -14,10 +14,10 @@
 #include <rte_interrupts.h>
 #include <rte_log.h>
 
-#if __x86_64__
+#ifdef __x86_64__
 #define JUMP_SLOT R_X86_64_JUMP_SLOT
 #define GLOB_DAT  R_X86_64_GLOB_DAT
-#elif __aarch64__
+#elif defined(__aarch64__)
 #define JUMP_SLOT R_AARCH64_JUMP_SLOT
 #define GLOB_DAT  R_AARCH64_GLOB_DAT
 #endif

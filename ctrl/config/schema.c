@@ -238,7 +238,7 @@ ctrl_key_get(const struct ctrl_key *key, const void *base)
 		return json_integer(llround(fraction * parts(key)));
 	}
 	if (key->min < 0)
-		number = -(field[key->bytes - 1] < 0); /* extend the sign */
+		number = -((signed char)field[key->bytes - 1] < 0); /* extend the sign */
 	memcpy(&number, field, key->bytes);
 	if (key->kind == CTRL_BOOLEAN)
 		return json_boolean(number != 0);

@@ -70,7 +70,7 @@ struct group {
 	unsigned int count;
 	const void *payload[SUMMED_TOGETHER] __rte_cache_aligned;
 };
-static_assert(sizeof(struct group) == 128, "two lines");
+static_assert(sizeof(struct group) == 2 * RTE_CACHE_LINE_SIZE, "two lines");
 
 struct batch {
 	unsigned int n; /* lanes */

@@ -149,7 +149,9 @@ struct flow {
 	struct pktbuf_head head; /* line 3 */
 	struct weir_header header;
 } __rte_cache_aligned;
-static_assert(sizeof(struct flow) == 192 && offsetof(struct flow, head) == 120, "three lines");
+static_assert(sizeof(struct flow) == RTE_ALIGN_CEIL(192, RTE_CACHE_LINE_SIZE) &&
+		offsetof(struct flow, head) == 120,
+	"three lines of 64 bytes");
 
 /* How much blocks wait for a source; a line is touched once per block. */
 struct source_late {
