@@ -519,6 +519,8 @@ def profiled():
             work = dist.all_reduce(data(rank), group=group, async_op=True)
             if of == 'weir':
                 wait_until(lambda: not work._operation.requests, 'the operation does not end')
+                with work._operation.lock:  # until its event has ended, too
+                    pass
                 with torch.profiler.record_function('between'):
                     pass
             work.wait()
@@ -594,6 +596,7 @@ def without_switch():
     one = data(rank)
     dist.all_reduce(one)
     same('all_reduce', [one], [sum(data(i) for i in range(size))])
+    dist.all_reduce(one, group=dist.new_group())
     exchanges(rank, size)
     near('DDP', train(rank, steps=1), train(rank, dist.new_group(backend='gloo'), steps=1))
 

@@ -34,7 +34,7 @@ def invite(size: int, world: bool = False) -> Dict[str, str]:
     if os.environ.get('WEIR_SWITCH'):
         _switch = {'switch': os.environ['WEIR_SWITCH'], 'settings': os.environ.get('WEIR_SETTINGS', ''),
                    'space': os.environ.get('WEIR_NAMESPACE', ''), 'require': require}
-    if not _switch:
+    if 'switch' not in _switch:
         return {'why': 'WEIR_SWITCH is not set at rank 0', 'require': require}
     if size > RANKS:
         return {**_switch, 'why': 'a job has %d ranks at most' % RANKS, 'require': require}
