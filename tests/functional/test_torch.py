@@ -36,7 +36,7 @@ def every_call_gives_gloos_result():
 def training_gives_gloos_losses():
     with MpiRack() as rack:
         rack.start_switch()
-        start(rack, 'training+partial,WEIR_SETTINGS=deterministic=true').wait(60)
+        start(rack, 'training+composed+partial,WEIR_SETTINGS=deterministic=true').wait(60)
         rack.stop_switch()
 
 

@@ -7,6 +7,7 @@
 Cases with + are of the same processes, one after the other; the others run at the same time. PyTorch is loaded once, before the
 ranks are forked. The exit status is 0 if every rank's was, or was to be killed."""
 import _thread
+import contextlib
 import ctypes
 import gc
 import logging
@@ -415,6 +416,81 @@ def refused():
         check(odd or 'rank 2 refused its %s: ' % event in told, 'told: %s', told)
         told = raises('after ' + event, lambda: dist.all_reduce(one.clone(), group=group))
         check('rank 2 refused its %s: ' % event in told, 'told afterwards: %s', told)
+
+
+def composed():
+    """Weir for one type of devices, and other backends for others. No GPU is needed: meta tensors, and FakeProcessGroup."""
+    if not hasattr(dist.distributed_c10d, 'BackendConfig'):  # torch 1.13
+        rank, _ = init()
+        raises('cpu:weir', lambda: dist.new_group(backend='cpu:weir'))
+        return
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.testing._internal.distributed import fake_pg  # noqa: F401 registers it
+    seen, asked = [], ''
+
+    def meta_all_reduce(tensors, group, *_):
+        """Instead of the kernel of CUDA tensors: asks the group that torch has chosen for its backend."""
+        backend = dist.ProcessGroup.unbox(group)._get_backend(torch.device(asked))
+        seen.append(type(backend).__name__)
+        return tensors, backend.allreduce(tensors, dist.AllreduceOptions()).boxed()
+    kernels = torch.library.Library('c10d', 'IMPL', 'Meta')
+    kernels.impl('allreduce_', meta_all_reduce)
+    rank, size = init('cpu:weir,meta:fake')
+    for names, ours, other in ((None, 'cpu', 'meta'), ('meta:fake,cpu:weir', 'cpu', 'meta'), ('cuda:fake,cpu:weir', 'cpu', 'cuda'),
+                               ('cpu:weir', 'cpu', ''),
+                               ('cpu:gloo,cuda:weir', 'cuda', 'cpu'), ('cuda:weir,cpu:gloo', 'cuda', 'cpu')):
+        group = dist.new_group(backend=names) if names else None
+        check(weir.torch.active(group), '%s is not active', names)
+        devices = {device.type for device in group_of(group)._device_types}
+        check(devices == {ours, other} - {''}, '%s: devices %s', names, devices)
+        seen.clear()
+        asked = other
+        if other in ('meta', 'cuda'):
+            with FakeTensorMode() if other == 'cuda' else contextlib.nullcontext():
+                far = torch.ones(3, device=other)
+                for work in (dist.all_reduce(far, group=group, async_op=True), group_of(group).allreduce([far])):
+                    work.wait()
+            check(seen == ['FakeProcessGroup'] * 2, '%s: all_reduce of %s tensors: %s', names, other, seen)
+            check(type(group_of(group)._get_backend(torch.device(other))).__name__ == 'FakeProcessGroup', '%s: backend', names)
+        before = blocks(group)
+        one = data(rank)
+        dist.all_reduce(one, group=group)
+        same(names, [one], [sum(data(i) for i in range(size))])
+        objects = [None] * size
+        dist.all_gather_object(objects, rank, group=group)
+        dist.barrier(group)
+        check(objects == list(range(size)), '%s: objects: %s', names, objects)
+        check((blocks(group) > before + 2) == (ours == 'cpu'), '%s: %d blocks in the switch', names, blocks(group) - before)
+        if names is None:
+            near('DDP', train(rank, steps=1), train(rank, dist.new_group(backend='gloo'), steps=1))
+        elif ours == 'cpu' and other != 'meta':
+            asked = 'meta'
+            told = raises(names, lambda: dist.all_reduce(torch.ones(1, device='meta'), group=group))
+            check('No backend' in told, '%s: %s', names, told)
+    for names, text in (('cpu:weir,cuda:nccl', 'cuda:nccl does not go with Weir'), ('cpu:weir,cuda:what', 'cuda:what')):
+        told = raises(names, lambda: dist.new_group(backend=names))
+        check(text in told, '%s: %s', names, told)
+    functional(rank, size)
+    store, gpu = dist.PrefixStore('bound', dist.distributed_c10d._get_default_store()), torch.device('cuda:0')
+    dist.destroy_process_group()
+    dist.init_process_group('cpu:weir,cuda:fake', store=store, rank=rank, world_size=size, device_id=gpu)
+    for group in (group_of(), dist.new_group()):
+        check(group.bound_device_id == gpu, 'the GPU is %s', group.bound_device_id)
+        before = blocks(group)
+        dist.barrier(group)
+        check(blocks(group) == before + 1, 'the barrier did not run in the switch')
+
+
+def functional(rank, size):
+    """The functional collectives, which torch calls in C++."""
+    from torch.distributed import _functional_collectives as made
+    before = blocks()
+    got = [made.all_reduce(data(rank), 'sum', group_of()), made.all_gather_tensor(data(rank), 0, group_of()),
+           made.reduce_scatter_tensor(data(rank, shape=(size * 5, 2)), 'sum', 0, group_of())]
+    same('functional', [one + 0 for one in got], [
+        sum(data(i) for i in range(size)), torch.cat([data(i) for i in range(size)]),
+        sum(data(i, shape=(size * 5, 2)) for i in range(size))[rank * 5:rank * 5 + 5]])
+    check(blocks() >= before + 3, 'functional collectives did not run in the switch')
 
 
 def mistakes():

@@ -4,7 +4,7 @@
     import torch.distributed as dist
     import weir.torch
 
-    dist.init_process_group('weir')
+    dist.init_process_group('weir')    # in torch 2 also 'cpu:weir,cuda:nccl'
 
 Each process group has a temporary job in the switch, and gloo beside it, for what the switch cannot do. docs/pytorch.md is
 the guide.
@@ -16,7 +16,6 @@ import inspect
 import json
 import logging
 import os
-import queue
 import socket
 import sys
 import threading
@@ -31,15 +30,15 @@ import torch.distributed as dist
 from torch.distributed import PrefixStore, ProcessGroupGloo, ReduceOp, _Work as Work, distributed_c10d
 from torch.futures import Future
 
-from ._torch_job import JOIN_S, Failure, invite, join, limits, open_job
+from ._torch_job import Failure, invite, join, limits, open_job
+from ._torch_work import (Ender, Event, Operation, PythonWork, all_tensors, completed, create_work_from_future, error_text,
+                          scripted)
 from .communicator import Communicator, Request
 from .communicator import open as _open_communicator
 from .errors import Error, Partial
 
 __all__ = ['ProcessGroup', 'active', 'hook']
 log = logging.getLogger('weir.torch')
-
-_create_work_from_future = torch._C._distributed_c10d._create_work_from_future
 
 TYPES = {getattr(torch, name) for name in (
     'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'float16', 'bfloat16', 'float32', 'float64',
@@ -72,189 +71,6 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
-
-
-# -- operations in progress
-
-def _timed_out(text: str) -> str:
-    """In the words of gloo and NCCL, which programs look for."""
-    return 'weir: Timed out waiting: ' + text
-
-
-def _text(error: Error) -> str:
-    text = str(error.strerror)
-    return _timed_out(text) if error.errno == errno.ETIMEDOUT else text
-
-
-class _Event:
-    """An operation in the profiler, as gloo's: with the shapes of its inputs, and asynchronous."""
-
-    def __init__(self, title: str, inputs: Sequence[torch.Tensor]):
-        self.thread = threading.get_ident()
-        self.ended: Any = Future()
-        record = torch.autograd._record_function_with_args_enter(title, *inputs)
-        torch.ops.profiler._call_end_callbacks_on_jit_fut(record, self.ended)  # for the profiler of this thread
-
-    def end(self) -> None:
-        """In another thread: torch calls an event asynchronous that began in one thread and ended in another."""
-        if threading.get_ident() != self.thread:
-            self.ended.set_result(None)
-        else:
-            other = threading.Thread(target=self.ended.set_result, args=(None,))
-            other.start()
-            other.join()
-
-
-class _Operation:
-    """Requests of Weir, and what is to be done when they have ended. value: what torch calls the result."""
-    __slots__ = ('requests', 'value', 'copies', 'event', 'explain', 'lock', 'failure')
-
-    def __init__(self, requests: List[Request], value: Any, copies: Sequence[Tuple[torch.Tensor, torch.Tensor]] = ()):
-        self.requests, self.value, self.copies = requests, value, copies  # copies: (to, from)
-        self.event: Optional[_Event] = None
-        self.explain = _text
-        self.lock = threading.Lock()
-        self.failure = ''
-
-    def end(self, timeout: Optional[float] = None) -> Any:
-        """Wait, and return the value. May be called again, in any thread."""
-        with contextlib.suppress(Error):
-            for request in self.requests:
-                request.wait(timeout)  # without the lock: other threads have other timeouts
-        with self.lock:
-            if self.requests:
-                try:
-                    self.wait()
-                except Error as error:
-                    self.failure = self.explain(error)
-                self.requests, self.explain = [], _text  # they keep the job
-                if self.event is not None:
-                    self.event.end()
-        if self.failure:
-            raise Failure(self.failure)
-        return self.value
-
-    def wait(self) -> None:
-        for request in self.requests:
-            request.wait()
-        for to, data in self.copies:
-            with torch.inference_mode(to.is_inference()):  # the program's mode, which other threads have not
-                to.detach().copy_(data)
-
-    def ended(self) -> bool:
-        return all(request.test() for request in self.requests)
-
-
-class _Ender:
-    """A thread that waits for operations in their order and ends their futures. It ends with this object, and before Python
-    does: a thread that Python stops inside C++ aborts the process."""
-
-    def __init__(self, comm: Optional[Communicator]) -> None:
-        self.comm = weakref.ref(comm) if comm is not None else None  # works, which keep this object, do not keep the job
-        self.queue: 'queue.SimpleQueue[Optional[Future]]' = queue.SimpleQueue()
-        self.thread: Optional[threading.Thread] = None
-
-    def future(self, operation: _Operation) -> Future:
-        devices = [t.device for t in _tensors(operation.value) if t.is_cuda]
-        begin: Any = Future(devices=devices)
-        # An exception becomes an error of C++'s future only in a callback: set_exception() stores a result.
-        end = begin.then(lambda _: operation.end())
-        if threading.current_thread() is self.thread:
-            begin.set_result(None)  # a callback that waits for another operation
-        else:
-            self.queue.put(begin)
-            if self.thread is None:
-                self.thread = threading.Thread(target=self._run, args=(self.queue,), name='weir', daemon=True)
-                self.thread.start()
-                weakref.finalize(self, self._stop, self.comm, self.queue, self.thread)
-        return end
-
-    @staticmethod
-    def _stop(known: Any, waiting: 'queue.SimpleQueue[Optional[Future]]', thread: threading.Thread) -> None:
-        comm = known and known()
-        if comm is not None:
-            comm.close()  # operations in progress fail
-        waiting.put(None)
-        if thread is not threading.current_thread():
-            thread.join(JOIN_S)
-
-    @staticmethod
-    def _run(waiting: 'queue.SimpleQueue[Optional[Future]]') -> None:
-        begin: Any
-        for begin in iter(waiting.get, None):
-            begin.set_result(None)
-            del begin
-
-
-class _Work(Work):
-    """An operation for torch's functions in Python, which wait in the caller's thread and raise. C++ must not get it: C++
-    keeps only the part of an object that C++ knows, and would wait forever. It gets the future's work instead, whose
-    wait() does not raise, but whose future does.
-    """
-
-    def __init__(self, operation: _Operation, ender: _Ender):
-        super().__init__()
-        self._operation, self._ender = operation, ender
-
-    def wait(self, timeout: Optional[timedelta] = None) -> bool:
-        try:
-            self._operation.end(timeout.total_seconds() if timeout else None)
-        except TimeoutError as error:
-            raise Failure(_timed_out(str(error))) from None
-        return True
-
-    synchronize = wait
-
-    def is_completed(self) -> bool:
-        if not self._operation.ended():
-            return False
-        self.exception()
-        return True
-
-    def is_success(self) -> bool:
-        return self.is_completed() and self.exception() is None
-
-    def exception(self) -> Optional[BaseException]:
-        try:
-            self._operation.end()
-        except RuntimeError as error:
-            return error
-        return None
-
-    def result(self) -> List[torch.Tensor]:
-        return _tensors(self._operation.end())
-
-    def get_future(self) -> Future:
-        return self._ender.future(self._operation)
-
-
-def _tensors(value: Any) -> List[torch.Tensor]:
-    """All tensors in lists of lists."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [t for part in value or () for t in _tensors(part)]
-
-
-def _completed(value: Any) -> Work:
-    future: Any = Future()
-    future.set_result(value)
-    work: Work = _create_work_from_future(future)
-    return work
-
-
-def _after(done: Future[torch.Tensor], tensors: List[torch.Tensor]) -> List[torch.Tensor]:
-    torch.jit.wait(done)
-    return tensors
-
-
-def _later(done: Future[torch.Tensor], tensors: List[torch.Tensor]) -> Future[List[torch.Tensor]]:
-    return torch.jit.fork(_after, done, tensors)
-
-
-@functools.lru_cache(maxsize=None)
-def _scripted() -> Any:
-    """DDP's FP16 hook in C++ takes only C++'s list of tensors. TorchScript makes a future of one, which follows ours."""
-    return torch.jit.script(_later)
 
 
 # -- tensors
@@ -349,7 +165,7 @@ def _exchange(gloo: ProcessGroupGloo, output: torch.Tensor, input: torch.Tensor,
         return work
     work.wait()
     output.detach().copy_(room)
-    return _completed([output])
+    return completed([output])
 
 
 def _towards(switch: str) -> str:
@@ -379,18 +195,22 @@ def _for_python(caller: Any) -> bool:
 
 
 def _carried(event: str, by_gloo: Optional[Callable[..., Work]] = None) -> Callable[..., Any]:
-    """A collective that `begin` begins and returns as an _Operation, unless it returns why it is gloo's. event: its name in
+    """A collective that `begin` begins and returns as an Operation, unless it returns why it is gloo's. event: its name in
     the profiler's timeline, which is gloo's and NCCL's. by_gloo: instead of gloo's own."""
-    def decorate(begin: Callable[..., Union[_Operation, str]]) -> Callable[..., Work]:
+    def decorate(begin: Callable[..., Union[Operation, str]]) -> Callable[..., Work]:
         name, title = begin.__name__, 'weir:' + event
         inputs = [i for i, word in enumerate(begin.__code__.co_varnames[1:3]) if word in ('tensors', 'inputs', 'input')]
 
         @functools.wraps(begin)
         def collective(self: 'ProcessGroup', *args: Any, **more: Any) -> Work:
-            operation: Union[_Operation, str] = ''
+            others = self._others_for(args, more)
+            if others is not None:
+                theirs: Work = getattr(others, name)(*args, **more)
+                return theirs
+            operation: Union[Operation, str] = ''
             shown = None
             if self._comm is not None and torch.autograd._profiler_enabled():
-                shown = _Event(title, [t for i in inputs for t in _tensors(args[i:i + 1])])
+                shown = Event(title, [t for i in inputs for t in all_tensors(args[i:i + 1])])
             try:
                 if self._comm is not None:
                     with self._lock:  # the requests of an operation stay together
@@ -414,15 +234,15 @@ def _carried(event: str, by_gloo: Optional[Callable[..., Work]] = None) -> Calla
                 raise
             # An operation must not keep the group: its end cancels operations.
             explain = weakref.WeakMethod(self._explain)
-            operation.event, operation.explain = shown, lambda error: (explain() or _text)(error)
+            operation.event, operation.explain = shown, lambda error: (explain() or error_text)(error)
             if _for_python(sys._getframe().f_back):
                 if shown is not None:
                     self._ender.future(operation)  # so that the event ends with the operation, not when the program waits
-                return _Work(operation, self._ender)
+                return PythonWork(operation, self._ender)
             future = self._ender.future(operation)
             if name == 'allreduce' and operation.value[0].dtype is torch.float16 and operation.value[0].is_cpu:
-                future = _scripted()(future, operation.value)
-            work = _create_work_from_future(future)
+                future = scripted()(future, operation.value)
+            work = create_work_from_future(future)
             return work
         return collective
     return decorate
@@ -430,17 +250,81 @@ def _carried(event: str, by_gloo: Optional[Callable[..., Work]] = None) -> Calla
 
 def _for_gloo(name: str, why: str = '') -> Callable[..., Any]:
     def method(self: 'ProcessGroup', *args: Any, **more: Any) -> Any:
-        if why and self._comm is not None:
+        others = self._others_for(args, more)
+        if others is None and why and self._comm is not None:
             _say('%s goes through gloo: %s' % (name, why))
-        return getattr(self._gloo, name)(*args, **more)
+        return getattr(others or self._gloo, name)(*args, **more)
     return method
 
 
-class ProcessGroup(dist.ProcessGroup):
-    """A process group of the backend "weir"."""
+def _coalescing(name: str) -> Callable[..., Any]:
+    """For Weir it is nothing: the operations in progress share the window in any case."""
+    def method(self: 'ProcessGroup', *args: Any) -> Any:
+        others = self._others_for(args, {})
+        return completed(None) if others is None else getattr(others, name)(*args)
+    return method
 
-    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
+
+def _device_type(args: Sequence[Any]) -> str:
+    """Of a call's first tensor, or of a barrier's options; '' if there is none."""
+    for arg in args:
+        while isinstance(arg, (list, tuple)) and arg:
+            arg = arg[0]
+        device = arg if isinstance(arg, torch.device) else getattr(arg, 'device', None)
+        if device is not None:
+            return str(device.type)
+    return ''
+
+
+def _other(device: str, name: str, options: Any, more: Any, made: Any) -> Any:
+    """Another backend, as torch makes it; None: the group's own gloo. made: torch's group, which has what is named before Weir."""
+    if name == 'gloo':
+        return None
+    if torch.device(device) in made._device_types:
+        return made._get_backend(torch.device(device))
+    plugin, backend, own = dist.Backend._plugins.get(name.upper()), None, options.store
+    options.store = PrefixStore(device, own)
+    place = options.store, options.group_rank, options.group_size
+    if plugin is not None:
+        backend = plugin.creator_fn(options, more) if plugin.extended_api else plugin.creator_fn(*place, options.timeout)
+    elif name == 'nccl' and dist.is_nccl_available():
+        more = more or dist.ProcessGroupNCCL.Options()
+        more._timeout = options.timeout
+        backend = dist.ProcessGroupNCCL(*place, more)
+        backend._set_sequence_number_for_group()
+    options.store = own
+    if backend is None or isinstance(backend, dist.ProcessGroup):
+        raise ValueError('weir: %s:%s does not go with Weir: %s' % (
+            device, name, 'this torch does not have it' if backend is None else 'it is a whole process group'))
+    return backend
+
+
+def _create(options: Any, more: Any = None) -> 'ProcessGroup':
+    """For torch 2, which takes what this returns for the whole group, so that it has to hold the other backends of
+    "cpu:weir,cuda:nccl", too."""
+    caller = sys._getframe(1).f_locals  # torch does not pass this string
+    names, others, devices = str(caller.get('backend', '')), None, ['cpu', 'cuda']
+    if ':' in names:
+        parts = distributed_c10d.BackendConfig(dist.Backend(names)).get_device_backend_map()
+        devices = [device for device, name in parts.items() if name == 'weir']
+        others = {device: (_other(device, name, options, more, caller['pg']), dist.Backend.backend_type_map.get(name))
+                  for device, name in parts.items() if name != 'weir'}
+    return ProcessGroup(options.store, options.group_rank, options.group_size, options.timeout, devices, others,
+                        caller.get('device_id'))
+
+
+class ProcessGroup(dist.ProcessGroup):
+    """A process group of the backend "weir". devices: whose tensors Weir takes. others: {device: (backend, its type)}; None: Weir
+    takes the tensors of all devices."""
+
+    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta, devices: Sequence[str] = ('cpu', 'cuda'),
+                 others: Optional[Dict[str, Tuple[Any, Any]]] = None, device_id: Any = None) -> None:
         super().__init__(rank, size)
+        self._devices = devices
+        # Torch's own, which chooses by the tensors' device.
+        self._others: Any = None if others is None else dist.ProcessGroup(rank, size)
+        if self._others is not None and device_id is not None:
+            self._others.bound_device_id = device_id
         self._rank, self._size, self._name, self._description = rank, size, '', ''
         self._lock, self._refused, self._pid = threading.Lock(), 0, os.getpid()
         # After a failure a group is made again, perhaps in the same store, where the keys of the first one still are.
@@ -457,11 +341,17 @@ class ProcessGroup(dist.ProcessGroup):
             raise Failure('weir: rank %d of a process group of %d ranks does not reach the others (it waits %g s): %s' % (
                 rank, size, timeout.total_seconds(), error)) from None
         _gloos.add(self._gloo)
-        if hasattr(self, '_register_backend'):  # torch 2: for what this class does not define
-            self._register_backend(torch.device('cpu'), dist.ProcessGroup.BackendType.GLOO, self._gloo)
+        if hasattr(self, '_register_backend'):  # torch 2: for what this class does not define, and for who asks for a backend
+            if device_id is not None:
+                self.bound_device_id = device_id
+            for device in devices:
+                self._register_backend(torch.device(device), dist.ProcessGroup.BackendType.GLOO, self._gloo)
+            for device, (backend, kind) in (others or {}).items():
+                for group in (self, self._others):
+                    group._register_backend(torch.device(device), kind, backend or self._gloo)
         self._comm: Any  # None: gloo carries everything
         self._comm, why = open_job(self._store, invitation, rank, size, timeout.total_seconds())
-        self._ender = _Ender(self._comm)
+        self._ender = Ender(self._comm)
         if why and rank == 0:
             log.warning('weir: a process group of %d ranks uses gloo alone: %s', size, why)
 
@@ -471,6 +361,8 @@ class ProcessGroup(dist.ProcessGroup):
 
     def setGroupName(self, name: str) -> None:
         self._name = name
+        if self._others is not None:
+            self._others._set_group_name(name)
 
     def getGroupName(self) -> str:
         return self._name
@@ -483,10 +375,23 @@ class ProcessGroup(dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """Leave the job; so does the end of the object."""
+        self._leave('shutdown')
+
+    def abort(self) -> None:
+        self._leave('abort')
+
+    def _leave(self, how: str) -> None:
         if self._comm is not None:
             self._comm.close()
+        if hasattr(self._others, how):  # in the latest torch
+            getattr(self._others, how)()
 
-    abort = shutdown
+    def _others_for(self, args: Sequence[Any], more: Dict[str, Any]) -> Any:
+        """The other backends' group if the call is for another device."""
+        if self._others is None:
+            return None
+        device = _device_type((*args, *more.values()))
+        return self._others if device and device not in self._devices else None
 
     # -- what a rank refuses
 
@@ -508,13 +413,13 @@ class ProcessGroup(dist.ProcessGroup):
         with contextlib.suppress(RuntimeError):
             if error.errno == errno.EPROTO and self._store.add('refusals', 0) != self._size * self._refused:
                 return 'weir: %s (%s)' % (self._store.get('refused').decode(), error.strerror)
-        return _text(error)
+        return error_text(error)
 
     # -- what the switch carries
 
     def _begin(self, call: Callable[..., Request], sends: Sequence[Optional[torch.Tensor]],
                outputs: Sequence[Optional[torch.Tensor]], value: Any = None, slices: Any = (),
-               **more: Any) -> Union[_Operation, str]:
+               **more: Any) -> Union[Operation, str]:
         """A request for each pair of tensors. A tensor that this rank has no use for is None. slices: where those of the
         only output go."""
         if any(t is not None and (t.layout is not torch.strided or t.is_quantized) for t in (*sends, *outputs)):
@@ -530,7 +435,7 @@ class ProcessGroup(dist.ProcessGroup):
                 copies.append((output, room))
         if slices and outputs[0] is not None:
             copies += zip(slices, outputs[0])
-        return _Operation(requests, outputs if value is None else value, copies)
+        return Operation(requests, outputs if value is None else value, copies)
 
     def _slices(self, one: torch.Tensor) -> torch.Tensor:
         return torch.empty((self._size, *one.shape), dtype=one.dtype, pin_memory=not one.is_cpu)
@@ -541,25 +446,25 @@ class ProcessGroup(dist.ProcessGroup):
         return '' if fit else 'slices of different sizes or types'
 
     @_carried('all_reduce')
-    def allreduce(self, tensors: Any, opts: Any = None) -> Union[_Operation, str]:
+    def allreduce(self, tensors: Any, opts: Any = None) -> Union[Operation, str]:
         tensors = _list(tensors)
         return self._reduce_all(tensors, opts) if len(tensors) == 1 else 'several tensors'
 
     @_carried('all_reduce')
-    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Union[_Operation, str]:
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Union[Operation, str]:
         return self._reduce_all(_list(tensors), opts)
 
-    def _reduce_all(self, tensors: List[torch.Tensor], opts: Any) -> Union[_Operation, str]:
+    def _reduce_all(self, tensors: List[torch.Tensor], opts: Any) -> Union[Operation, str]:
         return self._begin(self._comm.iallreduce, tensors, tensors, op=_reduction(tensors, opts))
 
     @_carried('reduce')
-    def reduce(self, tensors: Any, opts: Any, op: Any = None) -> Union[_Operation, str]:
+    def reduce(self, tensors: Any, opts: Any, op: Any = None) -> Union[Operation, str]:
         tensors, root = _list(tensors), _root(opts)
         name = _reduction(tensors, op or getattr(opts, 'reduceOp', None))
         return self._begin(self._comm.ireduce, tensors, tensors if root == self._rank else [None], tensors, op=name, root=root)
 
     @_carried('broadcast')
-    def broadcast(self, tensors: Any, opts: Any) -> Union[_Operation, str]:
+    def broadcast(self, tensors: Any, opts: Any) -> Union[Operation, str]:
         tensors, root = _list(tensors), _root(opts)
         if len(tensors) != 1:
             return 'several tensors'
@@ -567,21 +472,21 @@ class ProcessGroup(dist.ProcessGroup):
         return self._begin(self._comm.ibroadcast, *pair, tensors, root=root)
 
     @_carried('all_gather')
-    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Union[_Operation, str]:
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Union[Operation, str]:
         slices, inputs = _inner(outputs), _list(inputs)
         return self._unfit(slices, inputs[0]) or self._begin(
             self._comm.iallgather, inputs, [self._slices(inputs[0])], outputs, slices)
 
     @_carried('all_gather')
-    def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Union[_Operation, str]:
+    def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Union[Operation, str]:
         return self._begin(self._comm.iallgather, [input], [output])
 
     @_carried('all_gather')
-    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Union[_Operation, str]:
+    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Union[Operation, str]:
         return self._begin(self._comm.iallgather, inputs, outputs)
 
     @_carried('gather')
-    def gather(self, outputs: Any, inputs: Any, opts: Any) -> Union[_Operation, str]:
+    def gather(self, outputs: Any, inputs: Any, opts: Any) -> Union[Operation, str]:
         slices, inputs, root = _inner(outputs), _list(inputs), _root(opts)
         if root != self._rank:
             return self._begin(self._comm.igather, inputs, [None], [], root=root)
@@ -589,31 +494,31 @@ class ProcessGroup(dist.ProcessGroup):
             self._comm.igather, inputs, [self._slices(inputs[0])], outputs, slices, root=root)
 
     @_carried('scatter')
-    def scatter(self, outputs: Any, inputs: Any, opts: Any) -> Union[_Operation, str]:
+    def scatter(self, outputs: Any, inputs: Any, opts: Any) -> Union[Operation, str]:
         outputs, slices, root = _list(outputs), _inner(inputs), _root(opts)
         if root != self._rank:
             return self._begin(self._comm.iscatter, [None], outputs, root=root)
         return self._unfit(slices, outputs[0]) or self._begin(self._comm.iscatter, [_stack(slices)], outputs, root=root)
 
     @_carried('reduce_scatter')
-    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Union[_Operation, str]:
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Union[Operation, str]:
         outputs, slices = _list(outputs), _inner(inputs)
         return self._unfit(slices, outputs[0]) or self._reduce_into(outputs, [_stack(slices)], opts)
 
     @_carried('reduce_scatter')
-    def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Union[_Operation, str]:
+    def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Union[Operation, str]:
         return self._reduce_into([output], [input], opts)
 
     @_carried('reduce_scatter')
-    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Union[_Operation, str]:
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Union[Operation, str]:
         return self._reduce_into(outputs, inputs, opts)
 
-    def _reduce_into(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any) -> Union[_Operation, str]:
+    def _reduce_into(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any) -> Union[Operation, str]:
         return self._begin(self._comm.ireducescatter, inputs, outputs, op=_reduction(inputs, opts))
 
     @_carried('all_to_all', _exchange)
     def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_splits: List[int], input_splits: List[int],
-                      opts: Any = None) -> Union[_Operation, str]:
+                      opts: Any = None) -> Union[Operation, str]:
         if output_splits or input_splits:
             return 'split sizes, which other ranks do not know'
         if any(t.dim() == 0 or t.size(0) % self._size for t in (output, input)):
@@ -622,16 +527,13 @@ class ProcessGroup(dist.ProcessGroup):
         return self._begin(self._comm.ialltoall, [input], [output])
 
     @_carried('barrier')
-    def barrier(self, opts: Any = None) -> Union[_Operation, str]:
-        return _Operation([self._comm.ibarrier()], [])
+    def barrier(self, opts: Any = None) -> Union[Operation, str]:
+        return Operation([self._comm.ibarrier()], [])
 
-    def _start_coalescing(self, *_: Any) -> Work:
-        """Nothing: the operations in progress share the window in any case."""
-        return _completed(None)
-
-    _end_coalescing = _start_coalescing
+    _start_coalescing = _coalescing('_start_coalescing')
+    _end_coalescing = _coalescing('_end_coalescing')
     # The latest torch's names.
-    start_coalescing = end_coalescing = _start_coalescing
+    start_coalescing, end_coalescing = _start_coalescing, _end_coalescing
     all_gather_single, all_gather_single_coalesced = _allgather_base, allgather_into_tensor_coalesced
     reduce_scatter_single, reduce_scatter_single_coalesced = _reduce_scatter_base, reduce_scatter_tensor_coalesced
     all_to_all_single = alltoall_base
@@ -648,6 +550,10 @@ class ProcessGroup(dist.ProcessGroup):
 
     def alltoall(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None) -> Work:
         """Gloo 1.13 has only alltoall_base."""
+        others = self._others_for((outputs, inputs), {})
+        if others is not None:
+            work: Work = others.alltoall(outputs, inputs, opts)
+            return work
         _say('all_to_all of lists goes through gloo: each rank knows only its own sizes')
         if not len(outputs) == len(inputs) == self._size:
             raise ValueError('alltoall: %d outputs and %d inputs for %d ranks' % (len(outputs), len(inputs), self._size))
@@ -657,7 +563,7 @@ class ProcessGroup(dist.ProcessGroup):
         _exchange(self._gloo, received, sent, sizes, [t.numel() for t in inputs]).wait()
         for output, part in zip(outputs, received.split(sizes)):
             output.detach().copy_(part.view(output.shape))
-        return _completed(outputs)
+        return completed(outputs)
 
 
 def active(group: Optional[dist.ProcessGroup] = None) -> bool:
@@ -669,7 +575,7 @@ def active(group: Optional[dist.ProcessGroup] = None) -> bool:
 
 # -- the hook
 
-class _Reduction(_Operation):
+class _Reduction(Operation):
     """Of a compressed bucket: what partial results and late contributions mean is decided here."""
     __slots__ = ('state', 'sent', 'received', 'residual')
 
@@ -697,7 +603,7 @@ class _Reduction(_Operation):
 class _HookState:
     def __init__(self, comm: Communicator, compress: Optional[str], error_feedback: bool, partial: str):
         self.comm, self.compress, self.error_feedback, self.partial = comm, compress, error_feedback, partial
-        self.ender = _Ender(comm)
+        self.ender = Ender(comm)
         self.kept: Dict[int, Tuple[torch.Tensor, Optional[torch.Tensor]]] = {}  # of each bucket: (sent, residual)
 
     def buffers(self, bucket: dist.GradBucket) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
@@ -730,7 +636,7 @@ def _average(state: _HookState, bucket: dist.GradBucket) -> Future[torch.Tensor]
     received = data if data.is_cpu and data.dtype is sent.dtype else torch.empty_like(sent)
     request = state.comm.iallreduce(sent, received)
     if not state.compress:
-        return state.ender.future(_Operation([request], data, [(data, received)] if received is not data else []))
+        return state.ender.future(Operation([request], data, [(data, received)] if received is not data else []))
     return state.ender.future(_Reduction(request, data, state, sent, received, residual))
 
 
@@ -769,7 +675,7 @@ def hook(job: Optional[str] = None, *, group: Optional[dist.ProcessGroup] = None
 
 
 if 'devices' in inspect.signature(dist.Backend.register_backend).parameters:
-    dist.Backend.register_backend('weir', ProcessGroup, devices=['cpu', 'cuda'])
+    dist.Backend.register_backend('weir', _create, extended_api=True, devices=['cpu', 'cuda'])
 else:
-    dist.Backend.register_backend('weir', ProcessGroup)
+    dist.Backend.register_backend('weir', _create, extended_api=True)
     dist.Backend.WEIR = 'weir'  # torch 1.13 makes it 'WEIR', which get_backend() never returns
