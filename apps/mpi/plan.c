@@ -312,6 +312,16 @@ plan_make(struct plan *plan, const struct offload_comm *comm, const struct offlo
 	return MPI_SUCCESS;
 }
 
+/*
+ * Open MPI 5.0 makes a type of its own of 250 elements and more, in MPI_Pack and MPI_Unpack alone, and then takes an extent
+ * for a multiple of a complex number's size: others than that, such as 24 bytes with MPI_C_DOUBLE_COMPLEX, it rounds down.
+ */
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5
+#define PACK_MOST 249
+#else
+#define PACK_MOST INT_MAX
+#endif
+
 /* In pieces: MPI_Pack counts in int. MPI_COMM_SELF: the program may have freed the communicator. */
 int
 plan_copy(const struct plan *plan, enum plan_copy what)
@@ -327,6 +337,8 @@ plan_copy(const struct plan *plan, enum plan_copy what)
 		return MPI_SUCCESS;
 	bytes = mpi_type_bytes(type);
 	piece = bytes > 0 && bytes < INT_MAX / 2 ? INT_MAX / 2 / bytes : 1;
+	if (piece > PACK_MOST)
+		piece = PACK_MOST;
 	/* MPICH packs nothing at MPI_BOTTOM: take the data's address, and a type that begins there. */
 	if (base == MPI_BOTTOM) {
 		PMPI_Type_get_true_extent(packing->type, &lb, &extent);

@@ -241,6 +241,13 @@ def absolute_addresses():
 
 
 @case
+def elements_far_apart():
+    """Weir copies them by MPI_Pack and MPI_Unpack, which Open MPI 5.0 gets wrong, and a program without Weir does not."""
+    for name, run in arguments('spread'):
+        check(run.offloaded['allgather'] == 1, '%s: %s\n%s', name, run.offloaded, run.output)
+
+
+@case
 def refused_arguments():
     """MPI itself reports what is not valid, and the calls around it run on Weir."""
     for name, run in arguments('refused'):

@@ -3,6 +3,7 @@
  * Arguments that few programs pass. WHAT is the program's argument:
  *
  *	absolute  MPI_BOTTOM with types of absolute addresses, some of them with a negative or another extent
+ *	spread    many elements whose distance is no multiple of their size
  *	refused   types, counts and operations that are not valid: MPI reports them by the communicator's error handler
  *
  *	session   of MPI 4: a communicator without MPI_Init
@@ -114,6 +115,27 @@ move(MPI_Comm comm, int blocking, int backwards)
 	MPI_Type_free(&sends);
 	MPI_Type_free(&gets);
 	MPI_Type_free(&slice);
+	free(from);
+	free(to);
+}
+
+static void
+spread(MPI_Comm comm)
+{
+	double(*from)[3] = malloc(N * sizeof(*from)),
+	(*to)[3] = malloc((size_t)(ranks * N) * sizeof(*to));
+	MPI_Datatype type;
+
+	MPI_Type_create_resized(MPI_C_DOUBLE_COMPLEX, 0, sizeof(*from), &type);
+	MPI_Type_commit(&type);
+	for (int i = 0; i < N; i++)
+		from[i][0] = i, from[i][1] = rank, from[i][2] = -1;
+	for (int i = 0; i < ranks * N; i++)
+		to[i][2] = -2;
+	MPI_Allgather(from, N, type, to, N, type, comm);
+	for (int i = 0; i < ranks * N; i++)
+		CHECK(to[i][0] == i % N && to[i][1] == i / N && to[i][2] == -2);
+	MPI_Type_free(&type);
 	free(from);
 	free(to);
 }
@@ -353,6 +375,8 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "absolute") == 0)
 		for (int i = 0; i < 4; i++)
 			move(MPI_COMM_WORLD, i % 2, i / 2);
+	if (strcmp(argv[1], "spread") == 0)
+		spread(MPI_COMM_WORLD);
 	if (strcmp(argv[1], "refused") == 0) {
 		/* Calls without a communicator have the handler of MPI_COMM_WORLD or, since MPI 4, of MPI_COMM_SELF. */
 		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -165,7 +165,7 @@ make_buffer(const struct layout *layout, int slices)
 	return buffer;
 }
 
-/* Put packed data into slices of a buffer, from `slice` on. */
+/* Put packed data into slices of a buffer, from `slice` on; by elements, since Open MPI 5.0 unpacks many wrong (plan.c). */
 static void
 put(struct buffer *buffer, const struct layout *layout, int slice, int slices, const char *data,
 	size_t bytes)
@@ -174,10 +174,10 @@ put(struct buffer *buffer, const struct layout *layout, int slice, int slices, c
 	int position = 0;
 
 	MPI_Type_get_extent(layout->type, &lb, &extent);
-	if (bytes > 0)
+	for (int i = 0; bytes > 0 && i < slices * layout->count; i++)
 		MPI_Unpack(data, (int)bytes, &position,
-			buffer->start + slice * layout->count * extent, slices * layout->count,
-			layout->type, MPI_COMM_SELF);
+			buffer->start + (slice * layout->count + i) * extent, 1, layout->type,
+			MPI_COMM_SELF);
 }
 
 /* Packed: elements [first, first + slices * elements) of a rank's data. */
