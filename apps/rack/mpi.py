@@ -225,7 +225,8 @@ def plug_in(rack, mpi, weir, settings, report):
                                 stdout=subprocess.PIPE).stdout.strip().rpartition(':')[2]
         path = os.path.join(folder, 'openmpi')
         library = os.path.join(path, 'mca_coll_weir.so')
-        made = ({'OMPI_MCA_mca_base_component_path': '%s:%s' % (path, system)},
+        # Open MPI 5 hands the path to PMIx, too, which then complains of components that are not its own.
+        made = ({'OMPI_MCA_mca_base_component_path': '%s:%s' % (path, system), 'PMIX_MCA_mca_base_component_show_load_errors': 'none'},
                 {'coll_weir_enable': 1, **{'coll_weir_' + key: value for key, value in settings.items()}}, {})
     else:
         library = os.path.join(folder, 'pmpi', 'libweir-mpi-%s.so' % mpi)

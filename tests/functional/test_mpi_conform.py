@@ -7,7 +7,7 @@ fails. WEIR_SEED repeats one."""
 import re
 
 from tap import case, check, main, seed, wait_for
-from mpi import running
+from mpi import open_mpi, running
 from conform import COLLECTIVES, compiled, conform, digests
 SCENARIOS = 'mixed world communicators sends interleaved'
 BY_EACH = ('openmpi', 'component'), ('mpich', 'preload')  # Open MPI's preload library creates communicators as the component
@@ -76,8 +76,11 @@ def spawned_processes():
     report replaces that of rank 0."""
     compiled('openmpi')
     draw = seed()
+    # On several hosts, PRRTE 3.0 of Open MPI 5.0 uses memory that is not its own, and mpirun dies (open-mpi/ompi#12601).
+    hosts = 1 if open_mpi() >= 5 else 3
     with running(3) as rack:  # the child shares a host
-        found = conform(rack, draw, 'spawned', hosts=3).reports[1]['offloaded']
+        run = conform(rack, draw, 'spawned', hosts=hosts, per_host=3 // hosts, settings={'flat': int(hosts == 1)})
+        found = run.reports[1]['offloaded']
         check(found['allreduce'] > 0 and found['bcast'] > 0, '%s', found)
 
 
