@@ -8,6 +8,7 @@
 #include "apps/mpi/pmpi/calls.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #define EXPORTED      __attribute__((visibility("default")))
+#define OFFLOAD       "/libweir-mpi-" WEIR_MPI_KIND "-offload.so"
 #define VERSION_BYTES 8192 /* MPICH's MPI_MAX_LIBRARY_VERSION_STRING; Open MPI's is 256 */
 
 /* What MPI_Get_library_version begins with, or has in it, and the library for it. Those for "mpich" have MPICH's ABI. */
@@ -114,7 +116,10 @@ right_mpi(void *next)
 static void
 find(void)
 {
-	void *next = next_library(), *library;
+	void *next = next_library(), *library = NULL;
+	char path[PATH_MAX + sizeof(OFFLOAD)];
+	struct link_map *own;
+	Dl_info info;
 
 #define WEIR_X(name, parameters, arguments)                                                        \
 	mpi.name = (int(*) parameters)(uintptr_t)dlsym(next, "MPI_" #name);                        \
@@ -123,7 +128,10 @@ find(void)
 #undef WEIR_X
 	if (!right_mpi(next))
 		return;
-	library = dlopen("$ORIGIN/libweir-mpi-" WEIR_MPI_KIND "-offload.so", RTLD_NOW);
+	/* Without $ORIGIN in the path: UCX replaces dlopen(), and is the caller then. */
+	if (dladdr1(weir_mpi_preload, &info, (void **)&own, RTLD_DL_LINKMAP) != 0 &&
+		dlinfo(own, RTLD_DI_ORIGIN, path) == 0)
+		library = dlopen(strcat(path, OFFLOAD), RTLD_NOW);
 	if (library != NULL)
 		hooks = dlsym(library, "weir_mpi_hooks");
 	if (hooks == NULL && speaks())
