@@ -35,13 +35,17 @@ def write(folder, name, text):
 # Lines that are left out: Weir's; what Fortran's runtime says at the end of a rank in which a denormal number came up, as MPI
 # adds there and Weir does not; CPU times, which hpcc prints where they are not 0; and a race of mpirun.
 LEFT_OUT = re.compile(r'weir: |Note: The following floating-point exceptions are signalling:|CPU |'
-                      r'\[.*\] plm:rsh: Warning: setpgid')
+                      r'\[.*\] plm:[rs]sh: Warning: setpgid')
+
+
+# BLACS' warnings, which libraries write in pieces, with those of other ranks between them.
+PIECE = re.compile(r"(BLACS WARNING '|BLACS/SRC/)")
 
 
 def masked(text, pattern):
     """Lines of a text. Numbers in those that match the pattern are times, or come of them."""
     lines = []
-    for line in text.splitlines():
+    for line in PIECE.sub(r'\n\1', text).splitlines():
         if LEFT_OUT.match(line):
             continue
         if re.search(pattern, line, re.I):
@@ -72,7 +76,7 @@ class Program:
         for name, text in self.files:
             write(folder, name, text)
         run = mpirun(rack, ['env', '-C', folder] + self.words, hosts=HOSTS, mpi=self.mpi, weir=weir,
-                     settings={'verbose': 1, **(settings or {})})
+                     settings=settings)
         text = run.output
         for line in text.splitlines():
             if 'no answer' in line:
