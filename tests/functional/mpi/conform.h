@@ -71,7 +71,8 @@ bool reduced(const struct type *type, const struct operation *operation, uint64_
 
 /*
  * Whether ranks lay out the same data in different ways. Open MPI and MPICH themselves can't: their algorithms take
- * different steps then, and fail or hang.
+ * different steps then, and fail or hang. So does Open MPI's MPI_Ibcast of nothing, which takes a tag only on ranks whose
+ * count is not 0, if their type is empty.
  */
 extern bool mixed_layouts;
 /* Whether each call is printed by each rank. */
