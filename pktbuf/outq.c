@@ -251,11 +251,12 @@ pktbuf_outq_limit(struct pktbuf_outq *outq, uint32_t room)
 
 /* Make a quiet device free its sent packets. Ask each time, because the answer of some drivers
  * depends on the configuration. A driver that cannot free on demand gets a burst of no packets,
- * which makes some drivers free (net_memif without copies). */
+ * which makes some drivers free (net_memif without copies). With copies, net_memif of DPDK 24.11
+ * reads the pool of the first packet even then. */
 static void
 reclaim(const struct pktbuf_outq *outq)
 {
-	struct rte_mbuf *none = NULL;
+	struct rte_mbuf unsent = {.pool = outq->copies}, *none = &unsent;
 
 	if (rte_eth_tx_done_cleanup(outq->port->id, outq->queue, 0) == -ENOTSUP)
 		(void)rte_eth_tx_burst(outq->port->id, outq->queue, &none, 0);
