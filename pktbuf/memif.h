@@ -11,8 +11,14 @@
 
 #include <stdint.h>
 
+#include <rte_version.h>
+
 /* The driver, and the begin of its devices' names. */
 #define PKTBUF_MEMIF "net_memif"
+
+/* May a packet that one mbuf can hold be sent as a chain? DPDK 24.11 sets MEMIF_DESC_FLAG_NEXT for
+ * a chain and never clears it: the next packet in that slot of the ring takes others with it. */
+#define PKTBUF_MEMIF_CHAINS (RTE_VERSION < RTE_VERSION_NUM(23, 0, 0, 0))
 
 /*
  * Before a port starts: wait(arg), in EAL's interrupt thread, returns when every receive and

@@ -2,11 +2,13 @@
 #include "pktbuf/outq.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_malloc.h>
 
+#include "pktbuf/memif.h"
 #include "pktbuf/outq_fast.h"
 #include "pktbuf/pool.h"
 #include "pktbuf/result.h"
@@ -28,13 +30,20 @@ pktbuf_outq_bytes(uint32_t depth)
 	return sizeof(struct pktbuf_outq) + sizeof(struct rte_mbuf *) * PKTBUF_PRIOS * depth;
 }
 
+/* Must a packet that one mbuf can hold be no chain? */
+static bool
+joins(const struct pktbuf_port *port)
+{
+	return !PKTBUF_MEMIF_CHAINS && strcmp(port->driver, PKTBUF_MEMIF) == 0;
+}
+
 /* Set which packets may be queued. */
 static void
 set_free(struct pktbuf_outq *outq, bool refers)
 {
 	outq->refers = refers;
 	/* Shorter packets are no chains. */
-	outq->bytes_free = refers && outq->port->segments_max >= CHAIN_MOST
+	outq->bytes_free = refers && outq->port->segments_max >= CHAIN_MOST && !joins(outq->port)
 		? outq->frame_max
 		: RTE_MIN(outq->frame_max, (uint32_t)PKTBUF_COPY_BYTES);
 }
@@ -126,6 +135,7 @@ enum pktbuf_refusal
 pktbuf_outq_push_other(struct pktbuf_outq *outq, unsigned int priority, struct rte_mbuf *packet)
 {
 	const struct pktbuf_port *port = outq->port;
+	uint32_t room = rte_pktmbuf_data_room_size(outq->copies) - RTE_PKTMBUF_HEADROOM;
 	struct rte_mbuf *copy;
 
 	if (outq->frame_max == 0)
@@ -136,7 +146,8 @@ pktbuf_outq_push_other(struct pktbuf_outq *outq, unsigned int priority, struct r
 	/* Chains of packet mbufs, as received, may stay with the device. */
 	if (packet->nb_segs == 1 ||
 		(packet->nb_segs <= port->segments_max &&
-			(outq->refers || !RTE_MBUF_HAS_EXTBUF(packet->next)))) {
+			(outq->refers || !RTE_MBUF_HAS_EXTBUF(packet->next)) &&
+			!(joins(port) && packet->pkt_len <= room))) {
 		enqueue(outq, priority, packet);
 		return PKTBUF_QUEUED;
 	}

@@ -204,7 +204,7 @@ find_mtu(uint16_t id, const struct rte_eth_dev_info *info)
 static bool
 copies(const char *name, const struct rte_eth_dev_info *info)
 {
-	return strncmp(name, PKTBUF_MEMIF, strlen(PKTBUF_MEMIF)) == 0 &&
+	return PKTBUF_MEMIF_CHAINS && strncmp(name, PKTBUF_MEMIF, strlen(PKTBUF_MEMIF)) == 0 &&
 		(info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
 }
 
