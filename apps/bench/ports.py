@@ -163,7 +163,7 @@ class Devices:
                 '-m', str(MEMORY_MB), '--file-prefix', 'weir_testpmd_%d' % os.getpid(), *('--vdev=' + theirs for _, theirs in ends),
                 *(['--no-huge'] if self.chosen.huge == 'no' else ['--in-memory', '--single-file-segments']), '--',
                 '--forward-mode=io', '--port-topology=paired', '--nb-cores=1', '--total-num-mbufs=4096', '--burst=32',
-                '--stats-period=100000', '--disable-link-check', '--no-lsc-interrupt', '--mbuf-size=%d' % (self.buffer + 128)]
+                '--stats-period=65534', '--disable-link-check', '--no-lsc-interrupt', '--mbuf-size=%d' % (self.buffer + 128)]
 
     def ask(self, command, device, *words):
         """What the generator answers to a command."""

@@ -42,7 +42,7 @@ mount -t tmpfs tmpfs "$R/tmp"
 # dpkg reads no page of this machine again.
 rm -f "$R/var/lib/man-db/auto-update"
 '''
-CHROOT = 'exec chroot "$R" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive '
+CHROOT = 'exec chroot "$R" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive '
 UNITS = r'''
 mount -t cgroup2 cgroup2 "$R/sys/fs/cgroup"
 # As in any container: its units for sysctls, devices and modules see that these are not theirs.
