@@ -162,10 +162,12 @@ HOST = '''
             MANPATH=/usr/share/man man -w weir_ibarrier 2>/dev/null || echo no man here
             dpkg -P libnccl-net-weir python3-weir libweir-bin libweir-dev %(library)s
 '''
-# Open MPI finds the component without a path, the linker the libraries to preload; neither needs the switch's package.
+# Open MPI finds the component in its own folder (Open MPI 5.0.7 of Debian 13 with that path alone: docs/mpi.md), the linker the
+# libraries to preload; neither needs the switch's package.
 MPI = {'openmpi': '''
             ompi_info --param coll weir --level 9 --parsable | grep coll_weir_min_bytes:help
-            mpirun.openmpi --allow-run-as-root --mca coll_weir_enable 1 --mca coll_weir_verbose 1 --oversubscribe -n 2 /tmp/program
+            mpirun.openmpi --allow-run-as-root --mca mca_base_component_path "$(ompi_info --path pkglibdir --parsable | cut -d: -f3)" \\
+                --mca coll_weir_enable 1 --mca coll_weir_verbose 1 --oversubscribe -n 2 /tmp/program
 ''', 'mpich': '''
             mpirun.mpich -genv WEIR_MPI_VERBOSE 1 -genv LD_PRELOAD libweir-mpi-mpich.so -n 2 /tmp/program
 '''}
