@@ -11,6 +11,7 @@
 #include <rte_alarm.h>
 #include <rte_cycles.h>
 #include <rte_errno.h>
+#include <rte_ethdev.h>
 #include <rte_interrupts.h>
 #include <rte_log.h>
 
@@ -107,11 +108,10 @@ visit(struct dl_phdr_info *object, size_t size, void *result)
 	return 1;
 }
 
-/* A call in the interrupt thread. */
+/* What the interrupt thread is to do. */
 struct order {
-	int (*function)(uint16_t port);
-	uint16_t port;
-	struct guard guard; /* to take, if function is NULL */
+	struct guard guard; /* to take */
+	uint16_t port; /* to close; RTE_MAX_ETHPORTS: none */
 	bool done;
 };
 
@@ -120,10 +120,12 @@ obey(void *arg)
 {
 	struct order *order = arg;
 
-	if (order->function != NULL)
-		(void)order->function(order->port);
-	else
+	if (order->port == RTE_MAX_ETHPORTS)
 		guard = order->guard;
+	else {
+		(void)rte_eth_dev_stop(order->port);
+		(void)rte_eth_dev_close(order->port);
+	}
 	/* Release: the caller sees what was done. */
 	__atomic_store_n(&order->done, true, __ATOMIC_RELEASE);
 }
@@ -131,16 +133,16 @@ obey(void *arg)
 static void
 give(struct order *order)
 {
-	if (rte_thread_is_intr() || rte_eal_alarm_set(1, obey, order) < 0)
+	if (rte_eal_alarm_set(1, obey, order) < 0)
 		obey(order);
 	while (!__atomic_load_n(&order->done, __ATOMIC_ACQUIRE))
 		rte_delay_us_sleep(100);
 }
 
 void
-pktbuf_memif_do(int (*function)(uint16_t port), uint16_t port)
+pktbuf_memif_close(uint16_t port)
 {
-	struct order order = {.function = function, .port = port};
+	struct order order = {.port = port};
 
 	give(&order);
 }
@@ -148,7 +150,7 @@ pktbuf_memif_do(int (*function)(uint16_t port), uint16_t port)
 void
 pktbuf_memif_guard(void (*wait)(void *arg), void *arg)
 {
-	struct order order = {.guard = {.wait = wait, .arg = arg}};
+	struct order order = {.guard = {.wait = wait, .arg = arg}, .port = RTE_MAX_ETHPORTS};
 	int rc = -ENOENT;
 
 	give(&order);

@@ -28,7 +28,7 @@
  */
 void pktbuf_memif_guard(void (*wait)(void *arg), void *arg);
 
-/* Call function(port), as rte_eth_dev_stop(), in the interrupt thread, and wait. Any thread. */
-void pktbuf_memif_do(int (*function)(uint16_t port), uint16_t port);
+/* Stop and close an ethdev, in the interrupt thread, and wait: no peer comes in between. */
+void pktbuf_memif_close(uint16_t port);
 
 #endif

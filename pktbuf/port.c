@@ -4,11 +4,16 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <bsd/string.h>
 
+#include <rte_cycles.h>
+#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_flow.h>
+#include <rte_interrupts.h>
 #include <rte_log.h>
 
 #include "pktbuf/memif.h"
@@ -19,6 +24,8 @@ RTE_LOG_REGISTER(pktbuf_log, weir.pktbuf, NOTICE);
 	(rte_log(RTE_LOG_ERR, (uint32_t)pktbuf_log, "weir: port %s: " format "\n", (config)->name, \
 		 ##__VA_ARGS__),                                                                   \
 		(code))
+
+#define CLEANUP_MS   10000 /* the longest wait for the interrupt thread */
 
 #define TX_CHECKSUMS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
 #define RX_CHECKSUMS (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM)
@@ -224,21 +231,13 @@ pktbuf_port_unsteer(struct pktbuf_port *port)
 	(void)rte_flow_flush(port->id, &error);
 }
 
-/* rte_eth_dev_stop() or rte_eth_dev_close(), in the thread that the driver wants. */
-static void
-end(const struct pktbuf_port *port, int (*function)(uint16_t id))
-{
-	if (strcmp(port->driver, PKTBUF_MEMIF) == 0)
-		pktbuf_memif_do(function, port->id);
-	else
-		(void)function(port->id);
-}
-
 void
 pktbuf_port_stop(struct pktbuf_port *port)
 {
+	if (strcmp(port->driver, PKTBUF_MEMIF) == 0)
+		return;
 	if (port->started)
-		end(port, rte_eth_dev_stop);
+		rte_eth_dev_stop(port->id);
 	port->started = false;
 }
 
@@ -246,7 +245,36 @@ void
 pktbuf_port_close(struct pktbuf_port *port)
 {
 	pktbuf_port_stop(port);
-	end(port, rte_eth_dev_close);
+	if (strcmp(port->driver, PKTBUF_MEMIF) == 0)
+		pktbuf_memif_close(port->id);
+	else
+		rte_eth_dev_close(port->id);
+	port->started = false;
+}
+
+static void
+rest(void *rests)
+{
+	/* Release: the interrupt thread touches nothing any more. */
+	__atomic_store_n((bool *)rests, true, __ATOMIC_RELEASE);
+	for (;;)
+		pause();
+}
+
+void
+pktbuf_cleanup_eal(void)
+{
+	static bool rests;
+	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+
+	/* Not by an alarm: EAL would wait for its end. */
+	if (handle != NULL && rte_intr_fd_set(handle, eventfd(1, 0)) == 0 &&
+		rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) == 0 &&
+		rte_intr_callback_register(handle, rest, &rests) == 0)
+		for (unsigned int ms = 0;
+			ms < CLEANUP_MS && !__atomic_load_n(&rests, __ATOMIC_ACQUIRE); ms++)
+			rte_delay_us_sleep(1000);
+	rte_eal_cleanup();
 }
 
 static const char *

@@ -65,10 +65,19 @@ struct pktbuf_port {
 int pktbuf_port_open(struct pktbuf_port *port, const struct pktbuf_port_config *config,
 	struct rte_mempool *pool);
 
-/* Start, stop, close; control thread. start: 0 or -errno with a log line. */
+/*
+ * Start, stop, close; control thread. start: 0 or -errno with a log line. stop does nothing to a
+ * port of net_memif: a peer would connect to it again before it is closed.
+ */
 int pktbuf_port_start(struct pktbuf_port *port);
 void pktbuf_port_stop(struct pktbuf_port *port);
 void pktbuf_port_close(struct pktbuf_port *port);
+
+/*
+ * rte_eal_cleanup(), for a program that ends: EAL's interrupt thread, which DPDK lets run on
+ * without the memory of its handlers, stops first. All ports are closed. Control thread.
+ */
+void pktbuf_cleanup_eal(void);
 
 /*
  * Have the device put packets to this IPv4 address and UDP port (host order) into this receive

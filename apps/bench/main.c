@@ -13,6 +13,7 @@
 #include <rte_errno.h>
 
 #include "apps/bench/bench.h"
+#include "pktbuf/port.h"
 
 #define HUGE_FREE "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 
@@ -197,7 +198,7 @@ bench_stop_eal(void)
 	char directory[256];
 
 	snprintf(directory, sizeof(directory), "%s", rte_eal_get_runtime_dir());
-	rte_eal_cleanup();
+	pktbuf_cleanup_eal();
 	rmdir(directory);
 }
 

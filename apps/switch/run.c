@@ -630,7 +630,7 @@ run_switch(const struct options *options, struct ctrl_config **in_out, const jso
 			fflush(stdout);
 			_exit(1);
 		}
-		rte_eal_cleanup();
+		pktbuf_cleanup_eal();
 		clean_up((*run.config)->capture);
 	}
 	fflush(stdout);

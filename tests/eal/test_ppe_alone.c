@@ -7,6 +7,7 @@
 #include <bsd/string.h>
 #include <criterion/criterion.h>
 
+#include <rte_alarm.h>
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
@@ -117,6 +118,42 @@ Test(ppe_alone, an_engine_with_a_program_of_a_few_lines, .timeout = 120)
 	cr_expect_eq(leaks.records, 0);
 }
 
+static bool stopped;
+
+static void
+stop_in_interrupt_thread(void *peer)
+{
+	(void)rte_eth_dev_stop(((struct pktbuf_port *)peer)->id);
+	__atomic_store_n(&stopped, true, __ATOMIC_RELEASE);
+}
+
+/* In another thread, the driver may hang. */
+static void
+stop_peer(struct pktbuf_port *peer)
+{
+	stopped = false;
+	cr_assert_eq(rte_eal_alarm_set(1, stop_in_interrupt_thread, peer), 0);
+	while (!__atomic_load_n(&stopped, __ATOMIC_ACQUIRE))
+		rte_delay_us_sleep(100);
+}
+
+/* The switch refuses a peer until it has seen the end of the one before. */
+static void
+connect_to(struct pktbuf_port *peer)
+{
+	struct rte_eth_link link = {.link_status = RTE_ETH_LINK_DOWN};
+
+	while (link.link_status == RTE_ETH_LINK_DOWN) {
+		if (peer->started)
+			stop_peer(peer);
+		cr_assert_eq(pktbuf_port_start(peer), 0);
+		for (unsigned int i = 0; i < 1000 && link.link_status == RTE_ETH_LINK_DOWN; i++) {
+			rte_delay_us_sleep(100);
+			cr_assert_eq(rte_eth_link_get_nowait(peer->id, &link), 0);
+		}
+	}
+}
+
 /* Its driver unmaps the memory of a peer that goes away, whoever reads it. */
 Test(ppe_alone, peers_at_a_memif_that_go_away_while_they_send, .timeout = 120)
 {
@@ -142,13 +179,7 @@ Test(ppe_alone, peers_at_a_memif_that_go_away_while_they_send, .timeout = 120)
 	cr_assert_not_null(pool);
 	cr_assert_eq(pktbuf_port_open(&peer, &config, pool), 0);
 	for (unsigned int turn = 0; turn < 300; turn++) {
-		struct rte_eth_link link = {.link_status = RTE_ETH_LINK_DOWN};
-
-		cr_assert_eq(pktbuf_port_start(&peer), 0);
-		while (link.link_status == RTE_ETH_LINK_DOWN) {
-			rte_delay_us_sleep(100);
-			cr_assert_eq(rte_eth_link_get_nowait(peer.id, &link), 0);
-		}
+		connect_to(&peer);
 		for (unsigned int i = 0; i < 256; i++) {
 			struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
 
@@ -156,7 +187,6 @@ Test(ppe_alone, peers_at_a_memif_that_go_away_while_they_send, .timeout = 120)
 			if (rte_eth_tx_burst(peer.id, 0, &m, 1) == 0)
 				rte_pktmbuf_free(m);
 		}
-		pktbuf_port_stop(&peer);
 	}
 	wait_for(1000);
 	cr_assert_eq(ppe_stop(ppe, 10000), 0);
