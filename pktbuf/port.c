@@ -274,6 +274,7 @@ pktbuf_cleanup_eal(void)
 		for (unsigned int ms = 0;
 			ms < CLEANUP_MS && !__atomic_load_n(&rests, __ATOMIC_ACQUIRE); ms++)
 			rte_delay_us_sleep(1000);
+	rte_intr_instance_free(handle); /* EAL has a copy */
 	rte_eal_cleanup();
 }
 
