@@ -108,52 +108,52 @@ visit(struct dl_phdr_info *object, size_t size, void *result)
 	return 1;
 }
 
-/* What the interrupt thread is to do. */
-struct order {
+/* A request to the interrupt thread. */
+struct request {
 	struct guard guard; /* to take */
 	uint16_t port; /* to close; RTE_MAX_ETHPORTS: none */
 	bool done;
 };
 
 static void
-obey(void *arg)
+serve(void *arg)
 {
-	struct order *order = arg;
+	struct request *request = arg;
 
-	if (order->port == RTE_MAX_ETHPORTS)
-		guard = order->guard;
+	if (request->port == RTE_MAX_ETHPORTS)
+		guard = request->guard;
 	else {
-		(void)rte_eth_dev_stop(order->port);
-		(void)rte_eth_dev_close(order->port);
+		(void)rte_eth_dev_stop(request->port);
+		(void)rte_eth_dev_close(request->port);
 	}
 	/* Release: the caller sees what was done. */
-	__atomic_store_n(&order->done, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&request->done, true, __ATOMIC_RELEASE);
 }
 
 static void
-give(struct order *order)
+submit(struct request *request)
 {
-	if (rte_eal_alarm_set(1, obey, order) < 0)
-		obey(order);
-	while (!__atomic_load_n(&order->done, __ATOMIC_ACQUIRE))
+	if (rte_eal_alarm_set(1, serve, request) < 0)
+		serve(request);
+	while (!__atomic_load_n(&request->done, __ATOMIC_ACQUIRE))
 		rte_delay_us_sleep(100);
 }
 
 void
 pktbuf_memif_close(uint16_t port)
 {
-	struct order order = {.port = port};
+	struct request request = {.port = port};
 
-	give(&order);
+	submit(&request);
 }
 
 void
 pktbuf_memif_guard(void (*wait)(void *arg), void *arg)
 {
-	struct order order = {.guard = {.wait = wait, .arg = arg}, .port = RTE_MAX_ETHPORTS};
+	struct request request = {.guard = {.wait = wait, .arg = arg}, .port = RTE_MAX_ETHPORTS};
 	int rc = -ENOENT;
 
-	give(&order);
+	submit(&request);
 	if (wait == NULL)
 		return;
 	dl_iterate_phdr(visit, &rc);

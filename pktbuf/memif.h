@@ -13,7 +13,7 @@
 
 #include <rte_version.h>
 
-/* The driver, and the begin of its devices' names. */
+/* The driver, and the prefix of its devices' names. */
 #define PKTBUF_MEMIF "net_memif"
 
 /* May a packet that one mbuf can hold be sent as a chain? DPDK 24.11 sets MEMIF_DESC_FLAG_NEXT for

@@ -30,7 +30,7 @@ pktbuf_outq_bytes(uint32_t depth)
 	return sizeof(struct pktbuf_outq) + sizeof(struct rte_mbuf *) * PKTBUF_PRIOS * depth;
 }
 
-/* Must a packet that one mbuf can hold be no chain? */
+/* Must a packet that fits into one mbuf be sent as one? */
 static bool
 joins(const struct pktbuf_port *port)
 {

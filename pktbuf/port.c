@@ -25,7 +25,7 @@ RTE_LOG_REGISTER(pktbuf_log, weir.pktbuf, NOTICE);
 		 ##__VA_ARGS__),                                                                   \
 		(code))
 
-#define CLEANUP_MS   10000 /* the longest wait for the interrupt thread */
+#define CLEANUP_MS   3000 /* the longest wait for the interrupt thread */
 
 #define TX_CHECKSUMS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
 #define RX_CHECKSUMS (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM)
@@ -253,10 +253,10 @@ pktbuf_port_close(struct pktbuf_port *port)
 }
 
 static void
-rest(void *rests)
+park(void *parked)
 {
 	/* Release: the interrupt thread touches nothing any more. */
-	__atomic_store_n((bool *)rests, true, __ATOMIC_RELEASE);
+	__atomic_store_n((bool *)parked, true, __ATOMIC_RELEASE);
 	for (;;)
 		pause();
 }
@@ -264,15 +264,15 @@ rest(void *rests)
 void
 pktbuf_cleanup_eal(void)
 {
-	static bool rests;
+	static bool parked;
 	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
 
 	/* Not by an alarm: EAL would wait for its end. */
 	if (handle != NULL && rte_intr_fd_set(handle, eventfd(1, 0)) == 0 &&
 		rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) == 0 &&
-		rte_intr_callback_register(handle, rest, &rests) == 0)
+		rte_intr_callback_register(handle, park, &parked) == 0)
 		for (unsigned int ms = 0;
-			ms < CLEANUP_MS && !__atomic_load_n(&rests, __ATOMIC_ACQUIRE); ms++)
+			ms < CLEANUP_MS && !__atomic_load_n(&parked, __ATOMIC_ACQUIRE); ms++)
 			rte_delay_us_sleep(1000);
 	rte_intr_instance_free(handle); /* EAL has a copy */
 	rte_eal_cleanup();
