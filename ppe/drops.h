@@ -60,6 +60,8 @@
 	X(NO_OTHER_PORT, "no_other_port", "a flood found no other port")                           \
 	X(NO_EXCEPTION_PORT, "no_exception_port",                                                  \
 		"packet to the switch itself, without an exception interface")                     \
+	X(PROGRAM, "program", "a loaded program dropped it: its counters say why")                 \
+	X(FILTER, "filter", "a filter dropped it")                                                 \
 	X(FAULT_DROP, "fault_drop", "dropped deliberately by a fault rule")                        \
 	X(FAULT_BLACKOUT, "fault_blackout", "dropped deliberately by a blackout rule")
 

@@ -31,7 +31,7 @@
 #define PPE_WORKERS_MAX  16
 #define PPE_THREADS_MAX  64
 #define PPE_PORTS_MAX    64
-#define PPE_PROGRAMS_MAX 8
+#define PPE_PROGRAMS_MAX 16
 
 /* What an engine does after an idle loop turn. */
 enum ppe_idle {

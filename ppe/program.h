@@ -2,6 +2,9 @@
 /*
  * The program contract: how microcode is written.
  *
+ * A program is linked into the switch, or is a shared object that a running switch loads
+ * (PPE_PROGRAM_FILE, ppe/load.h). Both are the same structure with the same rules.
+ *
  * A program is a list of segments, plain C functions. A segment runs up to its next memory access
  * that may miss the cache, starts it (a prefetch) and returns the segment to continue with; the
  * barrel loop meanwhile steps the other threads. Rules:
@@ -24,6 +27,7 @@
 #include <stdint.h>
 
 #include <rte_common.h>
+#include <rte_version.h>
 
 #include "pktbuf/pktbuf.h"
 #include "ppe/drops.h"
@@ -81,23 +85,32 @@ struct ppe_thread {
 		(void *)(thread)->lmem;                                                            \
 	})))
 
-/* Which packets a program takes. All set conditions must hold. The first program that matches a
- * packet gets it. */
+/*
+ * Which packets a program takes. All set conditions must hold. The first program that matches a
+ * packet gets it: first the first of the built-in programs (collective), then the loaded ones in
+ * the order in which they were loaded, then the other built-in programs (exception, forward).
+ * `..._any` are masks: bits in which the packet may differ from the value.
+ */
 #define PPE_MATCH_TO_SWITCH_MAC 0x1 /* Ethernet destination is the switch's address */
 #define PPE_MATCH_TO_SWITCH_IP  0x2 /* IPv4 destination is the switch's address */
 #define PPE_MATCH_ETHER_TYPE    0x4
 #define PPE_MATCH_IP_PROTO      0x8
 #define PPE_MATCH_UDP_PORT      0x10 /* UDP destination port; implies a sane UDP header */
 #define PPE_MATCH_FRAGMENT      0x20 /* IPv4 fragments, first or later */
+#define PPE_MATCH_IP_DST        0x40 /* IPv4 destination */
 
 struct ppe_match {
 	uint16_t conditions; /* PPE_MATCH_*; 0 takes every packet */
-	uint16_t ether_type; /* host order */
-	uint16_t udp_port; /* host order */
-	uint16_t udp_any; /* bits in which the port may differ */
-	uint8_t ip_proto;
+	uint16_t ether_type, ether_any; /* host order */
+	uint16_t udp_port, udp_any; /* host order */
+	uint8_t ip_proto, ip_proto_any;
+	uint32_t ip_dst, ip_any; /* host order */
 	uint8_t program; /* engine */
 };
+
+/* Matches and timers of one program. */
+#define PPE_PROGRAM_MATCHES 16
+#define PPE_PROGRAM_TIMERS  4
 
 /*
  * A timer: starts `slices` threads per period, one each period / slices, at `segment` with
@@ -119,8 +132,9 @@ struct ppe_timer {
 struct ppe_setup {
 	struct ppe *ppe;
 	const struct ppe_config *config;
-	const struct ppe_jobs *jobs; /* the first table; NULL in jobs->create */
-	struct ppe_worker *worker; /* the worker that the state is for */
+	const struct ppe_jobs *jobs; /* the present ones; NULL in jobs->create */
+	struct ppe_worker *worker; /* the worker that the state is for: not to be written */
+	struct ppe_slot *slot; /* engine */
 	unsigned int worker_id; /* [0, workers) */
 	unsigned int workers;
 	unsigned int nb_ports;
@@ -144,14 +158,84 @@ struct ppe_statistic {
 	uint64_t (*read)(const void *state); /* control thread, any time */
 };
 
-/* A segment's name in traces. */
+/* A table that the switch shows: API, weirctl and page. */
+enum ppe_column_kind { PPE_COLUMN_NUMBER, PPE_COLUMN_IPV4, PPE_COLUMN_MAC, PPE_COLUMN_PORT };
+struct ppe_column {
+	const char *key; /* in JSON and as the column's head; NULL ends the columns */
+	const char *help; /* a phrase that names the unit */
+	enum ppe_column_kind kind; /* IPV4: host order; MAC: the low 48 bits; PORT: a switch port */
+};
+
+#define PPE_TABLE_COLUMNS 12
+#define PPE_TABLE_ROWS    256
+
+struct ppe_table {
+	const char *name; /* unique among the program's; NULL ends a list */
+	const char *help;
+	struct ppe_column column[PPE_TABLE_COLUMNS + 1];
+	/*
+	 * Fill at most `max` rows, in the order in which they are shown, and return how many.
+	 * states: of all workers, [0, workers). Control thread, any time; the workers may be
+	 * writing.
+	 */
+	unsigned int (*read)(const void *const *states, unsigned int workers,
+		uint64_t (*rows)[PPE_TABLE_COLUMNS], unsigned int max);
+};
+
+/*
+ * A setting: a key of the object `settings` in the configuration and the API. create() reads it
+ * with ppe_setting(). The switch checks kind and range, and reports errors with file and line.
+ */
+enum ppe_setting_kind {
+	PPE_SETTING_INTEGER, /* min to max */
+	PPE_SETTING_BOOLEAN, /* 0 or 1 */
+	PPE_SETTING_CHOICE, /* index of a word in `choices` */
+	PPE_SETTING_IPV4, /* host order */
+	PPE_SETTING_TEXT, /* min to max bytes, at most PPE_SETTING_BYTES - 1 */
+};
+
+#define PPE_SETTING_BYTES 64
+
+struct ppe_setting {
+	const char *key; /* NULL ends a list */
+	enum ppe_setting_kind kind;
+	const char *preset; /* the default, as text: "8", "true", "after"; NULL: it must be given */
+	int64_t min, max; /* INTEGER: the value; TEXT: its length */
+	const char *choices; /* CHOICE: "before|after" */
+	const char *unit; /* "us"; NULL: none */
+	const char *help; /* a sentence */
+};
+
+struct ppe_value {
+	int64_t number; /* all kinds but TEXT */
+	char text[PPE_SETTING_BYTES];
+};
+
+/*
+ * A segment's name in traces and in the graph of programs, and where it leads: names of segments
+ * and ends, separated by spaces. Ends: "send", "consume", "drop:reason" with the key of
+ * ppe/drops.h; "hop:segment" goes on at another worker, "pass:program" at another program, "pass"
+ * at the next program that matches. "output" is a packet that the segment makes and sends.
+ */
 struct ppe_segment_name {
 	ppe_segment segment;
 	const char *name; /* NULL ends a list */
+	const char *leads_to;
 };
 
 #define PPE_SEGMENT_LISTS      6
-#define PPE_PROGRAM_STATISTICS 8
+#define PPE_PROGRAM_STATISTICS 12
+
+/* What ppe_simulate() learns of a packet's way, in words. */
+struct ppe_explanation;
+
+/* Add the segment that would run next, and what it would find. text: printf's format. */
+void ppe_explain(struct ppe_explanation *explanation, const char *segment, const char *text, ...)
+	__rte_format_printf(3, 4);
+
+/* Set the packet's end, as in struct ppe_segment_name: "drop:stale"; text: why, in words. */
+void ppe_explain_end(struct ppe_explanation *explanation, const char *end, const char *text, ...)
+	__rte_format_printf(3, 4);
 
 /*
  * A program's operations on jobs. Jobs come and go while the switch runs. A program's state of a
@@ -213,23 +297,42 @@ struct ppe_program {
 	 * without threads. packets: n, at least 1, in order of arrival. Returns how many it does
 	 * not take. It leaves these at the front of the array: first packets to dispatch, then
 	 * *followers, which must not overtake them, and come back when their threads have ended. It
-	 * must give the same result as threads would. Only the first program of the list may have
-	 * one, and only if it is not ordered. No thread has a packet meanwhile.
+	 * must give the same result as threads would. Only a program that is not ordered may have
+	 * one. No thread has a packet of the first program meanwhile.
+	 *
+	 * Every other program gets the backlog before the first program. It takes those of its own
+	 * packets that are usual, leaves all others in their order, and sets no followers: packets
+	 * that it takes overtake those that it leaves to threads.
 	 */
 	unsigned int (*batch)(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
 		unsigned int n, unsigned int *followers);
 	/* With `batch`: is this packet of another worker's batch of the job with this serial? */
 	bool (*hopped)(const void *state, const struct rte_mbuf *packet, uint32_t job);
 	/* Make this worker's state, and register matches with ppe_match_add and timers with
-	 * ppe_timer_add. Control thread, before start. 0 or -errno. */
+	 * ppe_timer_add, the same for each worker. Control thread; other programs may be running.
+	 * 0 or -errno; `*state` is destroyed in both cases. */
 	int (*create)(const struct ppe_setup *setup, void **state);
-	/* Free it: control thread, workers stopped. */
+	/* Of a loaded program, after the workers gave up its states: does no packet need their
+	 * memory? Control thread. NULL: true. */
+	bool (*idle)(const void *state);
+	/* Free it: control thread; no worker uses it any more. */
 	void (*destroy)(void *state, struct ppe_program_leaks *leaks);
 	/* Add what create() allocates on all workers together to `memory`; the engine adds the
 	 * first jobs (jobs->memory). No side effects, no EAL. */
 	void (*memory)(const struct ppe_config *config, const struct ppe_jobs *jobs,
 		struct ppe_memory *memory);
+	const struct ppe_setting *settings; /* a list; NULL: none */
 	struct ppe_statistic statistics[PPE_PROGRAM_STATISTICS];
+	const struct ppe_table *tables; /* a list; NULL: none */
+	/* A file of the program directory, which the switch runs while the program is loaded, for
+	 * what is not packets (a session service): docs/write-a-program.md. NULL: none */
+	const char *sidecar;
+	const char *help; /* what the program does: a phrase, for lists */
+	/* Say with ppe_explain() what the program would do with the thread's packet, and do
+	 * nothing: only read. Control thread, while the workers run. states: of all workers;
+	 * worker: the one that would receive the packet. */
+	void (*explain)(const struct ppe_worker *worker, const void *const *states,
+		const struct ppe_thread *thread, struct ppe_explanation *explanation);
 	/* Of a program that learns addresses: has a port other than these (bit p: port p) lately
 	 * carried frames of the station? Worker. */
 	bool (*seen_elsewhere)(const void *state, const uint8_t *mac, uint64_t ports, uint64_t now);
@@ -248,7 +351,13 @@ ppe_trace_id(uint8_t source, uint16_t generation, uint8_t job, uint32_t block)
 	return (uint64_t)source << 56 | (uint64_t)generation << 40 | (uint64_t)job << 32 | block;
 }
 
-/* Register a match for the program being created (create() only). 0, or -ENOSPC after 16. */
+/* The number of a setting of this program (create() only): for TEXT ppe_setting_text. The key must
+ * be one of the program's. */
+int64_t ppe_setting(const struct ppe_setup *setup, const char *key);
+const char *ppe_setting_text(const struct ppe_setup *setup, const char *key);
+
+/* Register a match for the program being created (create() only). 0, or -ENOSPC after
+ * PPE_PROGRAM_MATCHES, or if all programs together have too many. */
 int ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match);
 
 /* Register a timer for the program being created (create() only). 0, -EINVAL or -ENOSPC. */
@@ -274,6 +383,41 @@ int ppe_program_find(const struct ppe_setup *setup, const char *name);
  */
 const void *ppe_program_state(
 	const struct ppe *ppe, const struct ppe_program *program, unsigned int worker);
+
+/*
+ * The contract's version. It grows with every change of this header, of ppe/program_fast.h or of
+ * what these include that a compiled program would notice. The sizes catch a forgotten step.
+ */
+#define PPE_CONTRACT_VERSION 1
+
+struct ppe_contract {
+	uint32_t version; /* PPE_CONTRACT_VERSION */
+	uint32_t dpdk; /* year * 100 + month of DPDK's release */
+	uint32_t worker_bytes, thread_bytes, program_bytes;
+};
+
+/* The one symbol of a shared object with a program. */
+struct ppe_program_file {
+	struct ppe_contract contract; /* the first member in all versions */
+	const struct ppe_program *program;
+};
+
+#define PPE_PROGRAM_SYMBOL "weir_program"
+
+/* PPE_PROGRAM_FILE(flowcount_program); at the end of a program's file, after including
+ * ppe/program_fast.h. */
+#define PPE_PROGRAM_FILE(name)                                                                     \
+	extern const struct ppe_program_file weir_program;                                         \
+	__attribute__((visibility("default")))                                                     \
+	const struct ppe_program_file weir_program = {PPE_CONTRACT, &(name)}
+
+/* The contract that a file was compiled for. Needs ppe/program_fast.h. */
+#define PPE_CONTRACT                                                                               \
+	{                                                                                          \
+		PPE_CONTRACT_VERSION, RTE_VER_YEAR * 100 + RTE_VER_MONTH,                          \
+			sizeof(struct ppe_worker), sizeof(struct ppe_thread),                      \
+			sizeof(struct ppe_program)                                                 \
+	}
 
 /* The operations of a segment (worker, hop, send, drop, ...) are in ppe/program_fast.h. */
 

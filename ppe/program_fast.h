@@ -116,6 +116,13 @@ ppe_hop_packet(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet, 
 	crossbar_send_raw(worker, to, packet, job);
 }
 
+/* The same for a program without jobs: `to` dispatches the packet like one that it received. */
+static inline void
+ppe_hop_received(struct ppe_worker *worker, uint16_t to, struct rte_mbuf *packet)
+{
+	crossbar_send_raw(worker, to, packet, 0);
+}
+
 /* ppe_hop for a thread that must arrive: it waits for room in the ring. At most one per job. */
 static inline struct ppe_next
 ppe_hop_certain(
@@ -154,6 +161,13 @@ ppe_pass(struct ppe_worker *worker, struct ppe_thread *thread, uint8_t index)
 	thread->program = index;
 	return PPE_RUN(worker->first[index]);
 }
+
+/*
+ * Pass the packet to the next program that matches it, as if this program had not matched. For a
+ * program that only looks at packets. It must be `ordered`, because forward is. Cost: the matches
+ * that are left.
+ */
+struct ppe_next ppe_pass_on(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* Allocate a packet mbuf for a message or a copy, counted as created. NULL: none (no_mbuf). */
 static inline struct rte_mbuf *

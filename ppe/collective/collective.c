@@ -129,8 +129,8 @@ blocks_used(const void *state)
 }
 
 static const struct ppe_segment_name segments[] = {
-	{parse, "parse"},
-	{NULL, NULL},
+	{parse, "parse", NULL},
+	{0},
 };
 
 static const struct ppe_jobs_ops jobs = {

@@ -134,9 +134,9 @@ create(const struct ppe_setup *setup, void **state __rte_unused)
 }
 
 static const struct ppe_segment_name segments[] = {
-	{classify, "classify"},
-	{to_kernel, "to_kernel"},
-	{NULL, NULL},
+	{classify, "classify", NULL},
+	{to_kernel, "to_kernel", NULL},
+	{0},
 };
 
 const struct ppe_program exception_program = {

@@ -345,15 +345,15 @@ fdb_used(const void *state)
 }
 
 static const struct ppe_segment_name segments[] = {
-	{addresses, "addresses"},
-	{learn, "learn"},
-	{lookup, "lookup"},
-	{send_known, "send_known"},
-	{flood, "flood"},
-	{to_kernel, "to_kernel"},
-	{receive_update, "receive_update"},
-	{age, "age"},
-	{NULL, NULL},
+	{addresses, "addresses", NULL},
+	{learn, "learn", NULL},
+	{lookup, "lookup", NULL},
+	{send_known, "send_known", NULL},
+	{flood, "flood", NULL},
+	{to_kernel, "to_kernel", NULL},
+	{receive_update, "receive_update", NULL},
+	{age, "age", NULL},
+	{0},
 };
 
 const struct ppe_program forward_program = {

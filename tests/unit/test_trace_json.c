@@ -26,7 +26,7 @@ two(struct ppe_worker *worker, struct ppe_thread *thread)
 	return one(worker, thread);
 }
 
-static const struct ppe_segment_name names[] = {{one, "one"}, {NULL, NULL}};
+static const struct ppe_segment_name names[] = {{one, "one", NULL}, {0}};
 static const struct ppe_program program = {.name = "made_up", .segments = {names}};
 
 static struct ppe_trace *

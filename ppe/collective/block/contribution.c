@@ -288,14 +288,14 @@ block_aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 const struct ppe_segment_name block_segments[] = {
-	{block_entry, "job_entry"},
-	{block_admit, "admit"},
-	{block_examine, "examine"},
-	{block_probed, "probed"},
-	{block_verify, "verify"},
-	{block_find, "find_block"},
-	{record, "record"},
-	{block_aggregate, "aggregate"},
-	{block_emit_step, "emit"},
-	{NULL, NULL},
+	{block_entry, "job_entry", NULL},
+	{block_admit, "admit", NULL},
+	{block_examine, "examine", NULL},
+	{block_probed, "probed", NULL},
+	{block_verify, "verify", NULL},
+	{block_find, "find_block", NULL},
+	{record, "record", NULL},
+	{block_aggregate, "aggregate", NULL},
+	{block_emit_step, "emit", NULL},
+	{0},
 };

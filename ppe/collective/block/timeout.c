@@ -193,8 +193,8 @@ block_expel_silent(struct collective *state, struct job_shard *job, struct slot 
 }
 
 const struct ppe_segment_name timeout_segments[] = {
-	{timeout_scan, "age"},
-	{search, "search"},
-	{straggler, "straggler"},
-	{NULL, NULL},
+	{timeout_scan, "age", NULL},
+	{search, "search", NULL},
+	{straggler, "straggler", NULL},
+	{0},
 };

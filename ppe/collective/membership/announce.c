@@ -317,12 +317,12 @@ endpoint_moved(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 const struct ppe_segment_name announce_segments[] = {
-	{adopt, "adopt"},
-	{joined, "joined"},
-	{revoke, "revoke"},
-	{revoked, "revoked"},
-	{move_endpoint, "follow"},
-	{endpoint_moved, "followed"},
-	{answer, "answer"},
-	{NULL, NULL},
+	{adopt, "adopt", NULL},
+	{joined, "joined", NULL},
+	{revoke, "revoke", NULL},
+	{revoked, "revoked", NULL},
+	{move_endpoint, "follow", NULL},
+	{endpoint_moved, "followed", NULL},
+	{answer, "answer", NULL},
+	{0},
 };

@@ -623,7 +623,7 @@ join_adopt(struct job_shard *js)
 }
 
 const struct ppe_segment_name join_segments[] = {
-	{join_take, "join"},
-	{join_unbound_at_home, "unbound_at_home"},
-	{NULL, NULL},
+	{join_take, "join", NULL},
+	{join_unbound_at_home, "unbound_at_home", NULL},
+	{0},
 };

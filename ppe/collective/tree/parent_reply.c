@@ -336,11 +336,11 @@ parent_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 const struct ppe_segment_name parent_segments[] = {
-	{parent_entry, "from_parent"},
-	{take_from_parent, "take_from_parent"},
-	{parent_join_reply, "parent_join_reply"},
-	{parent_revoked, "parent_revoked"},
-	{parent_timeout, "parent_timeout"},
-	{parent_prove, "parent_prove"},
-	{NULL, NULL},
+	{parent_entry, "from_parent", NULL},
+	{take_from_parent, "take_from_parent", NULL},
+	{parent_join_reply, "parent_join_reply", NULL},
+	{parent_revoked, "parent_revoked", NULL},
+	{parent_timeout, "parent_timeout", NULL},
+	{parent_prove, "parent_prove", NULL},
+	{0},
 };
