@@ -108,6 +108,25 @@ ppe_wait_turn(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(thread->turn);
 }
 
+struct ppe_next
+ppe_pass_on(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct ppe_match *match = worker->match, *end = match + worker->nb_matches;
+	const bool to_switch = dispatch_to_switch(worker, &thread->head);
+
+	while (match < end && match->program != thread->program)
+		match++;
+	/* A program that is being unloaded has no matches: all but the first program follow. */
+	if (match == end)
+		for (match = worker->match; match < end && match->program == worker->recognizer;)
+			match++;
+	for (; match < end; match++)
+		if (match->program != thread->program &&
+			dispatch_matches(worker, match, &thread->head, to_switch))
+			return ppe_pass(worker, thread, match->program);
+	return ppe_drop(worker, thread, PPE_DROP_NO_PROGRAM);
+}
+
 /* Has the thread ended, and given its ticket back? */
 static inline bool
 ended(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -191,6 +210,22 @@ fill_first(struct ppe_worker *worker, unsigned int n)
 	return n == 0;
 }
 
+/* Let the programs behind the first one take their packets of the backlog in batches. */
+static __rte_noinline void
+run_early(struct ppe_worker *worker)
+{
+	for (unsigned int i = 0; i < worker->nb_early && backlog(worker) > 0; i++) {
+		const unsigned int p = worker->early[i], n = backlog(worker);
+		const uint64_t hops = worker->count.worker.hops_out;
+		unsigned int followers = 0, left;
+
+		left = worker->table->slot[p]->program->batch(worker, worker->state[p],
+			worker->backlog + worker->backlog_head, n, &followers);
+		worker->count.worker.batched += n - left - (worker->count.worker.hops_out - hops);
+		worker->backlog_tail = (uint16_t)(worker->backlog_head + left);
+	}
+}
+
 /*
  * Let the program take packets of the backlog in batches. Threads with packets end first, because
  * later packets of their sources must not overtake them. For the same reason, threads of the
@@ -199,6 +234,8 @@ fill_first(struct ppe_worker *worker, unsigned int n)
 static __rte_noinline void
 run_batch(struct ppe_worker *worker)
 {
+	if (unlikely(worker->nb_early > 0))
+		run_early(worker);
 	for (unsigned int pass = 0; pass < ROUNDS && backlog(worker) > 0; pass++) {
 		struct rte_mbuf **packets = worker->backlog + worker->backlog_head;
 		const uint64_t hops = worker->count.worker.hops_out;
@@ -451,13 +488,13 @@ ppe_worker_in_flight(const struct ppe_worker *worker)
 	return n;
 }
 
-/* Take a new job table after all threads have ended, so that no thread sees both. */
+/* Take a new table after all threads have ended, so that no thread sees both. */
 static __rte_noinline void
-take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
+take_table(struct ppe_worker *worker, const struct ppe_published *table)
 {
 	while (worker->live_count > 0)
 		barrel_round(worker, false);
-	ppe_take_jobs(worker, table);
+	ppe_take_table(worker, table);
 }
 
 /* How often output queues are tended. */
@@ -500,7 +537,7 @@ ppe_worker_turn(struct ppe_worker *worker, uint32_t state)
 {
 	struct ppe *ppe = worker->ppe;
 	struct ppe_trace *trace = __atomic_load_n(&ppe->trace, __ATOMIC_ACQUIRE);
-	const struct ppe_job_table *table;
+	const struct ppe_published *table;
 	struct ppe_fault_set *faults;
 	unsigned int work;
 
@@ -508,7 +545,7 @@ ppe_worker_turn(struct ppe_worker *worker, uint32_t state)
 	/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
 	table = __atomic_load_n(&ppe->table, __ATOMIC_ACQUIRE);
 	if (unlikely(table != worker->table))
-		take_jobs(worker, table);
+		take_table(worker, table);
 	faults = __atomic_load_n(&ppe->faults, __ATOMIC_ACQUIRE);
 	if (unlikely(faults != worker->fault_set))
 		ppe_take_faults(worker, faults);

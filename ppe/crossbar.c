@@ -127,6 +127,7 @@ resume(struct ppe_worker *worker, struct rte_mbuf *packet)
 	memcpy(thread->lmem, hop->lmem, PPE_HOP_BYTES);
 	worker->live[worker->live_count++] = thread;
 	worker->count.worker.hops_in++;
+	worker->count.threads_in[hop->program]++;
 }
 
 static unsigned int
@@ -164,8 +165,10 @@ take(struct ppe_worker *worker, void *entry, bool *raw)
 
 		worker->count.worker.hops_in++;
 		*raw = true;
+		/* 0: of a program without jobs */
 		if (unlikely(!worker->hopped(
-			    worker->state[worker->recognizer], packet, packet->hash.usr))) {
+			    worker->state[worker->recognizer], packet, packet->hash.usr)) &&
+			packet->hash.usr != 0) {
 			worker->count.drops[PPE_DROP_UNKNOWN_JOB]++;
 			rte_pktmbuf_free(packet);
 			return true;
@@ -247,12 +250,14 @@ crossbar_flush(struct ppe_worker *worker, uint16_t to)
 
 	for (unsigned int i = sent; i < peer->staged; i++) {
 		void *entry = peer->stage[i];
+		const struct crossbar_hop *hop = crossbar_is_raw(entry) ? NULL : pktbuf_priv(entry);
 
-		if (!crossbar_is_raw(entry) &&
-			((const struct crossbar_hop *)pktbuf_priv(entry))->certain) {
+		if (hop != NULL && hop->certain) {
 			peer->stage[kept++] = entry;
 			continue;
 		}
+		if (hop != NULL && hop->segment != NULL)
+			worker->count.threads_lost[hop->program]++;
 		worker->count.drops[PPE_DROP_CROSSBAR_FULL]++;
 		rte_pktmbuf_free(crossbar_mbuf(entry));
 	}

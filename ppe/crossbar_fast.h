@@ -64,6 +64,7 @@ crossbar_send_thread(struct ppe_worker *worker, uint16_t to, struct ppe_thread *
 	memcpy(hop->lmem, thread->lmem, PPE_HOP_BYTES);
 	thread->packet = NULL;
 	worker->count.worker.hops_out++;
+	worker->count.threads_out[thread->program]++;
 	crossbar_stage(worker, to, packet);
 }
 

@@ -17,6 +17,13 @@
 #include "ppe/program_fast.h"
 #include "ppe/worker_priv.h"
 
+/* Is the Ethernet destination the switch's address? */
+static inline bool
+dispatch_to_switch(const struct ppe_worker *worker, const struct pktbuf_head *head)
+{
+	return memcmp(head->bytes, worker->identity->mac, RTE_ETHER_ADDR_LEN) == 0;
+}
+
 /* Returns whether a packet with this head satisfies the match. */
 static inline bool
 dispatch_matches(const struct ppe_worker *worker, const struct ppe_match *match,
@@ -26,13 +33,19 @@ dispatch_matches(const struct ppe_worker *worker, const struct ppe_match *match,
 
 	if ((conditions & PPE_MATCH_TO_SWITCH_MAC) && !to_switch)
 		return false;
-	if ((conditions & PPE_MATCH_ETHER_TYPE) && head->ether_type != match->ether_type)
+	if ((conditions & PPE_MATCH_ETHER_TYPE) &&
+		((head->ether_type ^ match->ether_type) & ~match->ether_any) != 0)
 		return false;
 	if ((conditions & PPE_MATCH_TO_SWITCH_IP) &&
 		(!(head->flags & PKTBUF_HEAD_IPV4) || head->ip_dst != worker->identity->ip))
 		return false;
 	if ((conditions & PPE_MATCH_IP_PROTO) &&
-		(!(head->flags & PKTBUF_HEAD_IPV4) || head->ip_proto != match->ip_proto))
+		(!(head->flags & PKTBUF_HEAD_IPV4) ||
+			((head->ip_proto ^ match->ip_proto) & ~match->ip_proto_any) != 0))
+		return false;
+	if ((conditions & PPE_MATCH_IP_DST) &&
+		(!(head->flags & PKTBUF_HEAD_IPV4) ||
+			((head->ip_dst ^ match->ip_dst) & ~match->ip_any) != 0))
 		return false;
 	if ((conditions & PPE_MATCH_UDP_PORT) &&
 		(!(head->flags & PKTBUF_HEAD_UDP) ||
@@ -83,7 +96,7 @@ dispatch_match(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_
 		ppe_drop(worker, thread, PPE_DROP_MALFORMED);
 		return false;
 	}
-	to_switch = memcmp(head->bytes, worker->identity->mac, RTE_ETHER_ADDR_LEN) == 0;
+	to_switch = dispatch_to_switch(worker, head);
 	if (unlikely((head->flags & PKTBUF_HEAD_BAD) != 0 && to_switch)) {
 		ppe_drop(worker, thread, PPE_DROP_MALFORMED);
 		return false;

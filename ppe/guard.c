@@ -185,12 +185,13 @@ guard_unbind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint)
 static bool
 seen_elsewhere(const struct ppe_worker *worker, const uint8_t *mac, uint64_t ports)
 {
-	const struct ppe *ppe = worker->ppe;
+	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++) {
+		const struct ppe_slot *slot = worker->table->slot[p];
 
-	for (unsigned int p = 0; p < ppe->nb_programs; p++)
-		if (ppe->program[p]->seen_elsewhere != NULL &&
-			ppe->program[p]->seen_elsewhere(worker->state[p], mac, ports, worker->now))
+		if (slot != NULL && slot->program->seen_elsewhere != NULL &&
+			slot->program->seen_elsewhere(worker->state[p], mac, ports, worker->now))
 			return true;
+	}
 	return false;
 }
 

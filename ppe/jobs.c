@@ -31,14 +31,47 @@ forget(void *memory, size_t bytes)
 	rte_free(memory);
 }
 
+/* The operations of a program that has jobs; NULL: it has none, or there is no program. */
+static const struct ppe_jobs_ops *
+ops(const struct ppe *ppe, unsigned int p)
+{
+	return ppe->slot[p] == NULL ? NULL : ppe->slot[p]->program->jobs;
+}
+
+static void
+destroy_shards_of(struct ppe *ppe, struct ppe_job_shards *shards, unsigned int p,
+	struct ppe_program_leaks *leaks)
+{
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		if (shards->of[w][p] != NULL) {
+			ops(ppe, p)->destroy(shards->of[w][p], leaks);
+			shards->of[w][p] = NULL;
+		}
+}
+
 static void
 destroy_shards(struct ppe *ppe, struct ppe_job_shards *shards, struct ppe_program_leaks *leaks)
 {
-	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL)
-				ppe->program[p]->jobs->destroy(shards->of[w][p], leaks);
+	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+		destroy_shards_of(ppe, shards, p, leaks);
 	forget(shards, sizeof(*shards));
+}
+
+/* Make the shards of a job in one program. An error leaves some. */
+static int
+create_shards_of(struct ppe *ppe, const struct ppe_slot *slot, const struct ppe_job *job,
+	struct ppe_job_shards *shards)
+{
+	int rc = 0;
+
+	for (unsigned int w = 0; rc == 0 && w < ppe->config.workers; w++) {
+		struct ppe_setup setup = ppe_setup_of(ppe, w);
+
+		setup.serial = shards->serial;
+		rc = slot->program->jobs->create(
+			&setup, slot->state[w], job, &shards->of[w][slot->index]);
+	}
+	return rc;
 }
 
 static int
@@ -47,17 +80,12 @@ create_shards(struct ppe *ppe, const struct ppe_job *job, struct ppe_job_shards 
 	struct ppe_program_leaks none = {0};
 	struct ppe_job_shards *shards = rte_zmalloc("weir_shards", sizeof(*shards), 0);
 	int rc = shards == NULL ? -ENOMEM : 0;
-	uint32_t serial = ++ppe->serials;
 
-	for (unsigned int w = 0; rc == 0 && w < ppe->config.workers; w++) {
-		struct ppe_setup setup = ppe_setup_of(ppe, w);
-
-		setup.serial = serial;
-		for (unsigned int p = 0; rc == 0 && p < ppe->nb_programs; p++)
-			if (ppe->program[p]->jobs != NULL)
-				rc = ppe->program[p]->jobs->create(
-					&setup, ppe->worker[w]->state[p], job, &shards->of[w][p]);
-	}
+	if (shards != NULL)
+		shards->serial = ++ppe->serials;
+	for (unsigned int p = 0; rc == 0 && p < PPE_PROGRAMS_MAX; p++)
+		if (ops(ppe, p) != NULL && ppe->slot[p]->phase <= PPE_PROGRAM_RUNNING)
+			rc = create_shards_of(ppe, ppe->slot[p], job, shards);
 	if (rc == 0) {
 		shards->job = *job;
 		*out = shards;
@@ -84,10 +112,10 @@ same_job(const struct ppe_job *a, const struct ppe_job *b)
 		memcmp(a->parent, b->parent, sizeof(a->parent)) == 0;
 }
 
-static struct ppe_job_table *
+static struct ppe_published *
 copy_table(const struct ppe_jobs *jobs)
 {
-	struct ppe_job_table *table;
+	struct ppe_published *table;
 	size_t bytes = sizeof(*table);
 	unsigned int n = 0;
 
@@ -108,7 +136,7 @@ copy_table(const struct ppe_jobs *jobs)
 
 /* Free a table and its shards, except those that `kept` has, too; NULL: no table. */
 static void
-destroy_table(struct ppe *ppe, struct ppe_job_table *table, const struct ppe_job_table *kept,
+destroy_table(struct ppe *ppe, struct ppe_published *table, const struct ppe_published *kept,
 	struct ppe_program_leaks *leaks)
 {
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
@@ -120,11 +148,11 @@ destroy_table(struct ppe *ppe, struct ppe_job_table *table, const struct ppe_job
 
 /* Make the table of these jobs. Jobs that stay keep their shards; others get new ones. */
 static int
-make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **out)
+make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_published **out)
 {
-	const struct ppe_job_table *old = ppe->table;
+	const struct ppe_published *old = ppe->table;
 	struct ppe_program_leaks none = {0};
-	struct ppe_job_table *table = copy_table(jobs);
+	struct ppe_published *table = copy_table(jobs);
 	int rc = table == NULL ? -ENOMEM : 0;
 
 	for (unsigned int id = 0; rc == 0 && id < WEIR_JOBS_MAX; id++) {
@@ -138,6 +166,7 @@ make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **
 			rc = create_shards(ppe, job, &table->shards[id]);
 	}
 	if (rc == 0) {
+		ppe_list_programs(ppe, table);
 		table->jobs.version = old == NULL ? 0 : old->jobs.version + 1;
 		*out = table;
 		return 0;
@@ -147,34 +176,54 @@ make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **
 	return rc;
 }
 
-static void
-tell_programs(struct ppe_worker *worker, const struct ppe_job_table *old,
-	const struct ppe_job_table *table)
+/* The shard of a job that a worker with this table uses in program p; NULL: none. */
+static void *
+shard_of(const struct ppe_worker *worker, const struct ppe_published *table, unsigned int id,
+	unsigned int p)
 {
-	const struct ppe *ppe = worker->ppe;
+	if (table == NULL || table->shards[id] == NULL || table->slot[p] == NULL)
+		return NULL;
+	return table->shards[id]->of[worker->id][p];
+}
 
+static void
+tell_program(struct ppe_worker *worker, const struct ppe_published *old,
+	const struct ppe_published *table, const struct ppe_slot *slot)
+{
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		const struct ppe_job_shards *before = old == NULL ? NULL : old->shards[id];
-		const struct ppe_job_shards *after = table == NULL ? NULL : table->shards[id];
+		void *after = shard_of(worker, table, id, slot->index);
 
-		for (unsigned int p = 0; before != after && p < ppe->nb_programs; p++)
-			if (ppe->program[p]->jobs != NULL)
-				ppe->program[p]->jobs->take(worker->state[p], (uint8_t)id,
-					after == NULL ? NULL : after->of[worker->id][p]);
+		if (shard_of(worker, old, id, slot->index) != after)
+			slot->program->jobs->take(slot->state[worker->id], (uint8_t)id, after);
+	}
+}
+
+static void
+tell_programs(struct ppe_worker *worker, const struct ppe_published *old,
+	const struct ppe_published *table)
+{
+	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++) {
+		const struct ppe_slot *slot = table == NULL ? NULL : table->slot[p];
+
+		if (slot == NULL && old != NULL)
+			slot = old->slot[p];
+		if (slot != NULL && slot->program->jobs != NULL)
+			tell_program(worker, old, table, slot);
 	}
 }
 
 void
-ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
+ppe_take_table(struct ppe_worker *worker, const struct ppe_published *table)
 {
-	const struct ppe *ppe = worker->ppe;
+	const struct ppe_published *old = worker->table;
 
-	tell_programs(worker, worker->table, table);
 	worker->table = table;
 	worker->jobs = &table->jobs;
-	for (unsigned int p = 0; p < ppe->nb_programs; p++)
-		if (ppe->program[p]->jobs != NULL)
-			ppe->program[p]->jobs->taken(worker->state[p]);
+	ppe_take_programs(worker, table);
+	tell_programs(worker, old, table);
+	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+		if (table->slot[p] != NULL && table->slot[p]->program->jobs != NULL)
+			table->slot[p]->program->jobs->taken(worker->state[p]);
 	/* Release: the worker is done with the former table. */
 	__atomic_store_n(&worker->taken, table, __ATOMIC_RELEASE);
 }
@@ -185,7 +234,7 @@ ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 	int rc = make_table(ppe, jobs, &ppe->table);
 
 	for (unsigned int w = 0; rc == 0 && w < ppe->config.workers; w++)
-		ppe_take_jobs(ppe->worker[w], ppe->table);
+		ppe_take_table(ppe->worker[w], ppe->table);
 	return rc;
 }
 
@@ -216,7 +265,7 @@ static bool
 taken(const struct ppe *ppe, void *first)
 {
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		/* Acquire pairs with the release in ppe_take_jobs: it is done with the old one. */
+		/* Acquire pairs with the release in ppe_take_table: it is done with the old one. */
 		if (__atomic_load_n(&ppe->worker[w]->taken, __ATOMIC_ACQUIRE) != ppe->table) {
 			*(unsigned int *)first = w;
 			return false;
@@ -232,12 +281,12 @@ note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 	uint16_t *last = &ppe->last_generation[shards->job.id];
 
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		for (unsigned int p = 0; p < ppe->nb_programs; p++) {
+		for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++) {
 			struct ppe_job_stats stats = {0};
 
-			if (shards->of[w][p] == NULL || ppe->program[p]->jobs->stats == NULL)
+			if (shards->of[w][p] == NULL || ops(ppe, p)->stats == NULL)
 				continue;
-			ppe->program[p]->jobs->stats(shards->of[w][p], &stats);
+			ops(ppe, p)->stats(shards->of[w][p], &stats);
 			if (stats.generation != 0 &&
 				(*last == 0 || (int16_t)(stats.generation - *last) > 0))
 				*last = stats.generation;
@@ -246,9 +295,9 @@ note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 
 /* Is the job in the former table only? A worker may still use it. */
 static bool
-is_given_up(const struct ppe_job_table *table, uint8_t id, uint32_t instance)
+is_given_up(const struct ppe_published *table, uint8_t id, uint32_t instance)
 {
-	const struct ppe_job_table *former = table->former;
+	const struct ppe_published *former = table->former;
 
 	return former != NULL && former->shards[id] != NULL &&
 		former->shards[id] != table->shards[id] &&
@@ -270,7 +319,7 @@ ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
 static void
 settle(struct ppe *ppe)
 {
-	struct ppe_job_table *table = ppe->table, *former = table->former;
+	struct ppe_published *table = ppe->table, *former = table->former;
 	unsigned int stuck;
 
 	if (former == NULL || !taken(ppe, &stuck))
@@ -289,7 +338,7 @@ settle(struct ppe *ppe)
 uint16_t
 ppe_generation_after(struct ppe *ppe, uint8_t id)
 {
-	const struct ppe_job_table *former;
+	const struct ppe_published *former;
 	uint16_t last;
 
 	settle(ppe);
@@ -306,7 +355,7 @@ ppe_generation_after(struct ppe *ppe, uint8_t id)
 
 /* The table to publish next. */
 static int
-make_next(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **table)
+make_next(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_published **table)
 {
 	settle(ppe);
 	return ppe->table->former != NULL ? -EBUSY : make_table(ppe, jobs, table);
@@ -316,7 +365,7 @@ int
 ppe_check_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 {
 	struct ppe_program_leaks none = {0};
-	struct ppe_job_table *table;
+	struct ppe_published *table;
 	int rc = make_next(ppe, jobs, &table);
 
 	if (rc == 0)
@@ -324,35 +373,102 @@ ppe_check_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 	return rc;
 }
 
-int
-ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
+bool
+ppe_all_taken(struct ppe *ppe)
 {
-	struct ppe_job_table *table;
-	unsigned int stuck;
-	int rc = make_next(ppe, jobs, &table);
+	settle(ppe);
+	return ppe->table->former == NULL;
+}
 
-	if (rc < 0)
-		return rc;
+/* Publish a table, and wait for the workers. Returns whether all have taken it. */
+static bool
+publish(struct ppe *ppe, struct ppe_published *table)
+{
+	unsigned int stuck;
+
 	table->former = ppe->table;
 	ppe_trace_note_jobs(ppe, ppe->table, table);
 	/* Release: the table's contents before its address. */
 	__atomic_store_n(&ppe->table, table, __ATOMIC_RELEASE);
 	for (unsigned int w = 0; !ppe_running(ppe) && w < ppe->config.workers; w++)
-		ppe_take_jobs(ppe->worker[w], table);
+		ppe_take_table(ppe->worker[w], table);
 	if (wait_until(ppe, taken, &stuck))
+		return true;
+	LOG(WARNING, "worker %u is stuck: it has not taken the new jobs and programs yet\n", stuck);
+	return false;
+}
+
+int
+ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
+{
+	struct ppe_published *table;
+	int rc = make_next(ppe, jobs, &table);
+
+	if (rc == 0 && publish(ppe, table))
 		ppe_jobs_leaving(ppe);
-	else
-		LOG(WARNING, "worker %u is stuck: it has not taken the new jobs yet\n", stuck);
-	return 0;
+	return rc;
+}
+
+int
+ppe_publish_programs(struct ppe *ppe)
+{
+	struct ppe_published *table;
+	int rc = make_next(ppe, &ppe->table->jobs, &table);
+
+	if (rc == 0)
+		publish(ppe, table);
+	return rc;
+}
+
+int
+ppe_create_shards(struct ppe *ppe, const struct ppe_slot *slot)
+{
+	struct ppe_program_leaks none = {0};
+	int rc = 0;
+
+	for (unsigned int id = 0; slot->program->jobs != NULL && rc == 0 && id < WEIR_JOBS_MAX;
+		id++)
+		if (ppe->table->shards[id] != NULL)
+			rc = create_shards_of(
+				ppe, slot, ppe->table->jobs.by_id[id], ppe->table->shards[id]);
+	if (rc < 0)
+		ppe_destroy_shards(ppe, slot->index, &none);
+	return rc;
+}
+
+bool
+ppe_shards_idle(const struct ppe *ppe, unsigned int slot)
+{
+	/* Those of deleted jobs go with their jobs. */
+	for (const struct ppe_job_shards *s = ppe->leaving; s != NULL; s = s->next)
+		for (unsigned int w = 0; w < ppe->config.workers; w++)
+			if (s->of[w][slot] != NULL)
+				return false;
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		const struct ppe_job_shards *shards = ppe->table->shards[id];
+
+		for (unsigned int w = 0; shards != NULL && w < ppe->config.workers; w++)
+			if (shards->of[w][slot] != NULL &&
+				!ops(ppe, slot)->idle(shards->of[w][slot]))
+				return false;
+	}
+	return true;
+}
+
+void
+ppe_destroy_shards(struct ppe *ppe, unsigned int slot, struct ppe_program_leaks *leaks)
+{
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (ppe->table->shards[id] != NULL)
+			destroy_shards_of(ppe, ppe->table->shards[id], slot, leaks);
 }
 
 static bool
 idle(const struct ppe *ppe, const struct ppe_job_shards *shards)
 {
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL &&
-				!ppe->program[p]->jobs->idle(shards->of[w][p]))
+		for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+			if (shards->of[w][p] != NULL && !ops(ppe, p)->idle(shards->of[w][p]))
 				return false;
 	return true;
 }
@@ -458,10 +574,10 @@ ppe_job_room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
 		struct rte_malloc_socket_stats heap;
 
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (ppe->program[p]->jobs != NULL && ppe->program[p]->jobs->room != NULL)
-				ppe->program[p]->jobs->room(ppe->worker[w]->state[p], job, w,
-					ppe->config.workers, room);
+		for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+			if (ops(ppe, p) != NULL && ops(ppe, p)->room != NULL)
+				ops(ppe, p)->room(
+					ppe->slot[p]->state[w], job, w, ppe->config.workers, room);
 		if (rte_malloc_get_socket_stats(
 			    (int)rte_lcore_to_socket_id(ppe->lcore[w]), &heap) != 0)
 			continue;
@@ -474,14 +590,18 @@ static bool
 source_heard(const struct ppe_worker *worker, const struct ppe_job_shards *shards, uint8_t source,
 	uint32_t seconds)
 {
-	const struct ppe *ppe = worker->ppe;
+	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++) {
+		const struct ppe_slot *slot = worker->table->slot[p];
 
-	for (unsigned int w = 0; w < worker->workers; w++)
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->heard != NULL &&
-				ppe->program[p]->jobs->heard(
+		if (slot == NULL || slot->program->jobs == NULL ||
+			slot->program->jobs->heard == NULL)
+			continue;
+		for (unsigned int w = 0; w < worker->workers; w++)
+			if (shards->of[w][p] != NULL &&
+				slot->program->jobs->heard(
 					shards->of[w][p], source, worker->now, seconds))
 				return true;
+	}
 	return false;
 }
 
@@ -515,9 +635,9 @@ ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *sta
 	if (shards == NULL)
 		return -ENOENT;
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->stats != NULL)
-				ppe->program[p]->jobs->stats(shards->of[w][p], stats);
+		for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+			if (shards->of[w][p] != NULL && ops(ppe, p)->stats != NULL)
+				ops(ppe, p)->stats(shards->of[w][p], stats);
 	return 0;
 }
 
@@ -532,9 +652,9 @@ ppe_source_stats_read(
 	if (shards == NULL)
 		return -ENOENT;
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->source != NULL)
-				ppe->program[p]->jobs->source(shards->of[w][p], source, stats);
+		for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+			if (shards->of[w][p] != NULL && ops(ppe, p)->source != NULL)
+				ops(ppe, p)->source(shards->of[w][p], source, stats);
 	/* A process that joins again contributes no more; allow for packets in flight. */
 	stats->contested |= stats->joining && stats->heard &&
 		stats->silent_us + CONTESTED_US < stats->joining_us;
@@ -552,9 +672,9 @@ ppe_parent_stats_read(
 	if (shards == NULL || parent >= shards->job.nb_parents)
 		return -ENOENT;
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->parent != NULL)
-				ppe->program[p]->jobs->parent(shards->of[w][p], parent, stats);
+		for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+			if (shards->of[w][p] != NULL && ops(ppe, p)->parent != NULL)
+				ops(ppe, p)->parent(shards->of[w][p], parent, stats);
 	return 0;
 }
 
@@ -568,9 +688,9 @@ ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle_us,
 	if (shards == NULL)
 		return -ENOENT;
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (shards->of[w][p] != NULL && ppe->program[p]->jobs->blocks != NULL)
-				n += ppe->program[p]->jobs->blocks(shards->of[w][p], open, idle_us,
+		for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+			if (shards->of[w][p] != NULL && ops(ppe, p)->blocks != NULL)
+				n += ops(ppe, p)->blocks(shards->of[w][p], open, idle_us,
 					n < max ? &blocks[n] : NULL, n < max ? max - n : 0);
 	return (int)n;
 }

@@ -19,7 +19,8 @@
 enum ppe_program_phase {
 	PPE_PROGRAM_LOADING, /* some worker has not taken it yet */
 	PPE_PROGRAM_RUNNING,
-	PPE_PROGRAM_UNLOADING, /* it gets no packets; some of its own are under way */
+	PPE_PROGRAM_UNLOADING, /* it gets no packets; some of its own may be under way */
+	PPE_PROGRAM_LEAVING, /* no worker knows it; packets may still need its memory */
 };
 
 /* Check what every switch can check of a program: names, settings, columns, segments. Returns NULL,
@@ -29,7 +30,7 @@ const char *ppe_program_check(const struct ppe_program *program);
 /*
  * Load a program after ppe_create(). The program stays the caller's, and must stay valid until
  * ppe_program_gone() returns it. values: one for each of its settings, copied; NULL if it has none.
- * 0; or, without any change, -EEXIST (the name), -ENOSPC (PPE_PROGRAMS_MAX programs, or too many
+ * 0; or, without any change, -EEXIST (the name), -ENOTUNIQ (of a statistic or metric), -ENOSPC (PPE_PROGRAMS_MAX programs, or too many
  * matches or timers), -EBUSY (a worker has not taken the previous change), -EINVAL
  * (ppe_program_check), or what its create() returned.
  */

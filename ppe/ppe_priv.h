@@ -5,6 +5,7 @@
 
 #include <rte_rcu_qsbr.h>
 
+#include "ppe/load.h"
 #include "ppe/ppe.h"
 #include "ppe/program.h"
 #include "ppe/worker_priv.h"
@@ -27,9 +28,33 @@ struct ppe_tracing {
 	bool abandoned; /* ppe_trace_abandon was called */
 };
 
+/*
+ * A program of this switch, with what its create() made and registered. Only `phase` and what
+ * follows it change later. ppe/load.c
+ */
+struct ppe_slot {
+	const struct ppe_program *program;
+	unsigned int index; /* in ppe.slot, worker->state, ... */
+	bool built_in;
+	uint32_t uses; /* bit p: it passes packets to the program in slot p */
+	unsigned int nb_matches, nb_timers;
+	struct ppe_match match[PPE_PROGRAM_MATCHES];
+	struct ppe_timer timer[PPE_PROGRAM_TIMERS];
+	void *state[PPE_WORKERS_MAX];
+	const struct ppe_statistic *statistics; /* texts that outlive the program */
+	/* control thread only */
+	enum ppe_program_phase phase;
+	uint32_t order; /* precedence among the loaded programs */
+	bool is_quiet; /* no hops were on their way, when this many had been sent */
+	uint64_t quiet_hops;
+	bool is_returned; /* no packet needs its memory */
+	struct ppe_value values[]; /* of its settings */
+};
+
 /* The programs' state of a job, by worker and program. ppe/jobs.c */
 struct ppe_job_shards {
 	struct ppe_job job; /* as it was when they were made */
+	uint32_t serial;
 	struct ppe_job_shards *next; /* in ppe.leaving */
 	bool all_returned; /* all buffers have returned */
 	uint64_t token; /* the quiescent state at that time */
@@ -38,11 +63,14 @@ struct ppe_job_shards {
 
 struct ppe_fault_set;
 
-/* The jobs. Immutable once published. */
-struct ppe_job_table {
+/* The jobs and the programs. Immutable once published. */
+struct ppe_published {
+	struct ppe_slot *slot[PPE_PROGRAMS_MAX]; /* NULL: no program */
+	unsigned int nb_active;
+	uint8_t active[PPE_PROGRAMS_MAX]; /* slots that get packets and timers, by precedence */
 	struct ppe_jobs jobs; /* by_id points into `job` */
 	struct ppe_job_shards *shards[WEIR_JOBS_MAX];
-	struct ppe_job_table *former; /* some worker may still have it; control thread only */
+	struct ppe_published *former; /* some worker may still have it; control thread only */
 	size_t bytes; /* of all this */
 	struct ppe_job job[];
 };
@@ -50,15 +78,13 @@ struct ppe_job_table {
 struct ppe {
 	/* ctrl: rw, workers: ro */
 	struct ppe_trace *trace; /* the running one, or NULL; by release store */
-	struct ppe_job_table *table; /* published by release store */
+	struct ppe_published *table; /* published by release store */
 	struct ppe_fault_set *faults; /* published by release store; NULL: none */
 	uint32_t state; /* enum ppe_state, by release store */
 	struct rte_rcu_qsbr *qsbr; /* each worker reports its quiescent states */
 
 	/* control thread only, fixed after create */
 	struct ppe_config config;
-	const struct ppe_program *program[PPE_PROGRAMS_MAX];
-	unsigned int nb_programs;
 	unsigned int nb_ports;
 	unsigned int ports_open;
 	bool returned; /* all workers have returned after a stop */
@@ -67,7 +93,11 @@ struct ppe {
 	struct ppe_worker *worker[PPE_WORKERS_MAX];
 	unsigned int lcore[PPE_WORKERS_MAX];
 	struct ppe_tracing tracing;
-	unsigned int creating_program; /* whose matches and timers are being registered */
+	struct ppe_slot *slot[PPE_PROGRAMS_MAX]; /* the programs; NULL: none */
+	uint32_t loads; /* programs loaded so far */
+	const struct ppe_program *gone[PPE_PROGRAMS_MAX]; /* for ppe_program_gone */
+	unsigned int nb_gone;
+	struct ppe_texts *texts; /* ppe/load.c */
 	struct ppe_fault_set *former_faults; /* some worker may still have them */
 	uint32_t serials; /* of jobs' shards */
 	struct ppe_program_leaks lost; /* by jobs that have left */
@@ -110,18 +140,40 @@ uint64_t ppe_clock_read(const struct ppe_worker *worker);
 unsigned int ppe_timer_launch(struct ppe_worker *worker);
 /* TSC at which a worker that has nothing to do must be awake for its timers; UINT64_MAX: never. */
 uint64_t ppe_timer_wake(const struct ppe_worker *worker);
+/* Let this worker use the timers of the table's programs; those that it has go on. */
+void ppe_timers_take(struct ppe_worker *worker, const struct ppe_published *table);
 /* Set the first due times. */
 void ppe_timer_arm(struct ppe_worker *worker, uint64_t now);
 
 /* The arguments of create() for a worker, without jobs and serial. ppe/topology.c */
 struct ppe_setup ppe_setup_of(struct ppe *ppe, unsigned int worker);
 
+/* Make the programs of the configuration. 0 or -errno. ppe/load.c */
+int ppe_create_programs(struct ppe *ppe, const struct ppe_jobs *jobs);
+/* Free all programs and their states, after the workers have stopped and the jobs are gone. */
+void ppe_destroy_programs(struct ppe *ppe, struct ppe_program_leaks *leaks);
+/* Set the programs of a table that is not published yet. */
+void ppe_list_programs(const struct ppe *ppe, struct ppe_published *table);
+/* Let this worker use the table's programs. It must have no threads. */
+void ppe_take_programs(struct ppe_worker *worker, const struct ppe_published *table);
+
 /* The jobs of a switch that has not started. 0 or -errno. ppe/jobs.c */
 int ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
+/* Publish the present jobs with the programs as they are now, and wait for the workers, at most
+ * half a second. 0, -EBUSY or -ENOMEM. ppe/jobs.c */
+int ppe_publish_programs(struct ppe *ppe);
+/* Returns whether all workers have taken the present table, and the former one is freed. */
+bool ppe_all_taken(struct ppe *ppe);
+/* Make a program's shards of the present jobs; -errno: none is left. ppe/jobs.c */
+int ppe_create_shards(struct ppe *ppe, const struct ppe_slot *slot);
+/* Does no packet and no deleted job need them? After the workers gave them up. */
+bool ppe_shards_idle(const struct ppe *ppe, unsigned int slot);
+/* Free them. */
+void ppe_destroy_shards(struct ppe *ppe, unsigned int slot, struct ppe_program_leaks *leaks);
 /* Returns whether the workers run. ppe/jobs.c */
 bool ppe_running(const struct ppe *ppe);
 /* Let this worker use another table. It must have no threads. */
-void ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table);
+void ppe_take_table(struct ppe_worker *worker, const struct ppe_published *table);
 /* Add what the programs' shards of the job take to `memory`. */
 void ppe_add_job_memory(
 	const struct ppe_config *config, const struct ppe_job *job, struct ppe_memory *memory);
@@ -133,7 +185,7 @@ void ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks);
 
 /* Record a new job table in a running trace. ppe/trace/trace.c */
 void ppe_trace_note_jobs(
-	struct ppe *ppe, const struct ppe_job_table *former, const struct ppe_job_table *table);
+	struct ppe *ppe, const struct ppe_published *former, const struct ppe_published *table);
 
 /* Packets of this worker: threads, backlog, crossbar, output queues. */
 uint64_t ppe_worker_in_flight(const struct ppe_worker *worker);

@@ -52,15 +52,18 @@ add_statistics(struct ppe_stats *stats, const struct ppe *ppe, const struct ppe_
 {
 	unsigned int n = 0;
 
-	for (unsigned int p = 0; p < ppe->nb_programs; p++) {
-		const struct ppe_statistic *what = ppe->program[p]->statistics;
+	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++) {
+		const struct ppe_slot *slot = ppe->slot[p];
+		const struct ppe_statistic *what = slot == NULL ? NULL : slot->program->statistics;
 
-		for (unsigned int i = 0; i < PPE_PROGRAM_STATISTICS && what[i].key != NULL; i++) {
-			uint64_t own = what[i].read(worker->state[p]);
-			uint64_t *all = &stats->statistic[n].value;
+		for (unsigned int i = 0; what != NULL && i < PPE_PROGRAM_STATISTICS; i++) {
+			uint64_t *all = &stats->statistic[n].value, own;
 
+			if (what[i].key == NULL)
+				break;
+			own = what[i].read(slot->state[worker->id]);
 			*all = what[i].is_largest ? RTE_MAX(*all, own) : *all + own;
-			stats->statistic[n++].what = &what[i];
+			stats->statistic[n++].what = &slot->statistics[i];
 		}
 	}
 }

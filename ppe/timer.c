@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <string.h>
 
 #include <rte_cycles.h>
 
@@ -30,16 +31,16 @@ ppe_clock_read(const struct ppe_worker *worker)
 int
 ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer)
 {
-	struct ppe_worker *worker = setup->worker;
-	struct ppe_timer_state *state;
+	struct ppe_slot *slot = setup->slot;
 
 	if (timer->segment == NULL || timer->slices == 0 || timer->period_us < 10)
 		return -EINVAL;
-	if (worker->nb_timers == PPE_TIMERS_MAX)
+	/* All workers have the same. */
+	if (setup->worker_id != 0)
+		return 0;
+	if (slot->nb_timers == PPE_PROGRAM_TIMERS)
 		return -ENOSPC;
-	state = &worker->timer[worker->nb_timers++];
-	state->timer = *timer;
-	state->program = (uint8_t)setup->ppe->creating_program;
+	slot->timer[slot->nb_timers++] = *timer;
 	return 0;
 }
 
@@ -73,16 +74,56 @@ ppe_timer_set_period(struct ppe_worker *worker, ppe_segment segment, uint64_t pe
 	}
 }
 
+static void
+arm(const struct ppe_worker *worker, struct ppe_timer_state *state, uint64_t now)
+{
+	set_interval(state);
+	/* Shift the phases, so that the workers' scans do not compete for memory. */
+	state->next = now + state->interval * (worker->id + 1u) / worker->workers;
+}
+
 void
 ppe_timer_arm(struct ppe_worker *worker, uint64_t now)
 {
-	for (unsigned int i = 0; i < worker->nb_timers; i++) {
-		struct ppe_timer_state *state = &worker->timer[i];
+	for (unsigned int i = 0; i < worker->nb_timers; i++)
+		arm(worker, &worker->timer[i], now);
+}
 
-		set_interval(state);
-		/* Shift the phases, so that the workers' scans do not compete for memory. */
-		state->next = now + state->interval * (worker->id + 1u) / worker->workers;
+/* The running timer of this segment; NULL: none. */
+static const struct ppe_timer_state *
+find(const struct ppe_worker *worker, unsigned int program, ppe_segment segment)
+{
+	for (unsigned int i = 0; i < worker->nb_timers; i++)
+		if (worker->timer[i].program == program &&
+			worker->timer[i].timer.segment == segment)
+			return &worker->timer[i];
+	return NULL;
+}
+
+void
+ppe_timers_take(struct ppe_worker *worker, const struct ppe_published *table)
+{
+	struct ppe_timer_state timers[PPE_TIMERS_MAX];
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < table->nb_active; i++) {
+		const struct ppe_slot *slot = table->slot[table->active[i]];
+
+		for (unsigned int t = 0; t < slot->nb_timers; t++, n++) {
+			const struct ppe_timer_state *same =
+				find(worker, slot->index, slot->timer[t].segment);
+
+			if (same != NULL) {
+				timers[n] = *same;
+				continue;
+			}
+			timers[n] = (struct ppe_timer_state){
+				.timer = slot->timer[t], .program = (uint8_t)slot->index};
+			arm(worker, &timers[n], worker->now);
+		}
 	}
+	memcpy(worker->timer, timers, n * sizeof(timers[0]));
+	worker->nb_timers = (uint16_t)n;
 }
 
 /* The slices for the next thread: consecutive ones that are due, at least one. */

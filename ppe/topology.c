@@ -224,81 +224,6 @@ ppe_setup_of(struct ppe *ppe, unsigned int worker)
 }
 
 static int
-create_programs(struct ppe *ppe, const struct ppe_jobs *jobs)
-{
-	const struct ppe_program *const *programs = ppe->config.programs;
-
-	for (; programs[ppe->nb_programs] != NULL; ppe->nb_programs++) {
-		if (ppe->nb_programs == PPE_PROGRAMS_MAX)
-			return -ENOSPC;
-		ppe->program[ppe->nb_programs] = programs[ppe->nb_programs];
-	}
-	for (unsigned int i = 0; i < ppe->config.workers; i++) {
-		struct ppe_worker *w = ppe->worker[i];
-		struct ppe_setup setup = ppe_setup_of(ppe, i);
-
-		setup.jobs = jobs;
-		w->nb_programs = (uint8_t)ppe->nb_programs;
-		for (unsigned int p = 0; p < ppe->nb_programs; p++) {
-			int rc;
-
-			ppe->creating_program = p;
-			w->first[p] = ppe->program[p]->first;
-			w->ordered[p] = ppe->program[p]->ordered;
-			/* Only the first program: a shortcut must not bypass an earlier one. */
-			if (p == 0 && !w->ordered[p] && ppe->program[p]->recognize != NULL) {
-				w->recognize = ppe->program[p]->recognize;
-				w->recognizer = (uint8_t)p;
-				w->hopped = ppe->program[p]->hopped;
-				if (w->batch > 1)
-					w->batched = ppe->program[p]->batch;
-			}
-			if (ppe->program[p]->create == NULL)
-				continue;
-			rc = ppe->program[p]->create(&setup, &w->state[p]);
-			if (rc < 0) {
-				LOG(ERR, "program %s can't start: %s\n", ppe->program[p]->name,
-					rte_strerror(-rc));
-				return rc;
-			}
-		}
-	}
-	return 0;
-}
-
-int
-ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match)
-{
-	struct ppe_worker *w = setup->worker;
-
-	if (w->nb_matches == PPE_MATCHES_MAX)
-		return -ENOSPC;
-	w->match[w->nb_matches] = *match;
-	w->match[w->nb_matches++].program = (uint8_t)setup->ppe->creating_program;
-	return 0;
-}
-
-int
-ppe_program_find(const struct ppe_setup *setup, const char *name)
-{
-	const struct ppe *ppe = setup->ppe;
-
-	for (unsigned int p = 0; p < ppe->nb_programs; p++)
-		if (strcmp(ppe->program[p]->name, name) == 0)
-			return (int)p;
-	return -ENOENT;
-}
-
-const void *
-ppe_program_state(const struct ppe *ppe, const struct ppe_program *program, unsigned int worker)
-{
-	for (unsigned int p = 0; worker < ppe->config.workers && p < ppe->nb_programs; p++)
-		if (ppe->program[p] == program)
-			return ppe->worker[worker]->state[p];
-	return NULL;
-}
-
-static int
 choose_lcores(struct ppe *ppe)
 {
 	unsigned int lcore, n = 0;
@@ -344,7 +269,7 @@ build(struct ppe *ppe, const struct pktbuf_port_config *ports, const struct ppe_
 	if (rc == 0)
 		rc = assign_tx(ppe);
 	if (rc == 0)
-		rc = create_programs(ppe, jobs);
+		rc = ppe_create_programs(ppe, jobs);
 	if (rc == 0)
 		rc = ppe_first_jobs(ppe, jobs);
 	return rc;
@@ -385,11 +310,8 @@ ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *por
 }
 
 static void
-destroy_worker(struct ppe *ppe, struct ppe_worker *w, struct ppe_program_leaks *leaks)
+destroy_worker(struct ppe_worker *w)
 {
-	for (unsigned int p = 0; p < w->nb_programs; p++)
-		if (ppe->program[p]->destroy != NULL)
-			ppe->program[p]->destroy(w->state[p], leaks);
 	rte_free(w->thread);
 	rte_free(w->peer);
 	guard_destroy(w->guard);
@@ -476,9 +398,10 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	crossbar_destroy(ppe);
 	ppe_destroy_jobs(ppe, &lost);
 	ppe_destroy_faults(ppe);
+	ppe_destroy_programs(ppe, &lost);
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)
-			destroy_worker(ppe, ppe->worker[w], &lost);
+			destroy_worker(ppe->worker[w]);
 	if (leaks != NULL)
 		*leaks = (struct ppe_leaks){.packets = missing_packets(ppe),
 			.headers = missing(ppe->pools.headers),
@@ -538,8 +461,9 @@ ppe_print(const struct ppe *ppe, FILE *out)
 	fprintf(out, "crossbar  %u rings of %u\n", c->workers * (c->workers - 1),
 		c->crossbar_depth);
 	fprintf(out, "programs ");
-	for (unsigned int p = 0; p < ppe->nb_programs; p++)
-		fprintf(out, " %s", ppe->program[p]->name);
+	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+		if (ppe->slot[p] != NULL)
+			fprintf(out, " %s", ppe->slot[p]->program->name);
 	fprintf(out, "\n");
 }
 

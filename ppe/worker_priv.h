@@ -31,8 +31,8 @@ ppe_clock(void)
 }
 
 #define PPE_FLOWS       1024 /* reorder slots; a power of two */
-#define PPE_MATCHES_MAX 16
-#define PPE_TIMERS_MAX  8
+#define PPE_MATCHES_MAX 64
+#define PPE_TIMERS_MAX  16
 #define PPE_QUEUES_MAX  256 /* port queues that a worker can own */
 #define PPE_BACKLOG     1024
 #define PPE_CONSUMED    32 /* packets freed together */
@@ -75,6 +75,9 @@ struct ppe_timer_state {
 struct ppe_counters {
 	uint64_t received, created, consumed;
 	uint64_t drops[PPE_DROP_COUNT];
+	/* Threads that left for another worker, arrived, and were lost on the way, by program. */
+	uint64_t threads_out[PPE_PROGRAMS_MAX], threads_in[PPE_PROGRAMS_MAX];
+	uint64_t threads_lost[PPE_PROGRAMS_MAX];
 	uint64_t rx_packets[PPE_PORTS_MAX], rx_bytes[PPE_PORTS_MAX];
 	uint64_t queue_full[PPE_PORTS_MAX][2];
 	uint64_t spoofed[PPE_PORTS_MAX], policed[PPE_PORTS_MAX];
@@ -86,12 +89,12 @@ struct guard;
 struct ppe_tracer;
 struct ppe_fault_set;
 struct ppe_fault_store;
-struct ppe_job_table;
+struct ppe_published;
 
 struct ppe_worker {
 	/* read-mostly */
 	struct ppe *ppe;
-	const struct ppe_job_table *table; /* the job table that this worker has taken */
+	const struct ppe_published *table; /* the table that this worker has taken */
 	const struct ppe_jobs *jobs; /* the same, without the programs' shards */
 	const struct pktbuf_identity *identity;
 	struct pktbuf_pools *pools;
@@ -101,13 +104,15 @@ struct ppe_worker {
 	uint16_t nb_rx, nb_outq, nb_matches, nb_timers;
 	uint32_t share; /* packets that may wait in this worker's output queues together */
 	int16_t exception_port;
-	uint8_t nb_programs;
+	uint8_t nb_early; /* programs that get the backlog before the first one */
+	uint8_t early[PPE_PROGRAMS_MAX];
 	uint8_t recognizer; /* the program with a shortcut, when recognize is not NULL */
 	bool (*recognize)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
 		struct rte_mbuf *packet);
 	uint16_t batch; /* packets that go through a step of `batched` at once; 1: only threads */
 	unsigned int (*batched)(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
 		unsigned int n, unsigned int *followers); /* NULL: the recognizer has no batches */
+	/* of the recognizer; never NULL */
 	bool (*hopped)(const void *state, const struct rte_mbuf *packet, uint32_t job);
 	struct ppe_match match[PPE_MATCHES_MAX];
 	ppe_segment first[PPE_PROGRAMS_MAX];
@@ -151,7 +156,7 @@ struct ppe_worker {
 	/* Turns until it is assumed to have caught up after a pause; 0: it has. Other workers'
 	 * timers read this line. */
 	uint32_t behind __rte_cache_aligned;
-	const struct ppe_job_table *taken; /* the worker no longer uses the one before */
+	const struct ppe_published *taken; /* the worker no longer uses the one before */
 	const struct ppe_fault_set *fault_taken; /* the worker no longer uses the set before */
 	/* made by the control thread before the first faults, then owned by the worker */
 	struct ppe_fault_store *store;

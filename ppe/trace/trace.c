@@ -84,7 +84,7 @@ index_of(const struct ppe_worker *worker, const struct ppe_thread *thread)
 static uint64_t
 identify(const struct ppe_worker *worker, const struct ppe_thread *thread)
 {
-	const struct ppe_program *program = worker->ppe->program[thread->program];
+	const struct ppe_program *program = worker->table->slot[thread->program]->program;
 
 	if (thread->packet == NULL || program->identify == NULL)
 		return 0;
@@ -205,6 +205,8 @@ new_ring(unsigned int events)
 	return ring;
 }
 
+unsigned int ppe_traces;
+
 void
 ppe_trace_free(struct ppe_trace *trace)
 {
@@ -213,6 +215,7 @@ ppe_trace_free(struct ppe_trace *trace)
 	for (unsigned int w = 0; w < trace->nb_workers; w++)
 		free(trace->worker[w].event);
 	free(trace);
+	__atomic_sub_fetch(&ppe_traces, 1, __ATOMIC_RELEASE);
 }
 
 static struct ppe_trace *
@@ -224,13 +227,14 @@ new_trace(const struct ppe *ppe, unsigned int events)
 	if (posix_memalign(&memory, RTE_CACHE_LINE_SIZE, sizeof(*trace)) != 0)
 		return NULL;
 	trace = memset(memory, 0, sizeof(*trace));
+	__atomic_add_fetch(&ppe_traces, 1, __ATOMIC_RELAXED);
 	trace->hz = rte_get_tsc_hz();
 	trace->nb_workers = ppe->config.workers;
 	trace->threads = ppe->config.threads;
 	trace->nb_ports = ppe->nb_ports;
-	trace->nb_programs = ppe->nb_programs;
 	memcpy(trace->lcore, ppe->lcore, sizeof(trace->lcore));
-	memcpy(trace->program, ppe->program, sizeof(trace->program));
+	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
+		trace->program[p] = ppe->slot[p] == NULL ? NULL : ppe->slot[p]->program;
 	for (unsigned int p = 0; p < ppe->nb_ports; p++)
 		memcpy(trace->port[p], ppe->port[p].name, PKTBUF_NAME_MAX);
 	for (unsigned int w = 0; w < trace->nb_workers; w++) {
@@ -302,7 +306,7 @@ note_change(struct ppe_trace *trace, enum ppe_trace_change_kind kind, const stru
 
 void
 ppe_trace_note_jobs(
-	struct ppe *ppe, const struct ppe_job_table *former, const struct ppe_job_table *table)
+	struct ppe *ppe, const struct ppe_published *former, const struct ppe_published *table)
 {
 	struct ppe_tracing *tracing = &ppe->tracing;
 

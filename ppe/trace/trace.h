@@ -102,13 +102,16 @@ struct ppe_trace_change {
 	char name[PPE_JOB_NAME_MAX];
 };
 
+/* Traces that are not freed: they point into their programs. By atomic operations, any thread. */
+extern unsigned int ppe_traces;
+
 /* A finished trace, owned by its reader: plain data. */
 struct ppe_trace {
 	uint64_t begin, end; /* TSC */
 	uint64_t hz; /* TSC cycles per second */
 	unsigned int ms; /* as requested; a full ring ends a trace earlier */
 	bool full; /* a ring was full */
-	unsigned int nb_workers, threads, nb_ports, nb_programs;
+	unsigned int nb_workers, threads, nb_ports;
 	unsigned int lcore[PPE_WORKERS_MAX];
 	const struct ppe_program *program[PPE_PROGRAMS_MAX];
 	char port[PPE_PORTS_MAX][PKTBUF_NAME_MAX];
@@ -142,7 +145,7 @@ struct ppe_trace *ppe_trace_take(struct ppe *ppe);
  * with the switch. */
 void ppe_trace_abandon(struct ppe *ppe);
 
-/* NULL is fine. */
+/* NULL is fine. Any thread. */
 void ppe_trace_free(struct ppe_trace *trace);
 
 /* All steps in one call, which sleeps for at most ms and two seconds. For tests and tools. *out

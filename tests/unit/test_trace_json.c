@@ -44,7 +44,6 @@ new_trace(void)
 	trace->nb_workers = 2;
 	trace->threads = 3;
 	trace->nb_ports = 2;
-	trace->nb_programs = 1;
 	trace->lcore[0] = 4;
 	trace->lcore[1] = 5;
 	trace->program[0] = &program;
