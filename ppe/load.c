@@ -11,7 +11,6 @@
 #include <rte_malloc.h>
 
 #include "ppe/ppe_priv.h"
-#include "ppe/trace/trace.h"
 
 #define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
 
@@ -104,6 +103,11 @@ ppe_program_check(const struct ppe_program *program)
 		(jobs->create == NULL || jobs->take == NULL || jobs->taken == NULL ||
 			jobs->idle == NULL || jobs->destroy == NULL))
 		return "it lacks an operation on jobs";
+	for (unsigned int i = 0; i < PPE_SEGMENT_LISTS; i++)
+		for (const struct ppe_segment_name *s = program->segments[i];
+			s != NULL && s->name != NULL; s++)
+			if (!is_name(s->name, "_"))
+				return "the name of a segment is not one";
 	wrong = check_settings(program);
 	return wrong != NULL ? wrong : check_numbers(program);
 }
@@ -322,12 +326,14 @@ ppe_program_state(const struct ppe *ppe, const struct ppe_program *program, unsi
 static const struct ppe_value *
 value_of(const struct ppe_setup *setup, const char *key)
 {
+	static const struct ppe_value none;
 	const struct ppe_setting *settings = setup->slot->program->settings;
 
 	for (unsigned int i = 0; settings != NULL && settings[i].key != NULL; i++)
 		if (strcmp(settings[i].key, key) == 0)
 			return &setup->slot->values[i];
-	rte_panic("program %s has no setting %s\n", setup->slot->program->name, key);
+	LOG(ERR, "program %s has no setting %s\n", setup->slot->program->name, key);
+	return &none;
 }
 
 int64_t
@@ -609,8 +615,8 @@ leave_memory(struct ppe *ppe, struct ppe_slot *slot)
 		slot->is_returned = is_idle(ppe, slot) && advance(ppe, slot, slot->phase);
 		return slot->is_returned;
 	}
-	if (__atomic_load_n(&ppe_traces, __ATOMIC_ACQUIRE) > 0 ||
-		ppe->nb_gone == RTE_DIM(ppe->gone))
+	/* A trace in progress copied the name of its slot. */
+	if (ppe->tracing.trace != NULL || ppe->nb_gone == RTE_DIM(ppe->gone))
 		return false;
 	ppe->gone[ppe->nb_gone++] = slot->program;
 	ppe_destroy_shards(ppe, slot->index, &ppe->lost);

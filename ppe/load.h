@@ -30,9 +30,9 @@ const char *ppe_program_check(const struct ppe_program *program);
 /*
  * Load a program after ppe_create(). The program stays the caller's, and must stay valid until
  * ppe_program_gone() returns it. values: one for each of its settings, copied; NULL if it has none.
- * 0; or, without any change, -EEXIST (the name), -ENOTUNIQ (of a statistic or metric), -ENOSPC (PPE_PROGRAMS_MAX programs, or too many
- * matches or timers), -EBUSY (a worker has not taken the previous change), -EINVAL
- * (ppe_program_check), or what its create() returned.
+ * 0; or, without any change, -EEXIST (the name), -ENOTUNIQ (the name of a statistic or a metric),
+ * -ENOSPC (PPE_PROGRAMS_MAX programs, or too many matches or timers), -EBUSY (a worker has not
+ * taken the previous change), -EINVAL (ppe_program_check), or what its create() returned.
  */
 int ppe_program_load(
 	struct ppe *ppe, const struct ppe_program *program, const struct ppe_value *values);

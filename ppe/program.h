@@ -351,8 +351,8 @@ ppe_trace_id(uint8_t source, uint16_t generation, uint8_t job, uint32_t block)
 	return (uint64_t)source << 56 | (uint64_t)generation << 40 | (uint64_t)job << 32 | block;
 }
 
-/* The number of a setting of this program (create() only): for TEXT ppe_setting_text. The key must
- * be one of the program's. */
+/* The number of a setting of this program (create() only): for TEXT ppe_setting_text. A key
+ * that is not one of the program's is logged, and is 0 or "". */
 int64_t ppe_setting(const struct ppe_setup *setup, const char *key);
 const char *ppe_setting_text(const struct ppe_setup *setup, const char *key);
 

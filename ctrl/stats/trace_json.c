@@ -253,11 +253,10 @@ put_segment(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_
 {
 	static const char *const ends[] = {"", "consumed", "sent", "hopped"}; /* ppe_event_end */
 	const char *name = ppe_trace_segment(json->trace, event);
-	const struct ppe_program *program = json->trace->program[event->program];
 
 	put_slice(json, tid_of(worker) + 1 + event->thread, event, "segment",
 		name != NULL ? name : "segment", "");
-	put(json, "\"program\":\"%s\"", program != NULL ? program->name : "");
+	put(json, "\"program\":\"%s\"", json->trace->program[event->program]);
 	put_packet(json, event->id);
 	if (event->end >= PPE_END_DROPPED)
 		put(json, ",\"dropped\":\"%s\"",

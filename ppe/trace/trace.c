@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <bsd/string.h>
+
 #include <rte_cycles.h>
 
 #include "ppe/ppe_priv.h"
@@ -205,8 +207,6 @@ new_ring(unsigned int events)
 	return ring;
 }
 
-unsigned int ppe_traces;
-
 void
 ppe_trace_free(struct ppe_trace *trace)
 {
@@ -214,8 +214,49 @@ ppe_trace_free(struct ppe_trace *trace)
 		return;
 	for (unsigned int w = 0; w < trace->nb_workers; w++)
 		free(trace->worker[w].event);
+	free(trace->segment);
 	free(trace);
-	__atomic_sub_fetch(&ppe_traces, 1, __ATOMIC_RELEASE);
+}
+
+static bool
+copy_segments(struct ppe_trace *trace, const struct ppe_segment_name *list)
+{
+	struct ppe_trace_segment *all = trace->segment;
+	unsigned int n = 0;
+
+	while (list != NULL && list[n].name != NULL)
+		n++;
+	if (n == 0)
+		return true;
+	all = realloc(all, (trace->nb_segments + n) * sizeof(*all));
+	if (all == NULL)
+		return false;
+	trace->segment = all;
+	for (unsigned int i = 0; i < n; i++) {
+		struct ppe_trace_segment *to = &all[trace->nb_segments++];
+
+		to->segment = list[i].segment;
+		strlcpy(to->name, list[i].name, sizeof(to->name));
+	}
+	return true;
+}
+
+/* Copy the programs' names and those of their segments. */
+static bool
+copy_names(struct ppe_trace *trace, const struct ppe *ppe)
+{
+	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++) {
+		const struct ppe_program *program =
+			ppe->slot[p] == NULL ? NULL : ppe->slot[p]->program;
+
+		if (program == NULL)
+			continue;
+		strlcpy(trace->program[p], program->name, sizeof(trace->program[p]));
+		for (unsigned int i = 0; i < PPE_SEGMENT_LISTS; i++)
+			if (!copy_segments(trace, program->segments[i]))
+				return false;
+	}
+	return true;
 }
 
 static struct ppe_trace *
@@ -227,16 +268,17 @@ new_trace(const struct ppe *ppe, unsigned int events)
 	if (posix_memalign(&memory, RTE_CACHE_LINE_SIZE, sizeof(*trace)) != 0)
 		return NULL;
 	trace = memset(memory, 0, sizeof(*trace));
-	__atomic_add_fetch(&ppe_traces, 1, __ATOMIC_RELAXED);
 	trace->hz = rte_get_tsc_hz();
 	trace->nb_workers = ppe->config.workers;
 	trace->threads = ppe->config.threads;
 	trace->nb_ports = ppe->nb_ports;
 	memcpy(trace->lcore, ppe->lcore, sizeof(trace->lcore));
-	for (unsigned int p = 0; p < PPE_PROGRAMS_MAX; p++)
-		trace->program[p] = ppe->slot[p] == NULL ? NULL : ppe->slot[p]->program;
 	for (unsigned int p = 0; p < ppe->nb_ports; p++)
 		memcpy(trace->port[p], ppe->port[p].name, PKTBUF_NAME_MAX);
+	if (!copy_names(trace, ppe)) {
+		ppe_trace_free(trace);
+		return NULL;
+	}
 	for (unsigned int w = 0; w < trace->nb_workers; w++) {
 		trace->worker[w].size = events;
 		trace->worker[w].event = new_ring(events);
@@ -418,14 +460,10 @@ ppe_trace(struct ppe *ppe, unsigned int ms, unsigned int events, struct ppe_trac
 const char *
 ppe_trace_segment(const struct ppe_trace *trace, const struct ppe_event *event)
 {
-	const struct ppe_program *program = trace->program[event->program];
-
 	if (event->segment == ppe_wait_turn || event->segment == ppe_ended_early)
 		return "wait for its turn";
-	for (unsigned int list = 0; program != NULL && list < RTE_DIM(program->segments); list++)
-		for (const struct ppe_segment_name *s = program->segments[list];
-			s != NULL && s->name != NULL; s++)
-			if (s->segment == event->segment)
-				return s->name;
+	for (unsigned int i = 0; i < trace->nb_segments; i++)
+		if (trace->segment[i].segment == event->segment)
+			return trace->segment[i].name;
 	return NULL;
 }

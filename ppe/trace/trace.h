@@ -102,8 +102,12 @@ struct ppe_trace_change {
 	char name[PPE_JOB_NAME_MAX];
 };
 
-/* Traces that are not freed: they point into their programs. By atomic operations, any thread. */
-extern unsigned int ppe_traces;
+/* The name of a segment. */
+#define PPE_TRACE_NAME_MAX 32
+struct ppe_trace_segment {
+	ppe_segment segment;
+	char name[PPE_TRACE_NAME_MAX];
+};
 
 /* A finished trace, owned by its reader: plain data. */
 struct ppe_trace {
@@ -113,7 +117,10 @@ struct ppe_trace {
 	bool full; /* a ring was full */
 	unsigned int nb_workers, threads, nb_ports;
 	unsigned int lcore[PPE_WORKERS_MAX];
-	const struct ppe_program *program[PPE_PROGRAMS_MAX];
+	/* Copies, because a program may be unloaded before the trace is read: */
+	char program[PPE_PROGRAMS_MAX][PPE_TRACE_NAME_MAX]; /* "": none */
+	unsigned int nb_segments;
+	struct ppe_trace_segment *segment; /* of all programs */
 	char port[PPE_PORTS_MAX][PKTBUF_NAME_MAX];
 	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX]; /* at the begin of the trace; "": none */
 	unsigned int changes, changes_missed;

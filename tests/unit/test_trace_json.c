@@ -26,9 +26,6 @@ two(struct ppe_worker *worker, struct ppe_thread *thread)
 	return one(worker, thread);
 }
 
-static const struct ppe_segment_name names[] = {{one, "one", NULL}, {0}};
-static const struct ppe_program program = {.name = "made_up", .segments = {names}};
-
 static struct ppe_trace *
 new_trace(void)
 {
@@ -46,7 +43,10 @@ new_trace(void)
 	trace->nb_ports = 2;
 	trace->lcore[0] = 4;
 	trace->lcore[1] = 5;
-	trace->program[0] = &program;
+	strcpy(trace->program[0], "made_up");
+	trace->segment = calloc(1, sizeof(*trace->segment));
+	*trace->segment = (struct ppe_trace_segment){.segment = one, .name = "one"};
+	trace->nb_segments = 1;
 	strcpy(trace->job[1], "ring");
 	strcpy(trace->port[0], "p0");
 	strcpy(trace->port[1], "p1");
