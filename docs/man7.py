@@ -96,7 +96,8 @@ READERS = [('apps/ctl/', 'weirctl'), ('apps/perf/', 'weir-perf'), ('apps/libweir
            ('apps/libweir-dpdk/', 'libweir-dpdk'), ('apps/mpi/', 'MPI plug-ins'), ('apps/nccl/', 'NCCL plug-in'),
            ('apps/python/weir/_library.py', 'Python'), ('apps/python/weir/', 'PyTorch'), ('apps/switch/', 'weir-switch'),
            ('apps/stragglers/', 'experiments'), ('apps/compare/', 'experiments'), ('apps/rack/', 'weir-faults'),
-           ('apps/faults/', 'weir-faults'), ('ctrl/', 'weir-switch'), ('configs/pktgen/', 'scripts for Pktgen')]
+           ('apps/faults/', 'weir-faults'), ('ctrl/programs/', 'sidecars'), ('ppe/programs/', 'sidecars'),
+           ('ctrl/', 'weir-switch'), ('configs/pktgen/', 'scripts for Pktgen')]
 VARIABLES = {
     'Programs of hosts': {
         'WEIR_SWITCH': 'The control API of the switch: http://HOST:PORT, https://HOST:PORT or unix:PATH.',
@@ -132,6 +133,10 @@ VARIABLES = {
         'LD_PRELOAD OMPI_MCA_mca_base_env_list': 'What weirctl run adds to for its command.',
         'NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID': "The service manager's, see sd_notify(3).",
         'JOURNAL_STREAM': 'If it names standard error, log lines begin with their priority and have no time.',
+    },
+    'Sidecars of programs': {
+        'WEIR_PROGRAM': 'The name of the program. WEIR_SETTING_KEY is the value of its setting "key".',
+        'WEIR_SWITCH_IP WEIR_SWITCH_MAC': 'The IPv4 address and the MAC address of the switch.',
     },
     'Racks on one machine': {
         'WEIR_BUILD': 'The build directory whose programs to run, as --build.',

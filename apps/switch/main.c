@@ -11,6 +11,8 @@
 #include "ctrl/config/files.h"
 #include "ctrl/config/keys.h"
 #include "ctrl/jobs/state.h"
+#include "ctrl/programs/child.h"
+#include "ctrl/programs/programs.h"
 
 static void
 print_keys(void)
@@ -143,12 +145,20 @@ static int
 take_state(const struct options *options, struct ctrl_config **config)
 {
 	json_t *state = load_state(options, *config);
+	struct ctrl_program *programs = NULL;
+	char error[CTRL_ERROR_BYTES];
 	int status = 0;
 
-	if (state == NULL)
+	if (state == NULL) {
 		status = STATUS_USAGE;
-	else if (!options->check)
-		status = preflight(*config) < 0 ? 1 : run_switch(options, config, state);
+	} else if (ctrl_programs_open(*config, options->config, &programs, error, sizeof(error)) <
+		0) {
+		fprintf(stderr, "%s\n", error);
+		status = STATUS_USAGE;
+	} else if (!options->check) {
+		status = preflight(*config) < 0 ? 1 : run_switch(options, config, state, &programs);
+	}
+	ctrl_programs_close(programs);
 	json_decref(state);
 	return status;
 }
@@ -159,8 +169,10 @@ main(int argc, char **argv)
 	struct options options;
 	struct ctrl_config *config;
 	char error[CTRL_ERROR_BYTES];
-	int status, lock = -1;
+	int status = ctrl_child_main(argc, argv), lock = -1;
 
+	if (status >= 0)
+		return status;
 	read_options(&options, argc, argv);
 	if (ctrl_config_load(options.config, &config, error, sizeof(error)) < 0) {
 		fprintf(stderr, "%s\n", error);

@@ -44,6 +44,7 @@ struct run {
 	struct ctrl_config **config; /* a reload replaces it */
 	struct ctrl_config *former[FORMER_MAX]; /* NULL, or one that readers may still have */
 	const json_t *state; /* of the last run */
+	struct ctrl_program **programs; /* of the configuration, until they are loaded */
 	struct ppe *ppe;
 	struct ctrl_running *running;
 	struct api_server *server;
@@ -383,12 +384,15 @@ take_signal(struct run *run, const struct signalfd_siginfo *info)
 static int
 turn(struct run *run)
 {
-	int wait = run->server == NULL ? -1 : api_server_timeout(run->server);
+	int wait = run->server == NULL ? -1 : api_server_timeout(run->server),
+	    programs = ctrl_programs_tick(run->running);
 	struct signalfd_siginfo info;
 	struct epoll_event event[3];
 	uint64_t missed; /* several missed ticks count as one */
 
 	/* EINTR: drivers use signals too (net_tap: real-time ones). */
+	if (programs >= 0 && (wait < 0 || wait > programs))
+		wait = programs;
 	if (epoll_wait(run->epoll, event, RTE_DIM(event), wait) < 0)
 		return errno == EINTR ? 0 : -errno;
 	while (read(run->signals, &info, sizeof(info)) == sizeof(info))
@@ -482,6 +486,10 @@ start(struct run *run)
 	}
 	if (rc == 0 && config->faults.nb_rules > 0)
 		rc = set_faults(run);
+	if (rc == 0 && ctrl_programs_start(run->running, run->programs, error, sizeof(error)) < 0) {
+		fprintf(stderr, "weir-switch: %s\n", error);
+		return -EINVAL;
+	}
 	if (rc == 0)
 		rc = ppe_start(run->ppe);
 	if (rc < 0)
@@ -504,8 +512,10 @@ start(struct run *run)
 static void
 destroy_running(struct run *run)
 {
-	if (run->running != NULL)
+	if (run->running != NULL) {
 		ctrl_history_destroy(run->running->history);
+		ctrl_programs_close(run->running->programs);
+	}
 	ctrl_running_destroy(run->running);
 }
 
@@ -601,9 +611,14 @@ live(struct run *run)
 }
 
 int
-run_switch(const struct options *options, struct ctrl_config **in_out, const json_t *state)
+run_switch(const struct options *options, struct ctrl_config **in_out, const json_t *state,
+	struct ctrl_program **programs)
 {
-	struct run run = {.options = options, .config = in_out, .state = state, .stuck = -1};
+	struct run run = {.options = options,
+		.config = in_out,
+		.state = state,
+		.programs = programs,
+		.stuck = -1};
 	struct ctrl_config *config = *in_out;
 	sigset_t set = loop_signals();
 	int status = 1;

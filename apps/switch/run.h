@@ -6,6 +6,7 @@
 
 #include "ctrl/config/config.h"
 #include "ctrl/jobs/state.h"
+#include "ctrl/programs/programs.h"
 
 /* The command line. The strings belong to argv. */
 struct options {
@@ -24,9 +25,11 @@ int preflight(const struct ctrl_config *config);
 
 /*
  * Run a switch until SIGINT or SIGTERM: start EAL, build, start, serve signals and the control
- * API, stop, account. A reload replaces *config. state: of the last run. Returns the exit status: 0, or 1 with a line on
+ * API, stop, account. A reload replaces *config. state: of the last run. programs: of the configuration; those that are
+ * left are the caller's. Returns the exit status: 0, or 1 with a line on
  * stderr that says why. Once per process, because EAL starts once.
  */
-int run_switch(const struct options *options, struct ctrl_config **config, const json_t *state);
+int run_switch(const struct options *options, struct ctrl_config **config, const json_t *state,
+	struct ctrl_program **programs);
 
 #endif

@@ -61,6 +61,12 @@ read_switch(struct ctrl_reading *reading)
 			"\"%.64s\" is not an absolute path of a file, such as "
 			"/var/lib/weir/weir.json",
 			file);
+	if (config->program_directory[0] == '\0')
+		strlcpy(config->program_directory, WEIR_PROGRAM_DIRECTORY,
+			sizeof(config->program_directory));
+	if (config->program_directory[0] != '/')
+		return CTRL_REFUSE(reading, "program_directory",
+			"\"%.64s\" is not an absolute path", config->program_directory);
 	return 0;
 }
 
@@ -191,5 +197,6 @@ ctrl_config_json(const struct ctrl_config *config)
 		return NULL;
 	}
 	settle_api(json_object_get(root, "api"), &config->api);
+	json_object_set_new(root, "program_directory", json_string(config->program_directory));
 	return root;
 }

@@ -33,6 +33,7 @@
 #define CTRL_CPUS_MAX        64
 #define CTRL_LISTENERS_MAX   8
 #define CTRL_FILE_BYTES      256 /* a path of a file */
+#define CTRL_PROGRAM_BYTES   64 /* the name of a file of the program directory */
 #define CTRL_TENANTS_MAX     256
 #define CTRL_HASH_BYTES      32 /* SHA-256 */
 #define CTRL_HOSTS_MAX       16
@@ -94,6 +95,7 @@ struct ctrl_api {
 	unsigned int nb_names;
 	char name[CTRL_HOSTS_MAX][CTRL_HOST_BYTES]; /* names that clients may use for the switch */
 	bool open_read; /* reading the public resources needs no token */
+	bool load_over_tcp; /* administrators may load programs over TCP */
 	uint16_t open_jobs; /* temporary jobs that clients over TCP without a token may have made */
 	unsigned int nb_tenants;
 	struct ctrl_tenant *tenant;
@@ -106,6 +108,7 @@ struct ctrl_config {
 	char exception[CTRL_INTERFACE_BYTES]; /* the TAP's name, or "" */
 	/* The state that survives a restart (ctrl/jobs/state.h), or "" */
 	char state_file[CTRL_FILE_BYTES];
+	char program_directory[CTRL_FILE_BYTES]; /* an absolute path */
 	struct ctrl_log_config log;
 	struct ppe_config ppe;
 	unsigned int nb_ports; /* the exception port, the last one, included */

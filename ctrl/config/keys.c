@@ -170,6 +170,9 @@ static const struct ctrl_key keys[] = {
 		"Number of temporary jobs that clients over TCP may have made without a token, for "
 		"hosts on a trusted rack (docs/operations.md). They also delete such jobs. Not "
 		"with `api.tenants`.", CONFIG(api.open_jobs)),
+	{"api.load_programs_over_tcp", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
+		.help = "Allow administrators to load programs over TCP. Programs run with all "
+		"rights of the switch (docs/programs.md).", CONFIG(api.load_over_tcp)},
 	OBJECT("api.tls", "TLS for the `tcp:` listeners."),
 	{"api.tls.certificate", CTRL_TEXT, "", NULL, 1, CTRL_FILE_BYTES - 1, NULL,
 		.help = "PEM file with the certificate and its chain.", CONFIG(api.certificate)},
@@ -254,6 +257,19 @@ static const struct ctrl_key keys[] = {
 		"source belongs to the port where it joined."},
 	{"ports[].hosts[]", CTRL_TEXT, "", NULL, 7, 18, NULL,
 		.help = "`ADDRESS`, or `ADDRESS/LENGTH` for a prefix."},
+
+	{"program_directory", CTRL_TEXT, "", "", 2, CTRL_FILE_BYTES - 1, NULL,
+		.help = "Directory of the files of programs, an absolute path "
+		"(docs/programs.md). Default: `weir/programs` in the installation's directory of "
+		"libraries.", CONFIG(program_directory)},
+	{"programs", CTRL_ARRAY, "", "[]", 0, PPE_PROGRAMS_MAX, NULL,
+		.help = "Programs to load. A packet that several match is the first one's."},
+	OBJECT("programs[]", "A program."),
+	{"programs[].file", CTRL_NAME, "", NULL, 4, CTRL_PROGRAM_BYTES - 1, NULL,
+		.help = "File in the directory of programs, such as `switchml.so`; unique.",
+		.unique = true},
+	{"programs[].settings", CTRL_SETTINGS, "", "{}", 0, 0, NULL,
+		.help = "The program's own settings. `weir-switch --check` checks them."},
 
 	{"jobs", CTRL_ARRAY, "", "[]", 0, WEIR_JOBS_MAX, NULL, .help = "The jobs."},
 	OBJECT("jobs[]", "A job."),
@@ -385,11 +401,13 @@ static const struct {
 	[CTRL_TEXT] = {"text", "string", true, true, " characters"},
 	[CTRL_NAME] = {"name", "name", true, true, " characters"},
 	[CTRL_ADDRESS] = {"address", "IPv4 address", true, false, ""},
+	[CTRL_IPV4] = {"ipv4", "IPv4 address", true, false, ""},
 	[CTRL_SUBNET] = {"subnet", "IPv4 address/prefix", true, false, "prefix 1..30"},
 	[CTRL_RESULTS] = {"results", "word or IPv4 address", true, false,
 		"unicast, 224.0.0.0/4 without 224.0.0.0/24"},
 	[CTRL_MAC] = {"mac", "MAC address", true, false, ""},
 	[CTRL_HEX] = {"hex", "hexadecimal digits", true, true, " digits"},
+	[CTRL_SETTINGS] = {"settings", "object", false, false, ""},
 };
 
 /* -- values */

@@ -192,7 +192,7 @@ number_of(const struct ctrl_key *key, const json_t *value)
 		return (int64_t)json_array_size(value);
 	if (text == NULL)
 		return json_is_integer(value) ? json_integer_value(value) : json_is_true(value);
-	if (key->kind == CTRL_RESULTS || key->kind == CTRL_ADDRESS)
+	if (key->kind == CTRL_RESULTS || key->kind == CTRL_ADDRESS || key->kind == CTRL_IPV4)
 		return ctrl_parse_address(text, &address) ? address : 0;
 	if (key->kind == CTRL_WORD)
 		return ctrl_parse_word(key->words, text);
@@ -244,6 +244,8 @@ ctrl_key_get(const struct ctrl_key *key, const void *base)
 		return json_boolean(number != 0);
 	if (key->kind == CTRL_WORD)
 		return ctrl_word_json(key->words, (unsigned int)number);
+	if (key->kind == CTRL_IPV4)
+		return json_string(ctrl_address_text((uint32_t)number).text);
 	if (key->kind == CTRL_RESULTS)
 		return json_string(
 			number == 0 ? "unicast" : ctrl_address_text((uint32_t)number).text);
@@ -384,7 +386,7 @@ check_address(const struct spot *spot, const char *text)
 
 	if (!ctrl_parse_address(text, &address))
 		return REFUSE(spot, "\"%.64s\" is not an IPv4 address such as 10.77.0.1", text);
-	if (!ctrl_is_host(address))
+	if (spot->key->kind == CTRL_ADDRESS && !ctrl_is_host(address))
 		return REFUSE(spot, "%s is not a host's address", text);
 	return 0;
 }
@@ -548,6 +550,7 @@ check_value(const struct spot *spot, json_t *value)
 		[CTRL_TEXT] = check_length,
 		[CTRL_NAME] = check_name,
 		[CTRL_ADDRESS] = check_address,
+		[CTRL_IPV4] = check_address,
 		[CTRL_SUBNET] = check_subnet,
 		[CTRL_RESULTS] = check_results,
 		[CTRL_MAC] = check_mac,
@@ -562,9 +565,9 @@ check_value(const struct spot *spot, json_t *value)
 		if (json_is_object(value) && has_short_form(spot))
 			return check_object(spot, at, value);
 		wanted = "an array";
-	} else if (kind == CTRL_OBJECT) {
+	} else if (kind == CTRL_OBJECT || kind == CTRL_SETTINGS) {
 		if (json_is_object(value))
-			return check_object(spot, at, value);
+			return kind == CTRL_OBJECT ? check_object(spot, at, value) : 0;
 		wanted = "an object";
 	} else if (kind == CTRL_INTEGER || kind == CTRL_POWER) {
 		if (json_is_integer(value))

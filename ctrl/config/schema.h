@@ -33,10 +33,12 @@ enum ctrl_kind {
 	CTRL_TEXT, /* any string; range: bytes */
 	CTRL_NAME, /* letters, digits and . _ -; range: bytes */
 	CTRL_ADDRESS, /* IPv4, a host's */
+	CTRL_IPV4, /* any IPv4 address */
 	CTRL_SUBNET, /* IPv4 address of a host, and prefix length in [1, 30] */
 	CTRL_RESULTS, /* "unicast", or an IPv4 multicast group */
 	CTRL_MAC, /* six bytes in hex, a station's */
 	CTRL_HEX, /* hexadecimal digits, `min` of them */
+	CTRL_SETTINGS, /* an object with the keys of a program (ctrl/programs/settings.h) */
 };
 
 struct ctrl_key {

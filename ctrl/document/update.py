@@ -47,6 +47,7 @@ HOST = r'([1-9]|[1-9][0-9]|1[01][0-9]|12[0-689]|1[3-9][0-9]|2[01][0-9]|22[0-3])(
 PATTERNS = {  # of the kinds of strings, ctrl/config/schema.h
     'name': '^[A-Za-z0-9_][A-Za-z0-9._-]*$',
     'address': '^%s$' % HOST,
+    'ipv4': r'^%s(\.%s){3}$' % (OCTET, OCTET),
     'subnet': '^%s/([1-9]|[12][0-9]|30)$' % HOST,
     'results': r'^(unicast|(?!224\.0\.0\.)2(2[4-9]|3[0-9])(\.%s){3})$' % OCTET,
     'hex': '^[0-9A-Fa-f]*$',
@@ -77,6 +78,8 @@ def key_schema(key, keys):
         made['enum'] = key['words'].split('|')
     elif kind == 'array':
         made.update(type='array', minItems=low, maxItems=high, items=key_schema(keys[path + '[]'], keys))
+    elif kind == 'settings':  # those of a program
+        made['type'] = 'object'
     elif kind != 'object':
         made['type'] = 'string'
         if kind in PATTERNS:
@@ -92,7 +95,7 @@ def key_schema(key, keys):
         else:
             made.update(shape)
     if key['default'] and not path.endswith('[]'):
-        made['default'] = key['default'] if kind not in ('object', 'array', 'integer', 'power', 'boolean') else json.loads(key['default'])
+        made['default'] = key['default'] if kind not in ('object', 'settings', 'array', 'integer', 'power', 'boolean') else json.loads(key['default'])
     return made
 
 
@@ -109,7 +112,7 @@ def compact(value):
     return re.sub(r'\{\n((?:[^{}"]|"[^"]*")*)\}', lambda inner: '{ %s }' % re.sub(r'\n *', ' ', inner.group(1)).strip(), text) + '\n'
 
 
-KINDS = {'power': 'power of two', 'text': 'string', 'address': 'IPv4 address', 'subnet': 'IPv4 address/prefix',
+KINDS = {'settings': 'object', 'ipv4': 'IPv4 address', 'power': 'power of two', 'text': 'string', 'address': 'IPv4 address', 'subnet': 'IPv4 address/prefix',
          'mac': 'MAC address', 'results': 'unicast or IPv4 multicast group'}
 
 

@@ -17,6 +17,7 @@
 
 struct ctrl_engine; /* ctrl/jobs/jobs.h */
 struct ctrl_history;
+struct ctrl_program;
 
 enum ctrl_member_state {
 	CTRL_MEMBER_EXPECTED, /* it has not joined */
@@ -114,6 +115,7 @@ struct ctrl_running {
 	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
 	/* by_id as published; they differ only while a change is made (ctrl/jobs/jobs_priv.h). */
 	struct ctrl_job *published[WEIR_JOBS_MAX];
+	struct ctrl_program *programs; /* that are loaded (ctrl/programs/programs.h) */
 	struct ctrl_job *leaving; /* deleted jobs with results still to be sent: "draining" */
 	const struct ctrl_engine *engine; /* how a change reaches `ppe` */
 	/* Number of jobs made over the API; distinguishes jobs of the same id. */
