@@ -422,6 +422,51 @@
 #define API_TENANTS(X, E) \
 	X(tenants, LIST, 0, list, "Tenant", "")
 
+/* -- programs */
+
+#define API_COLUMN(X, E) \
+	X(key, TEXT, 0, column->key, "packets", "") \
+	X(help, TEXT, NULLABLE, column->help, "packets received", "") \
+	X(kind, WORD, 0, column_kinds[column->kind], "number|ipv4|mac|port", "")
+
+#define API_PROGRAM_TABLE(X, E) \
+	X(name, TEXT, 0, table->name, "flows", "") \
+	X(help, TEXT, NULLABLE, table->help, "the largest flows", "") \
+	X(columns, LIST, 0, columns, "Column", "") \
+	X(rows, LIST, 0, rows, "Anything", \
+		"the columns' values by their keys: numbers, or addresses and ports as text")
+
+#define API_SIDECAR(X, E) \
+	X(file, TEXT, 0, program->sidecar, "sessions", "") \
+	X(pid, ID_OR_NULL, NULLABLE, sidecar->pid > 0 ? (int64_t)sidecar->pid : -1, "4711", \
+		"null: it does not run") \
+	X(starts, COUNT, 0, sidecar->starts, "1", "how often it was started")
+
+#define API_PROGRAM_BRIEF(X, E) \
+	X(name, TEXT, 0, program->name, "flowcount", "") \
+	X(file, TEXT, NULLABLE, info->loaded == NULL ? NULL : info->loaded->file.name, \
+		"flowcount.so", "null: it is built in") \
+	X(phase, WORD, 0, phases[info->engine.phase], "loading|running|unloading", \
+		"loading: not all workers have taken it. unloading: it gets no packets, and some " \
+		"of its own are under way") \
+	X(help, TEXT, NULLABLE, program->help, "counts packets by flow", "what it does") \
+	X(matches, TEXTS, 0, matches_json(&info->engine), NULL, \
+		"the packets that it gets, in words") \
+	X(counters, OBJECT, 0, counters_json(call->running, info), "Numbers", "")
+
+#define API_PROGRAM_MORE(X, E) \
+	X(settings, OBJECT, 0, ctrl_program_settings_json(program, info->engine.values), \
+		"Anything", "with the defaults") \
+	X(sidecar, OBJECT, OPTIONAL, sidecar_json(info), "Sidecar", \
+		"the process that runs while the program is loaded") \
+	X(tables, LIST, 0, tables_json(call->running, info), "ProgramTable", "")
+
+#define API_PROGRAMS(X, E) \
+	X(programs, LIST, 0, list, "ProgramBrief", "")
+
+#define API_PROGRAM_STATE(X, E) \
+	X(state, WORD, 0, is_there ? "unloading" : "gone", "gone|unloading", "")
+
 #define API_RELOADED(X, E) \
 	X(jobs_created, COUNT, 0, did->created, "1", "") \
 	X(jobs_changed, COUNT, 0, did->changed, "0", "") \
@@ -509,6 +554,13 @@
 		"not exist.") \
 	X(Tenant, API_TENANT, NONE, NONE, "") \
 	X(Tenants, API_TENANTS, NONE, NONE, "") \
+	X(Column, API_COLUMN, NONE, NONE, "") \
+	X(ProgramTable, API_PROGRAM_TABLE, NONE, NONE, "") \
+	X(Sidecar, API_SIDECAR, NONE, NONE, "") \
+	X(ProgramBrief, API_PROGRAM_BRIEF, NONE, NONE, "") \
+	X(Program, API_PROGRAM, NONE, NONE, "") \
+	X(Programs, API_PROGRAMS, NONE, NONE, "") \
+	X(ProgramState, API_PROGRAM_STATE, NONE, NONE, "") \
 	X(Reloaded, API_RELOADED, NONE, NONE, \
 		"The numbers of jobs of the configuration by change.") \
 	X(Log, API_LOG, NONE, NONE, "") \
@@ -519,6 +571,7 @@
 #define API_PARENT_ALL(X, E) API_PARENT_GIVEN(X, E) API_PARENT(X, E)
 #define API_SOURCE_ALL(X, E) API_SOURCE(X, E) API_SOURCE_SWITCH(X, E)
 #define API_MEMBER_ALL(X, E) API_SOURCE_ALL(X, E) API_MEMBER(X, E)
+#define API_PROGRAM(X, E)    API_PROGRAM_BRIEF(X, E) API_PROGRAM_MORE(X, E)
 #define API_CAUSE_ALL(X, E)  API_CAUSE(X, E) API_CAUSE_MORE(X, E)
 /* clang-format on */
 

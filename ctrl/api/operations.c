@@ -103,7 +103,14 @@ static const struct ctrl_key join_job_keys[] = {
 };
 #undef X
 
+static const struct ctrl_key load_program_keys[] = {
+	{"file", CTRL_NAME, "", NULL, 4, 63, NULL, .help = "Its file, such as `switchml.so`."},
+	{"settings", CTRL_SETTINGS, "", "{}", 0, 0, NULL,
+		.help = "The program's own settings. Those that are absent get their defaults."},
+};
+
 #define BODY_none       {NULL, 0}, NULL, NULL
+#define BODY_load_program KEYS(load_program_keys), NULL, "{\"file\": \"flowcount.so\"}"
 #define BODY_create_job KEYS(create_job_keys), NULL, "{\"name\": \"ring\", \"size\": 4}"
 #define BODY_change_job KEYS(change_job_keys), NULL, "{\"timeout_ms\": 500}"
 #define BODY_join_job   KEYS(join_job_keys), NULL, \
@@ -122,9 +129,9 @@ const size_t api_operations_count = sizeof(api_operations) / sizeof(api_operatio
 /* -- answers */
 
 const char api_error_codes[] = "bad_json|unknown_key|missing_key|wrong_type|out_of_range|duplicate|"
-			       "unknown_job|unknown_member|unknown_path|method_not_allowed|"
-			       "unauthorized|forbidden|exists|quota|no_free_job|no_memory|conflict|"
-			       "too_large|misdirected|too_often|busy";
+			       "unknown_job|unknown_member|unknown_program|unknown_path|"
+			       "method_not_allowed|unauthorized|forbidden|exists|quota|no_free_job|"
+			       "no_memory|conflict|too_large|misdirected|too_often|busy";
 
 enum { OPTIONAL = API_OPTIONAL, NULLABLE = API_NULLABLE };
 

@@ -140,6 +140,26 @@
 	X(get_tenants, GET, "/v1/tenants", READ_ALL, BASE, none, none, \
 		"Tenants", "200", "tenants", \
 		"show tenants, their usage and their quotas", "") \
+	X(get_programs, GET, "/v1/programs", ADMIN, CONTROL, none, none, \
+		"Programs", "200", "program list", \
+		"list the programs", \
+		"In order of precedence: a packet is the first one's that matches it.") \
+	X(get_program, GET, "/v1/programs/{name}", ADMIN, CONTROL, none, none, \
+		"Program", "200", "program show PROGRAM", \
+		"show a program: its settings, matches, counters and tables", "") \
+	X(load_program, POST, "/v1/programs", ADMIN, CONTROL, dry_run, load_program, \
+		"Program", "201", "program load FILE", \
+		"load a program", \
+		"docs/programs.md explains programs. The file is in `program_directory`; it and " \
+		"the directory belong to root or to the switch's user, and only their owners may " \
+		"write to them. Its code runs with all rights of the switch: over TCP, this is " \
+		"answered 403 unless `api.load_programs_over_tcp` is set. The program stays " \
+		"until it is unloaded or the switch stops.") \
+	X(unload_program, DELETE, "/v1/programs/{name}", ADMIN, CONTROL, dry_run, none, \
+		"ProgramState", "200|202", "program unload PROGRAM", \
+		"unload a program", \
+		"It gets no further packets. 202: it is `unloading` until the last of its own " \
+		"have left and its sidecar has ended.") \
 	X(reload, POST, "/v1/reload", ADMIN, CONTROL, dry_run, none, \
 		"Reloaded", "200", "reload", \
 		"make the switch read its configuration again", \

@@ -1,0 +1,183 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that a running switch loads, shows and unloads: by the control API and by its configuration."""
+import contextlib
+import os
+import re
+import shutil
+import socket
+
+from control import PORT, Control, tenant
+from rack import Rack, job
+from tap import case, check, main, wait_for
+
+FIRST = 48864  # of the 16 UDP ports that the program takes
+SIDECAR = '''#!/bin/sh
+sleep 1000 &
+echo $! > %(folder)s/child
+echo "I am $WEIR_PROGRAM of $WEIR_SWITCH_IP, port $WEIR_SETTING_PORT, $WEIR_SETTING_QUICK"
+wait
+'''
+
+
+@contextlib.contextmanager
+def switch(*files, api=None, workers=1, **changes):
+    """A rack of two hosts and its control API; its switch has a directory with these files of the tests."""
+    with Rack(hosts=2, jobs=[job(1, 2)], workers=workers) as rack:
+        folder = os.path.join(rack.folder, 'programs')
+        os.mkdir(folder, 0o755)
+        for name in files:
+            shutil.copy(os.path.join(os.environ['WEIR_BUILD'], 'tests', name), folder)
+            os.chmod(os.path.join(folder, name), 0o644)
+        with open(os.path.join(folder, 'loaded_sidecar'), 'w') as file:
+            file.write(SIDECAR % {'folder': rack.folder})
+        os.chmod(os.path.join(folder, 'loaded_sidecar'), 0o755)
+        rack.changes = dict(changes, program_directory=folder)
+        yield rack, Control(rack, **(api or {})), folder
+
+
+def load(api, file, status=201, code=None, key=None, path='/v1/programs', who=(), **settings):
+    return api.do('POST', path, {'file': file, 'settings': settings}, status, code, key, **dict(who))
+
+
+def unload(api, name):
+    """And wait until it is gone."""
+    api.do('DELETE', '/v1/programs/' + name, status=(200, 202))
+    wait_for(lambda: name not in [p['name'] for p in api.get('/v1/programs')['programs']], '%s does not go', name)
+
+
+def send(rack, host, port, count):
+    """UDP packets from a host to the switch's address."""
+    with rack.inside(host):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for _ in range(count):
+                sender.sendto(b'x' * 20, ('10.77.0.254', port))
+
+
+def metrics(api):
+    return dict(re.findall(r'^(weir_loaded\w+) (\d+)$', api.unix('GET', '/metrics').text.decode(), re.M))
+
+
+@case
+def a_program_comes_and_goes():
+    with switch('loaded.so', workers=2) as (rack, api, _):
+        rack.start_switch()
+        built_in = [p['name'] for p in api.get('/v1/programs')['programs']]
+        check(built_in == ['collective', 'exception', 'forward'], '%s', built_in)
+        check(metrics(api) == {}, '%s', metrics(api))
+        for turn in range(3):
+            made = load(api, 'loaded.so', label='turn %d' % turn)
+            check(made['phase'] == 'running' and made['matches'] == ['UDP ports 48864..48879'], '%s', made)
+            check(made['settings'] == {'port': FIRST, 'then': 'consume', 'quick': False, 'peer': '239.1.2.3',
+                                       'label': 'turn %d' % turn}, '%s', made)
+            load(api, 'loaded.so', 409, 'exists')
+            send(rack, 0, FIRST + 15, 3)
+            send(rack, 1, FIRST, 4)
+            send(rack, 1, FIRST + 16, 1)
+            wait_for(lambda: api.get('/v1/programs/loaded')['counters']['loaded_packets'] == 7, 'the packets')
+            shown = api.get('/v1/programs/loaded')
+            rows = sorted((row['address'], row['mac'], row['port'], row['packets']) for row in shown['tables'][0]['rows'])
+            check(rows == [(rack.address(h), rack.mac(h), 'p%d' % h, n) for h, n in ((0, 3), (1, 4))], '%s', rows)
+            check([c['kind'] for c in shown['tables'][0]['columns']] == ['ipv4', 'mac', 'port', 'number'], '%s', shown)
+            check(metrics(api) == {'weir_loaded_packets_total': '7', 'weir_loaded_sources': '2'}, '%s', metrics(api))
+            names = [p['name'] for p in api.get('/v1/programs')['programs']]
+            check(names == ['collective', 'loaded', 'exception', 'forward'], '%s', names)
+            unload(api, 'loaded')
+            check(metrics(api) == {}, '%s', metrics(api))
+        api.do('GET', '/v1/programs/loaded', status=404, code='unknown_program')
+        api.do('DELETE', '/v1/programs/loaded', status=404, code='unknown_program')
+        api.do('DELETE', '/v1/programs/collective', status=409, code='conflict')
+        rack.check_packets()
+        rack.stop_switch()
+
+
+@case
+def what_is_refused_changes_nothing():
+    with switch('loaded.so', 'hangs.so', 'crashes.so', 'version.so') as (rack, api, folder):
+        rack.start_switch()
+        load(api, 'loaded.so', 400, 'out_of_range', 'settings.port', port=80)
+        load(api, 'loaded.so', 400, 'wrong_type', 'settings.quick', quick=1)
+        load(api, 'loaded.so', 400, 'unknown_key', 'settings.prot', prot=1)
+        load(api, 'loaded.so', 400, 'out_of_range', 'file', label='refuse')  # its create() fails
+        for name in ('hangs.so', 'crashes.so', 'version.so', 'none.so', 'loaded_sidecar'):
+            load(api, name, 400, 'out_of_range', 'file')
+        load(api, '../loaded.so', 400, 'out_of_range', 'file')
+        os.chmod(os.path.join(folder, 'loaded.so'), 0o666)
+        load(api, 'loaded.so', 400, 'out_of_range', 'file')
+        os.chmod(os.path.join(folder, 'loaded.so'), 0o644)
+        made = load(api, 'loaded.so', path='/v1/programs?dry_run=1', port=2000)
+        check(made['settings']['port'] == 2000 and made['dry_run'], '%s', made)
+        check(len(api.get('/v1/programs')['programs']) == 3, 'nothing is loaded')
+        load(api, 'loaded.so', port=2000)
+        check(api.do('DELETE', '/v1/programs/loaded?dry_run=1')['state'] == 'gone', 'dry')
+        check(api.get('/v1/programs/loaded')['settings']['port'] == 2000, 'it is still there')
+        rack.stop_switch()
+
+
+@case
+def over_tcp_only_if_the_configuration_says_so():
+    for allowed in (False, True):
+        section = {'tenants': [tenant('root', admin=True), tenant('vision')],
+                   **({'load_programs_over_tcp': True} if allowed else {})}
+        with switch('loaded.so', api=section) as (rack, api, _):
+            rack.start_switch()
+            load(api, 'loaded.so', 403, 'forbidden', who={'token': 'vision'})
+            answer = load(api, 'loaded.so', 201 if allowed else 403, who={'token': 'root'})
+            check(allowed or 'api.load_programs_over_tcp' in answer['error']['message'], '%s', answer)
+            if not allowed:
+                load(api, 'loaded.so')
+            check('loaded' in [p['name'] for p in api.get('/v1/programs', token='root')['programs']], 'it is there')
+            api.do('GET', '/v1/programs', status=403, code='forbidden', token='vision')
+            rack.stop_switch()  # with the program
+
+
+def alive(pid):
+    try:
+        with open('/proc/%d/stat' % pid) as file:
+            return file.read().rsplit(')', 1)[1].split()[0] != 'Z'
+    except OSError:
+        return False
+
+
+@case
+def the_configuration_loads_programs_and_their_sidecars():
+    for end in ('unload', 'stop', 'kill'):
+        with switch('sidecar.so', programs=[{'file': 'sidecar.so', 'settings': {'port': 3000, 'quick': True}}]) as (rack, api, _):
+            rack.start_switch()
+            shown = api.get('/v1/programs/loaded')
+            check(shown['file'] == 'sidecar.so' and shown['settings']['port'] == 3000, '%s', shown)
+            wait_for(lambda: 'I am loaded of 10.77.0.254, port 3000, true' in rack.switch.output, 'the sidecar says nothing')
+            pids = [shown['sidecar']['pid']]
+            with open(os.path.join(rack.folder, 'child')) as file:
+                pids.append(int(file.read()))
+            if end == 'unload':
+                os.kill(pids[0], 9)
+                wait_for(lambda: api.get('/v1/programs/loaded')['sidecar']['starts'] == 2, 'it is not started again')
+                wait_for(lambda: rack.switch.output.count('I am loaded') == 2, 'the second one says nothing')
+                pids = [api.get('/v1/programs/loaded')['sidecar']['pid']]
+                unload(api, 'loaded')
+            if end == 'kill':
+                rack.switch.kill()
+                pids.pop()  # the kernel ends the sidecar, not its children
+            else:
+                rack.stop_switch()
+            wait_for(lambda: not any(map(alive, pids)), '%s still run', pids)
+
+
+@case
+def a_wrong_configuration_does_not_start():
+    for entry, place in (({'file': 'loaded.so', 'settings': {'port': 1}}, 'programs[0].settings.port: 1 is not in 1024..65535'),
+                         ({'file': 'version.so'}, 'programs[0].file: it was built for version')):
+        with switch('loaded.so', 'version.so', programs=[entry]) as (rack, _, _):
+            path = rack.write_config()
+            for option in ('--check', None):
+                run = rack.spawn('sw', [rack.program(('switch', 'weir-switch')), '-c', path, *([option] if option else [])])
+                check(run.end(60) == 2, 'status')
+                check(re.search(r'switch\.json:\d+:\d+: ' + re.escape(place), run.output), '%s', run.output)
+    with switch('loaded.so', programs=[{'file': 'loaded.so', 'settings': {'label': 'refuse'}}]) as (rack, _, _):
+        run = rack.spawn('sw', [rack.program(('switch', 'weir-switch')), '-c', rack.write_config()])
+        check(run.end(60) == 1 and 'program loaded.so: its create() fails: No such device' in run.output, '%s', run.output)
+
+
+if __name__ == '__main__':
+    main()
