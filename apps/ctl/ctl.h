@@ -193,13 +193,16 @@ unsigned int terminal_width(void);
 typedef void view_print(json_t *answer, FILE *out, unsigned int width);
 
 view_print view_status, view_ports, view_jobs, view_job, view_members, view_blocks, view_tenants,
-	view_json, view_faults, view_settings;
+	view_json, view_faults, view_settings, view_programs, view_program, view_counters;
 
 /* Any answer, by the list of its fields: values, then a table for each list. */
 void view_answer(const struct api_object *object, json_t *answer, FILE *out, unsigned int width);
 
 /* A line when the status says that faults are injected: nobody should forget them. */
 void view_faults_brief(json_t *status, FILE *out, unsigned int width);
+
+/* Put KEY=VALUE into the settings of a body: VALUE is JSON, or else a text. False: it is not KEY=VALUE. */
+bool ctl_program_setting(json_t *fields, const char *word);
 
 /* -- commands that are more than a question and a view */
 
@@ -210,6 +213,8 @@ int command_log(struct ctl *ctl);
 int command_job_delete(struct ctl *ctl);
 int command_job_tokens(struct ctl *ctl);
 int command_member_delete(struct ctl *ctl);
+int command_program_load(struct ctl *ctl);
+int command_program_unload(struct ctl *ctl);
 int command_faults_set(struct ctl *ctl);
 int command_faults_add(struct ctl *ctl);
 

@@ -100,8 +100,8 @@ view_members(json_t *job, FILE *out, unsigned int width)
 }
 
 /* Those that are not 0. */
-static void
-counters(json_t *from, FILE *out, unsigned int width)
+void
+view_counters(json_t *from, FILE *out, unsigned int width)
 {
 	static const struct view_column columns[] = {{"COUNTER", "name", CELL_TEXT, 1, 0, NULL},
 		{"TOTAL", "total", CELL_EXACT, 0, 0, NULL}};
@@ -166,7 +166,7 @@ view_job(json_t *j, FILE *out, unsigned int width)
 		fputc('\n', out);
 		view_members(j, out, width);
 	}
-	counters(get(j, "counters"), out, width);
+	view_counters(get(j, "counters"), out, width);
 }
 
 /* "2, 5..7" */

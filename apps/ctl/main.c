@@ -183,6 +183,10 @@ static struct ctl_command own[] = {
 	{"config", .help = "print the running configuration as JSON", .view = view_json},
 	{"reload", .needs = "jobs_created"},
 	{"run", "COMMAND", "run a command whose MPI programs use the switch", .rows = of_run, .run = command_run},
+	{"program list", .view = view_programs, .needs = "programs"},
+	{"program show", .view = view_program, .needs = "name"},
+	{"program load", .help = "load a program; KEY=VALUE ... sets its settings", .run = command_program_load},
+	{"program unload", .help = "unload a program, and wait until it is gone", .run = command_program_unload},
 	{"tenants", .view = view_tenants, .needs = "tenants"},
 };
 /* clang-format on */
@@ -222,7 +226,8 @@ is_option(const struct ctrl_key *key, const struct ctl_command *command)
 	/* The plan of a tree has the sizes. */
 	if (command->run == command_tree_create && strcmp(key->path, "size") == 0)
 		return false;
-	return command->keys.count > 0 || (key->kind != CTRL_OBJECT && key->kind != CTRL_ARRAY);
+	return command->keys.count > 0 || (key->kind != CTRL_OBJECT && key->kind != CTRL_ARRAY &&
+						   key->kind != CTRL_SETTINGS);
 }
 
 static void
@@ -523,6 +528,9 @@ read_command(struct ctl_command *command, int argc, char **argv)
 			given.command = argv + at;
 			return;
 		}
+		if (count == words && command->run == command_program_load &&
+			ctl_program_setting(given.fields, argv[at]))
+			continue;
 		if (count == words)
 			unknown(first, count > 0 ? given.words[0] : argv[at]);
 		given.words[count++] = argv[at];
@@ -566,6 +574,7 @@ read_options(struct ctl_options *options, int argc, char **argv)
 	const char *second;
 	int at = options_parse("weirctl", about(), "COMMAND ...", tables, argc, argv);
 
+	given.fields = json_object();
 	if (at >= argc)
 		ctl_wrong("a command is missing");
 	second = at + 1 < argc ? argv[at + 1] : "";
@@ -586,7 +595,6 @@ read_options(struct ctl_options *options, int argc, char **argv)
 	given.count = (unsigned int)text.count;
 	given.rank = (unsigned int)text.rank;
 	given.query = json_object();
-	given.fields = json_object();
 	if (command->operation != NULL)
 		make_request(command);
 	*options = given;

@@ -449,6 +449,7 @@
 	X(phase, WORD, 0, phases[info->engine.phase], "loading|running|unloading", \
 		"loading: not all workers have taken it. unloading: it gets no packets, and some " \
 		"of its own are under way") \
+	X(waits_for, TEXT, NULLABLE, waits_for(info), "its sidecar", "of one that is unloading") \
 	X(help, TEXT, NULLABLE, program->help, "counts packets by flow", "what it does") \
 	X(matches, TEXTS, 0, matches_json(&info->engine), NULL, \
 		"the packets that it gets, in words") \

@@ -135,6 +135,20 @@ sidecar_json(const struct ctrl_program_info *info)
 	return object;
 }
 
+/* NULL: nothing. */
+static const char *
+waits_for(const struct ctrl_program_info *info)
+{
+	if (info->loaded != NULL && info->loaded->is_gone)
+		return "its sidecar, which has not ended";
+	if (info->engine.phase == PPE_PROGRAM_UNLOADING)
+		return info->engine.in_flight > 0 ? "packets on their way to another worker"
+						  : "a worker that has not ended its turn";
+	if (info->engine.phase == PPE_PROGRAM_LEAVING)
+		return "packets in its memory that are still to be sent, or the end of a trace";
+	return NULL;
+}
+
 static json_t *
 brief_json(const struct api_call *call, const struct ctrl_program_info *info)
 {

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that a running switch loads, shows and unloads: by the control API and by its configuration."""
 import contextlib
+import json
 import os
 import re
 import shutil
 import socket
 
-from control import PORT, Control, tenant
+from control import Control, tenant
+from ctl import ctl, good, says
+from fake_api import FakeApi
 from rack import Rack, job
 from tap import case, check, main, wait_for
 
@@ -129,6 +132,38 @@ def over_tcp_only_if_the_configuration_says_so():
             check('loaded' in [p['name'] for p in api.get('/v1/programs', token='root')['programs']], 'it is there')
             api.do('GET', '/v1/programs', status=403, code='forbidden', token='vision')
             rack.stop_switch()  # with the program
+
+
+@case
+def weirctl_loads_shows_and_unloads():
+    with switch('loaded.so') as (rack, api, _):
+        rack.start_switch()
+        address = 'unix:' + api.path
+        good(ctl(address, 'program', 'list'))
+        run = ctl(address, 'program', 'load', 'loaded', 'port=3000', 'then=drop', 'label=x y', '--dry-run')
+        says(run, 0, r'^settings port=3000 then="drop" quick=false peer="239.1.2.3" label="x y"$')
+        says(ctl(address, 'program', 'show', 'loaded'), 1, 'no program is called "loaded"')
+        says(ctl(address, 'program', 'load', 'loaded.so', 'port=1'), 1, 'settings.port: 1 is not in 1024..65535')
+        says(ctl(address, 'program', 'load', 'loaded.so', 'port'), 2, 'there is no command program')
+        says(ctl(address, 'program', 'load'), 2, 'FILE is missing')
+        says(ctl(address, 'program', 'load', 'loaded.so', 'port=3000'), 0, r'^program  loaded, loaded\.so, running: counts',
+             r'^packets  UDP ports 2992\.\.3007$')
+        send(rack, 1, 3000, 5)
+        wait_for(lambda: api.get('/v1/programs/loaded')['counters']['loaded_packets'] == 5, 'the packets')
+        says(ctl(address, 'program', 'list'), 0, r'^PROGRAM +PHASE +FILE +PACKETS +WHAT IT DOES$',
+             r'^loaded +running +loaded\.so +UDP ports 2992\.\.3007 +counts packets by source$', r'^forward +running +built in ')
+        says(ctl(address, 'program', 'show', 'loaded'), 0, r'^loaded_packets +5$', '^sources: senders of packets$',
+             '^ADDRESS +MAC +PORT +PACKETS$', r'^%s +%s +p1 +5$' % (re.escape(rack.address(1)), rack.mac(1)))
+        shown = json.loads(good(ctl(address, '--json', 'program', 'show', 'loaded')))
+        check(shown == api.get('/v1/programs/loaded'), '%s', shown)
+        says(ctl(address, 'program', 'unload', 'loaded'), 0, '^gone$')
+        says(ctl(address, 'program', 'unload', 'loaded'), 1, 'there is no such program')
+        says(ctl(address, 'program', 'unload', 'forward'), 1, 'it is built in')
+        rack.stop_switch()
+    with FakeApi() as fake:
+        fake.routes['/v1/programs/x'] = lambda handler: (
+            (202, {'state': 'unloading'}) if handler.command == 'DELETE' else {'name': 'x', 'waits_for': 'its sidecar'})
+        says(ctl(fake.address, '--timeout', '0.2s', 'program', 'unload', 'x'), 1, 'it waits for its sidecar', 'is not gone after 0.2 s')
 
 
 def alive(pid):
