@@ -202,10 +202,22 @@ class Control:
         self.tls = ssl.create_default_context(cafile=certificate)
 
 
+def offer_programs(rack, *files):
+    """A directory with these programs of the tests, for its switch. Returns the directory."""
+    folder = os.path.join(rack.folder, 'programs')
+    os.mkdir(folder, 0o755)
+    for name in files:
+        shutil.copy(os.path.join(os.environ['WEIR_BUILD'], 'tests', name), folder)
+        os.chmod(os.path.join(folder, name), 0o644)
+    rack.changes['program_directory'] = folder
+    return folder
+
+
 @contextlib.contextmanager
-def switch(hosts=2, jobs=(), changes=None, workers=1, **section):
+def switch(hosts=2, jobs=(), changes=None, workers=1, programs=(), **section):
     """A rack whose switch runs, and its API; in the end it has to stop in order. section: `api` of its configuration."""
     with Rack(hosts=hosts, jobs=list(jobs), changes=changes, workers=workers) as rack:
+        offer_programs(rack, *programs)
         control = Control(rack, **section)
         rack.start_switch()
         yield rack, control

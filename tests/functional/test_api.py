@@ -52,7 +52,7 @@ def every_answer_is_as_the_document_says():
     paths = [path for path, method, _ in Document().operations() if method == 'GET']
     check(len(paths) >= 10, 'only %d operations', len(paths))
     for path in paths:
-        values = {'/v1/ports/{name}': 'p1', '/v1/jobs/{name}': 'job1', '/{file}': 'app.js'}
+        values = {'/v1/ports/{name}': 'p1', '/v1/jobs/{name}': 'job1', '/v1/programs/{name}': 'forward', '/{file}': 'app.js'}
         path = re.sub('{.*}', values.get(path, ''), path)
         found = api.unix('GET', path)
         check(found.status == 200, '%s: %s', path, found.text)
@@ -67,7 +67,7 @@ def every_answer_is_as_the_document_says():
 def examples_are_as_the_document_says():
     """A request that is an example is taken; an answer has what its example has, and the same kinds of values."""
     document = Document()
-    with switch() as (_rack, api):
+    with switch(programs=['loaded.so']) as (_rack, api):
         api.do('POST', '/v1/jobs', {'name': 'ring', 'size': 4}, 201)
         for path, method, operation in document.operations():
             for status, response in operation['responses'].items():
@@ -78,8 +78,8 @@ def examples_are_as_the_document_says():
                 continue
             content = operation['requestBody']['content']['application/json']
             document.match(content['schema'], content['example'], '%s %s' % (method, path))
-            example = dict(content['example'], name='other') if path == '/v1/jobs' else content['example']
-            api.do(method, path.replace('{name}', 'ring'), example, 201 if path == '/v1/jobs' else 200)
+            new = {'/v1/jobs': {'name': 'other'}, '/v1/programs': {'file': 'loaded.so'}}.get(path)
+            api.do(method, path.replace('{name}', 'ring'), {**content['example'], **(new or {})}, 201 if new else 200)
         found = api.tcp('GET', '/openapi.json')
         check(json.loads(found.text) == document.root, 'the switch serves another document')
 

@@ -6,12 +6,12 @@ import json
 import os
 import re
 
-from control import Control, switch, tenant
+from control import Control, offer_programs, switch, tenant
 from openapi import Document
 from rack import Rack, job
 from tap import case, check, main, wait_for
 
-CHANGE = re.compile('job|member|faults|reload|token|refused')  # in a line of the log
+CHANGE = re.compile('job|member|program|faults|reload|token|refused')  # in a line of the log
 OWN = {'membership', 'key', 'tokens', 'created', 'dry_run', 'elapsed_ms', 'last_heard', 'joined', 'reserved'}  # of one answer
 HUGE = {'size': 256, 'window': 4096, 'elements': 300, 'deterministic': True}
 LEAVES = [{'id': 0, 'address': '10.77.0.201', 'ranks': 2}, {'id': 2, 'address': '10.77.0.202', 'ranks': 2}]
@@ -35,6 +35,10 @@ TABLE = [
     ('DELETE', '/v1/jobs/gone', None, 200, None),
     ('DELETE', '/v1/jobs/none', None, 404, 'unknown_job'),
     ('DELETE', '/v1/jobs?prefix=tmp-', None, 200, None),
+    ('POST', '/v1/programs', {'file': 'loaded.so'}, 409, 'exists'),
+    ('POST', '/v1/programs', {'file': 'loaded.so', 'settings': {'port': 1}}, 400, 'out_of_range'),
+    ('DELETE', '/v1/programs/loaded', None, 200, None),
+    ('DELETE', '/v1/programs/forward', None, 409, 'conflict'),
     ('PUT', '/v1/faults', {'seed': 5, 'rules': [{'direction': 'in', 'action': 'drop', 'chance_ppm': 1}]}, 200, None),
     ('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'burn'}]}, 400, 'out_of_range'),
     ('DELETE', '/v1/faults', None, 200, None),
@@ -56,7 +60,7 @@ def seen(rack, api):
     """All that a change would show in."""
     with open(rack.changes['state']['file']) as file:
         state = file.read()
-    return {'jobs': api.get('/v1/jobs'), 'memory': api.memory(), 'config': api.get('/v1/config'), 'state': state,
+    return {'jobs': api.get('/v1/jobs'), 'programs': without(api.get('/v1/programs'), {'counters'}), 'memory': api.memory(), 'config': api.get('/v1/config'), 'state': state,
             'members': [without(api.get('/v1/jobs/' + name)['members'], {'last_heard', 'gone'}) for name in sorted(api.jobs())],
             'faults': without(api.get('/v1/faults'), {'elapsed_ms'}),
             'log': [line for line in rack.switch.output.splitlines() if CHANGE.search(line)]}
@@ -75,6 +79,7 @@ def prepare(rack, api):
     for name in ('last', 'tmp-1', 'tmp-2'):
         api.create(name, 2, temporary=True, expire_s=1000)
     api.do('PUT', '/v1/faults', {'rules': [{'direction': 'out', 'action': 'drop', 'chance_ppm': 2}]})
+    api.do('POST', '/v1/programs', {'file': 'loaded.so'}, 201)
     joined = [api.join(name, 0, 2, 0)['membership'] for name in ('last', 'leave')][-1]
     rack.jobs.append(job(90, 2))
     rack.write_config()
@@ -89,6 +94,7 @@ def prepare(rack, api):
 def every_change_is_tried_and_then_made():
     with Rack(hosts=2, jobs=[job(1, 2)], changes={'memory_mb': 64}) as rack:
         rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
+        offer_programs(rack, 'loaded.so')
         api = Control(rack)
         rack.start_switch()
         prepare(rack, api)

@@ -5,10 +5,9 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import socket
 
-from control import Control, tenant
+from control import Control, offer_programs, tenant
 from ctl import ctl, good, says
 from fake_api import FakeApi
 from rack import Rack, job
@@ -27,15 +26,11 @@ wait
 def switch(*files, api=None, workers=1, **changes):
     """A rack of two hosts and its control API; its switch has a directory with these files of the tests."""
     with Rack(hosts=2, jobs=[job(1, 2)], workers=workers) as rack:
-        folder = os.path.join(rack.folder, 'programs')
-        os.mkdir(folder, 0o755)
-        for name in files:
-            shutil.copy(os.path.join(os.environ['WEIR_BUILD'], 'tests', name), folder)
-            os.chmod(os.path.join(folder, name), 0o644)
+        rack.changes = changes
+        folder = offer_programs(rack, *files)
         with open(os.path.join(folder, 'loaded_sidecar'), 'w') as file:
             file.write(SIDECAR % {'folder': rack.folder})
         os.chmod(os.path.join(folder, 'loaded_sidecar'), 0o755)
-        rack.changes = dict(changes, program_directory=folder)
         yield rack, Control(rack, **(api or {})), folder
 
 
