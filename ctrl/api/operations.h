@@ -140,11 +140,11 @@
 	X(get_tenants, GET, "/v1/tenants", READ_ALL, BASE, none, none, \
 		"Tenants", "200", "tenants", \
 		"show tenants, their usage and their quotas", "") \
-	X(get_programs, GET, "/v1/programs", ADMIN, CONTROL, none, none, \
+	X(get_programs, GET, "/v1/programs", READ_ALL, CONTROL, none, none, \
 		"Programs", "200", "program list", \
 		"list the programs", \
 		"In order of precedence: a packet is the first one's that matches it.") \
-	X(get_program, GET, "/v1/programs/{name}", ADMIN, CONTROL, none, none, \
+	X(get_program, GET, "/v1/programs/{name}", READ_ALL, CONTROL, none, none, \
 		"Program", "200", "program show PROGRAM", \
 		"show a program: its settings, matches, counters and tables", "") \
 	X(load_program, POST, "/v1/programs", ADMIN, CONTROL, dry_run, load_program, \

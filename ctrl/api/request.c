@@ -201,8 +201,8 @@ charge(struct api_request *request, unsigned int *per_s)
 	return wait;
 }
 
-/* Limit the changes of each tenant, and of each address without one, so that none can occupy the
- * control thread. False: the error is answered. */
+/* Limit the changes of each tenant, and of each address without one, and what else the control
+ * thread answers, so that none can occupy it. False: the error is answered. */
 static bool
 check_rate(struct api_request *request, const struct api_operation *operation)
 {
@@ -210,7 +210,7 @@ check_rate(struct api_request *request, const struct api_operation *operation)
 	unsigned int per_s;
 	double wait;
 
-	if (!api_is_change(operation) || request->is_charged ||
+	if ((!api_is_change(operation) && operation->needs != API_CONTROL) || request->is_charged ||
 		(tenant == NULL && request->caller.admin))
 		return true;
 	wait = charge(request, &per_s);

@@ -208,6 +208,29 @@ def a_tree_is_shown():
 
 
 @case
+def loaded_programs_are_shown():
+    """As they describe themselves; built-in ones are not."""
+    loaded = {'name': 'flows', 'file': 'flows.so', 'phase': 'running', 'help': 'counts flows', 'waits_for': None,
+              'matches': ['UDP ports 48864..48879', 'IPv4 fragments'], 'counters': {'flows_seen': 12345}}
+    columns = [{'key': key, 'help': 'of ' + key, 'kind': kind} for key, kind in (('source_ip', 'ipv4'), ('packets', 'number'))]
+    tables = [{'name': 'largest', 'help': 'the largest flows', 'columns': columns,
+               'rows': [{'source_ip': '10.77.0.%d' % n, 'packets': 7000 + n} for n in (1, 2)]},
+              {'name': 'lost', 'help': 'others', 'columns': columns, 'rows': []}]
+    with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit(switch) as page:
+        page.wait('document.querySelectorAll(".member").length === 4')
+        check(page.ask('document.getElementById("programs").hidden'), 'there are no programs')
+        switch.routes['/v1/programs/flows'] = dict(loaded, settings={}, tables=tables)
+        switch.routes['/v1/programs'] = {'programs': [dict(loaded, name='forward', file=None), loaded]}
+        has(lambda: page.text('#programs'), 'counts flows · UDP ports 48864..48879 · IPv4 fragments', 'running',
+            r'flows seen\s+12 345', r'source ip\s+packets', r'10\.77\.0\.2\s+7 002', 'lost · others\\s+Empty')
+        check('forward' not in page.text('#programs'), 'a built-in program')
+        switch.routes['/v1/programs/flows'].update(phase='unloading', waits_for='its sidecar')
+        has(lambda: page.text('#programs'), 'unloading, waits for its sidecar')
+        switch.routes['/v1/programs'] = {'programs': []}
+        page.wait('document.getElementById("programs").hidden')
+
+
+@case
 def the_switch_goes_away():
     with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit(switch) as page:
         page.wait('document.querySelectorAll(".member").length === 4')

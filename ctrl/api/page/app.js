@@ -5,7 +5,7 @@ import { show, showLink } from './view.js';
 
 const INTERVAL = 1; // s between the begins of two rounds
 const PATIENCE = 2.5; // seconds without any answer until the page says so
-const KEYS = ['health', 'status', 'jobs', 'ports', 'counters', 'history', 'blocks'];
+const KEYS = ['health', 'status', 'jobs', 'ports', 'counters', 'history', 'blocks', 'programs'];
 const pathOf = (key) => '/v1/' + key + (key === 'blocks' ? '?stuck=1' : '');
 const MEMBERS_A_ROUND = 8; // jobs whose members are asked for in one round
 const STUCK_A_ROUND = 6; // of them, those with stuck blocks: the others age, too
@@ -39,6 +39,7 @@ const state = {
     data: { refused: [] }, // one of KEYS → body, or null; and what can't be used, in words
     times: {}, // one of KEYS → when that body came, in seconds
     details: new Map(), // name of a job → {at, job}: the job with its members, and when it was asked for
+    programs: new Map(), // name of a loaded program → the program with its tables
     rates: new Rates(),
     answered: null, // when the last answer came, in seconds
     began: performance.now() / 1000, // when the page was opened, or shown again
@@ -111,6 +112,15 @@ async function askMembers() {
     }));
 }
 
+async function askPrograms() {
+    const loaded = list(record(state.data.programs).programs).filter((one) => one.file !== null).map((one) => text(one.name));
+    for (const name of [...state.programs.keys()].filter((one) => !loaded.includes(one))) state.programs.delete(name);
+    await Promise.all(loaded.filter(Boolean).map(async (name) => {
+        const program = await ask('/v1/programs/' + encodeURIComponent(name));
+        if (program !== undefined) state.programs.set(name, program);
+    }));
+}
+
 async function round() {
     const before = state.answered, silent = [];
     await Promise.all(KEYS.map(async (key) => {
@@ -127,7 +137,7 @@ async function round() {
         rest.set(pathOf(key), now() + 10);
         state.data[key] = null;
     }
-    await askMembers().catch(() => {});
+    await Promise.all([askMembers(), askPrograms()].map((asked) => asked.catch(() => {})));
     state.data.refused = [...refused.values()];
     count();
     show(state);

@@ -302,6 +302,32 @@ function portsPart(ports) {
         h('div', 'port-cards', ports.map((port) => portCard(port, top)))];
 }
 
+// -- loaded programs: their counters and tables, as they describe themselves
+
+const cell = (value) => number(value) === null ? text(value) || '–' : whole(value);
+
+function programTable(of) {
+    const columns = list(of.columns).map(({ key, help, kind }) =>
+        [kind === 'number' ? 'right' : '', text(key).replaceAll('_', ' '), (row) => cell(row[text(key)]), text(help)]);
+    const rows = list(of.rows).map((row, i) => ({ ...row, key: i }));
+    return h('div', { key: text(of.name), class: 'program-table' }, h('h4', '', joined(text(of.name), text(of.help))),
+        table(columns, rows), h('p', { class: 'none', hidden: rows.length > 0 }, 'Empty.'));
+}
+
+function programCard([name, program]) {
+    const { phase, help, matches, counters, tables, waits_for: waits } = record(program);
+    const words = Array.isArray(matches) ? matches.map(text) : [];
+    return h('article', { key: name, class: 'card program' },
+        h('header', '', h('div', '', h('h3', '', name), h('p', 'about', joined(text(help), ...words))),
+            badge(text(phase), text(phase) + (waits ? ', waits for ' + text(waits) : ''))),
+        h('dl', 'figures', figures(Object.entries(record(counters)).map(([key, value]) =>
+            ({ name: key.replaceAll('_', ' '), words: cell(value) })))),
+        ...list(tables).map(programTable));
+}
+
+const programsPart = ({ programs }) => programs.size > 0 &&
+    [h('h2', '', 'Programs'), h('div', 'job-cards', [...programs].map(programCard))];
+
 const DROP_COLUMNS = [
     ['code', 'reason', (row) => row.key],
     ['wide', 'five minutes', ({ key, rates }) =>
@@ -363,6 +389,7 @@ export function show(state) {
     const { data } = state, ports = portsOf(data), entries = entriesOf(state);
     const parts = {
         verdict: () => verdictPart(state, entries, ports),
+        programs: () => programsPart(state),
         jobs: () => jobsPart(state, entries), ports: () => portsPart(ports), drops: () => dropsPart(data),
         workers: () => workersPart(state), memory: () => memoryPart(record(data.status)), packets: () => packetsPart(state),
     };
