@@ -37,6 +37,8 @@ measures a switch and its limits
 plays scenarios of losses, stragglers and dead hosts
 .It Xr weir-capture 1
 writes captures for packet generators
+.It Xr weir-program 1
+begins a program for the switch
 .El
 .Pp
 Programs of hosts use libweir, see
@@ -83,6 +85,7 @@ cannot be started.
 .Xr weir-capture 1 ,
 .Xr weir-faults 1 ,
 .Xr weir-perf 1 ,
+.Xr weir-program 1 ,
 .Xr weirctl 1 ,
 .Xr weir 3 ,
 .Xr weir-switch 8 ;

@@ -17,7 +17,7 @@ CTL, BENCH, CAPTURE = [os.path.join(APPS, *path) for path in (('ctl', 'weirctl')
 PERF = os.path.join(APPS, 'perf', 'weir-perf')
 PROGRAMS = [[CTL], [CTL, 'counters'], [CTL, 'trace'], [CTL, 'run'], [PERF], [BENCH], [BENCH, 'engine'], [BENCH, 'hash'],
             [BENCH, 'kernels'], [BENCH, 'plan'], [CAPTURE], [os.path.join(APPS, 'switch', 'weir-switch')],
-            *([os.path.join(ROOT, 'apps', *path)] for path in (('faults', 'weir-faults'), ('compare', 'compare.py'),
+            *([os.path.join(ROOT, 'apps', *path)] for path in (('faults', 'weir-faults'), ('program', 'weir-program'), ('compare', 'compare.py'),
               ('stragglers', 'stragglers.py'), ('stragglers', 'losses.py'), ('train', 'train.py')))]
 PLAN = [BENCH, 'plan', '--cost', '291']
 
@@ -101,7 +101,7 @@ def exit_statuses_are_those_of_the_table():
         with open(path) as file:
             part = re.search(r'^\.Sh EXIT STATUS\n(.*?)^\.Sh ', file.read(), re.M | re.S).group(1)
         check('.Xr weir 7' in part and set(re.findall(r'\b\d+\b', part)) - {'1n', '7', '126', '127'} <= set(table), '%s: %s', path, part)
-    check(len(pages) == 6, '%s', pages)
+    check(len(pages) == 7, '%s', pages)
     # A file that is wrong is as a command line that is wrong.
     for words in ([CAPTURE, '-c', __file__, '-o', '/dev/null'], [os.path.join(APPS, 'switch', 'weir-switch'), '-c', __file__],
                   [os.path.join(ROOT, 'apps', 'faults', 'weir-faults'), 'check', __file__], [PERF, '--shapes', '/no', '--switch', 'unix:/no']):

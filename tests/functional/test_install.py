@@ -96,7 +96,7 @@ def built():
     said = call(['unshare', '--mount', 'sh', '-ec', OVERLAY], env=env)
     made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
     check({re.sub(r'\d+$', 'N', name) for name in made} ==
-          {'libweirN', 'libweir-dpdk', 'libweir-bin', 'libweir-dev', 'python3-weir', 'libnccl-net-weir', 'weir'} |
+          {'libweirN', 'libweir-dpdk', 'libweir-bin', 'libweir-dev', 'python3-weir', 'libnccl-net-weir', 'weir', 'weir-program-dev'} |
           {'weir-' + kind for kind in mpis()}, '%s', made)
     return made
 

@@ -113,6 +113,11 @@ class Tree:
         with open(os.path.join(self.root, path), errors='replace') as file:
             return file.read()
 
+    def address(self, path, target):
+        """What an include line of a file names; an example, which is copied out of the tree, includes what is beside it."""
+        beside = os.path.join(os.path.dirname(path), target)
+        return beside if path.startswith('docs/examples/') and beside in self.files else target
+
     def sources(self, *ends):
         return [f for f in self.files if f.endswith(ends)]
 
@@ -183,9 +188,9 @@ def compiled_first(tree):
     sources = {os.path.relpath(os.path.join(tree.build, e['directory'], e['file']), tree.root) for e in entries}
     proven, more = set(), sources & set(tree.files)
     while more:
-        first = [re.match(r'\s*(?:#pragma once\s+|#ifndef \w+\s+#define \w+\s+)?#include "([^"]+)"',
-                          strip(tree.read(path), strings=False)) for path in more]
-        more = {found.group(1) for found in first if found} - proven
+        first = [(path, re.match(r'\s*(?:#pragma once\s+|#ifndef \w+\s+#define \w+\s+)?#include "([^"]+)"',
+                                 strip(tree.read(path), strings=False))) for path in more]
+        more = {tree.address(path, found.group(1)) for path, found in first if found} - proven
         proven |= more
     return proven
 
@@ -229,6 +234,7 @@ def check_includes(tree):
         for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', text, re.M):
             where = '%s:%d' % (path, line_of(text, match.start()))
             kind, target = match.groups()
+            target = tree.address(path, target)
             first = first or target
             for pattern, name, why in FORBIDDEN_INCLUDES:
                 if re.search(pattern, path) and re.search(name, target):
