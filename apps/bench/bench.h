@@ -111,6 +111,13 @@ void bench_stop_eal(void);
 /* Is WEIR_BENCH_SPOIL set, with which tests prove the checks of traffic and hash: one expected value is then wrong. */
 bool bench_spoils(void);
 
+/* Run `weir-bench engine` with these words by callgrind, and no huge pages. It says "counted N packets". Returns instructions per
+ * packet; BENCH_NONE after a line. */
+double bench_instructions(const char *words);
+
+/* The path of this program; valgrind's /proc/self/exe is another. */
+const char *bench_self(void);
+
 /* CPU time of this thread, ns. */
 uint64_t bench_cpu_ns(void);
 

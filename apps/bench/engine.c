@@ -12,9 +12,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "apps/bench/generator.h"
+#include "apps/bench/program.h"
 #include "pktbuf/wire/wire.h"
 
 #define COUNTED_LEAST 5000u
@@ -26,9 +25,11 @@ static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, 
 			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}},
 			  jobs = {1, {1}};
 static uint64_t burst = 32, frames = 4096, packets;
-static bool authenticate, integrity, deterministic, count, lone;
+static bool authenticate, integrity, deterministic, count, lone, linked;
+static struct option_texts settings;
 static const char *role = "switch", *type = "all", *order = "runs", *checksum = "none",
-		  *results = "unicast", *isa = "auto", *traffic = "aggregate";
+		  *results = "unicast", *isa = "auto", *traffic = "aggregate", *program,
+		  *frames_file;
 
 static const struct option_row options[] = {
 	{"lcores", 0, OPTION_LIST, &lcores, 1, 16, NULL, "worker lcores; each needs a CPU"},
@@ -73,6 +74,16 @@ static const struct option_row options[] = {
 	{"frames", 0, OPTION_UINT, &frames, 1, 1000000, NULL,
 		"mbufs in rotation per lcore, at least sources x window"},
 	{"isa", 0, OPTION_CHOICE, &isa, 0, 0, "auto|scalar|avx2|avx512", "widest vectors"},
+	{"program", 0, OPTION_TEXT, &program, 0, 0, "FILE",
+		"instead of contributions, the frames of --frames-file through this program on one "
+		"lcore; "
+		"of the options above, only threads, burst, count, packets and isa"},
+	{"frames-file", 0, OPTION_TEXT, &frames_file, 0, 0, "FILE",
+		"description of the frames, JSON: docs/write-a-program.md"},
+	{"setting", 0, OPTION_TEXTS, &settings, 0, 0, "KEY=VALUE", "of the program; once for each"},
+	{"linked", 0, OPTION_FLAG, &linked, 0, 0, NULL,
+		"of vectorsum: also the copy that is linked into weir-bench, in turn; with "
+		"--packets, only that"},
 	{0},
 };
 
@@ -127,29 +138,17 @@ static const struct table_column lone_columns[] = {LONE_COLUMNS(BENCH_COLUMN)};
  * with as many lcores and no hops; the rate without tags. BENCH_NONE: there was no such point. */
 static double alone, near, plain;
 
-/* Instructions per packet of the point, by callgrind, which runs this program for it: of whole laps, unless they are long. */
-static double
-count_point(const struct generator_work *w)
+double
+bench_instructions(const char *words)
 {
-	unsigned int lap = w->copies * w->depth * w->jobs * w->sources,
-		     n = RTE_MIN(lap, COUNTED_MOST);
-	char command[2048], self[512], line[512] = "";
-	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char command[8192], line[512] = "";
 	double counted = 0, instructions = 0;
 	FILE *said;
 
-	self[RTE_MAX(length, 0)] = '\0';
 	snprintf(command, sizeof(command),
 		"exec valgrind --tool=callgrind --instr-atstart=no --collect-atstart=no "
-		"--fair-sched=yes --callgrind-out-file=/dev/null '%s' engine --huge no --packets "
-		"%u "
-		"--lcores %u --far %.0f --type %s --traffic %s --threads %u --sources %u --window "
-		"%u --elements %u --jobs %u --order %s --checksum %s --results %s --burst %u --isa "
-		"%s --frames %" PRIu64 " --role %s%s%s 2>&1",
-		self, n * ((COUNTED_LEAST + n - 1) / n), w->workers, 100 * w->far,
-		weir_dtype_text(w->type), traffic, w->threads, w->sources, w->window, w->elements,
-		w->jobs, order, checksum, results, w->burst, isa, frames, role,
-		w->checked ? " --integrity" : "", deterministic ? " --deterministic" : "");
+		"--fair-sched=yes --callgrind-out-file=/dev/null '%s' engine --huge no %s 2>&1",
+		bench_self(), words);
 	said = popen(command, "re");
 	while (said != NULL && fgets(line, sizeof(line), said) != NULL) {
 		(void)sscanf(line, "counted %lf", &counted);
@@ -160,6 +159,26 @@ count_point(const struct generator_work *w)
 	line[strcspn(line, "\n")] = '\0';
 	warnx("instructions are not counted: valgrind (is it installed?) said: %s", line);
 	return BENCH_NONE;
+}
+
+/* Instructions per packet of the point: of whole laps, unless they are long. */
+static double
+count_point(const struct generator_work *w)
+{
+	unsigned int lap = w->copies * w->depth * w->jobs * w->sources,
+		     n = RTE_MIN(lap, COUNTED_MOST);
+	char words[1024];
+
+	snprintf(words, sizeof(words),
+		"--packets %u "
+		"--lcores %u --far %.0f --type %s --traffic %s --threads %u --sources %u --window "
+		"%u --elements %u --jobs %u --order %s --checksum %s --results %s --burst %u --isa "
+		"%s --frames %" PRIu64 " --role %s%s%s",
+		n * ((COUNTED_LEAST + n - 1) / n), w->workers, 100 * w->far,
+		weir_dtype_text(w->type), traffic, w->threads, w->sources, w->window, w->elements,
+		w->jobs, order, checksum, results, w->burst, isa, frames, role,
+		w->checked ? " --integrity" : "", deterministic ? " --deterministic" : "");
+	return bench_instructions(words);
 }
 
 /* Medians over the samples; the ratio is that of pairs. */
@@ -327,11 +346,37 @@ refusal(unsigned int most_lcores)
 }
 
 static int
+run_program(void)
+{
+	const struct program_options asked = {.file = program,
+		.frames = frames_file,
+		.settings = &settings,
+		.linked = linked,
+		.count = count,
+		.work = {.workers = 1,
+			.threads = (unsigned int)threads.value[0],
+			.burst = (unsigned int)burst,
+			.isa = rmw_isa_parse(isa),
+			.repeat = (unsigned int)bench_common.repeat,
+			.phase_ms = (unsigned int)bench_common.phase_ms,
+			.packets = packets}};
+
+	if (program != NULL && frames_file != NULL &&
+		(BENCH_CAN_COLLECT || (packets == 0 && !count)))
+		return program_run(&asked);
+	warnx(program == NULL || frames_file == NULL ? "--program and --frames-file need each other"
+						     : "built without valgrind's header");
+	return STATUS_USAGE;
+}
+
+static int
 run(void)
 {
 	unsigned int most = 0;
 	int rc;
 
+	if (program != NULL || frames_file != NULL)
+		return run_program();
 	for (unsigned int i = 0; i < lcores.count; i++)
 		most = RTE_MAX(most, (unsigned int)lcores.value[i]);
 	if (refusal(most) != NULL) {

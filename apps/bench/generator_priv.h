@@ -116,6 +116,16 @@ struct schedule {
 	bool stop; /* offer nothing more */
 };
 
+/* The configuration of the switch. */
+struct ppe_config generator_config(const struct generator_work *work);
+
+/* Make port p of n workers, and its rings: n to send, and one to receive. Returns the ethdev, or -1. */
+int generator_port(unsigned int p, unsigned int n, enum pktbuf_checksum checksum,
+	struct pktbuf_port_config *port, struct rte_ring **ring);
+
+/* A line for each reason for which the switch dropped packets. Returns how many. */
+uint64_t generator_drops(const struct ppe_stats *stats);
+
 /* The receive callback: results out, contributions in. arg: the worker's struct generator. */
 uint16_t generator_offer(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t n,
 	uint16_t max, void *arg);

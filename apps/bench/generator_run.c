@@ -40,12 +40,10 @@ struct bench_switch {
 	struct ppe *ppe;
 };
 
-static void
-configure(struct bench_switch *s)
+struct ppe_config
+generator_config(const struct generator_work *w)
 {
-	const struct generator_work *w = s->work;
-
-	s->config = (struct ppe_config){
+	return (struct ppe_config){
 		.programs = ppe_programs(),
 		.workers = (uint16_t)w->workers,
 		.threads = (uint16_t)w->threads,
@@ -112,26 +110,23 @@ configure_job(struct bench_switch *s, unsigned int id)
 	s->jobs.by_id[id] = job;
 }
 
-static int
-make_port(struct bench_switch *s, unsigned int p)
+int
+generator_port(unsigned int p, unsigned int n, enum pktbuf_checksum checksum,
+	struct pktbuf_port_config *port, struct rte_ring **ring)
 {
 	static unsigned int serial; /* a device's name is not used twice */
-	unsigned int n = s->work->workers;
-	const enum pktbuf_checksum checksum =
-		s->work->checksum ? PKTBUF_CHECKSUM_SOFTWARE : PKTBUF_CHECKSUM_OFF;
-	struct pktbuf_port_config *port = &s->port[p];
 	char name[32];
 	int id;
 
 	for (unsigned int q = 0; q <= n; q++) {
 		snprintf(name, sizeof(name), "bench%u_%u_%u", serial, p, q);
-		s->ring[p][q] = rte_ring_create(
+		ring[q] = rte_ring_create(
 			name, q < n ? RING : 64, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
-		if (s->ring[p][q] == NULL)
+		if (ring[q] == NULL)
 			return -1;
 	}
 	snprintf(name, sizeof(name), "bench%u_%u", serial++, p);
-	id = rte_eth_from_rings(name, &s->ring[p][n], 1, s->ring[p], n, 0);
+	id = rte_eth_from_rings(name, &ring[n], 1, ring, n, 0);
 	if (id < 0)
 		return -1;
 	*port = (struct pktbuf_port_config){.rx_queues = 1,
@@ -142,8 +137,7 @@ make_port(struct bench_switch *s, unsigned int p)
 		.tx_checksum = checksum};
 	snprintf(port->name, sizeof(port->name), "p%u", p);
 	rte_eth_dev_get_name_by_port((uint16_t)id, port->device);
-	s->ethdev[p] = (uint16_t)id;
-	return 0;
+	return id;
 }
 
 static void
@@ -277,16 +271,22 @@ build(struct bench_switch *s)
 {
 	unsigned int n = s->work->workers;
 	bool leaf = s->work->role == ROLE_LEAF;
+	const enum pktbuf_checksum checksum =
+		s->work->checksum ? PKTBUF_CHECKSUM_SOFTWARE : PKTBUF_CHECKSUM_OFF;
 	int rc = 0;
 
 	/* The bare kernel is chosen before the switch is made: each point has its own isa. */
 	rmw_kernels_select((enum rmw_isa)s->work->isa);
-	configure(s);
+	s->config = generator_config(s->work);
 	s->nb_ports = s->work->forward || leaf ? n + 1 : n;
 	s->generator = aligned_alloc(RTE_CACHE_LINE_SIZE, n * sizeof(*s->generator));
 	memset(s->generator, 0, n * sizeof(*s->generator));
-	for (unsigned int i = 0; i < s->nb_ports && rc == 0; i++)
-		rc = i < n && make_generator(s, i) < 0 ? -1 : make_port(s, i);
+	for (unsigned int i = 0; i < s->nb_ports && rc >= 0; i++) {
+		rc = i < n && make_generator(s, i) < 0
+			? -1
+			: generator_port(i, n, checksum, &s->port[i], s->ring[i]);
+		s->ethdev[i] = (uint16_t)rc;
+	}
 	if (rc < 0 || (s->work->forward && teach(s) < 0)) {
 		warnx("no memory for the generator");
 		return -1;
@@ -413,20 +413,29 @@ sum_up(const struct generator *generators, const struct generator_work *work,
 	}
 }
 
+uint64_t
+generator_drops(const struct ppe_stats *stats)
+{
+	uint64_t dropped = 0;
+
+	for (unsigned int d = 0; d < PPE_DROP_COUNT; d++) {
+		if (stats->drops[d] > 0)
+			warnx("the switch dropped %" PRIu64 ": %s", stats->drops[d],
+				ppe_drop_key((enum ppe_drop)d));
+		dropped += stats->drops[d];
+	}
+	return dropped;
+}
+
 /* The switch may neither drop nor keep anything. */
 static int
 check(struct bench_switch *s, struct generator_result *result)
 {
 	struct ppe_stats stats;
-	uint64_t dropped = 0;
+	uint64_t dropped;
 
 	ppe_stats_read(s->ppe, &stats);
-	for (unsigned int d = 0; d < PPE_DROP_COUNT; d++) {
-		if (stats.drops[d] > 0)
-			warnx("the switch dropped %" PRIu64 ": %s", stats.drops[d],
-				ppe_drop_key((enum ppe_drop)d));
-		dropped += stats.drops[d];
-	}
+	dropped = generator_drops(&stats);
 	for (unsigned int i = 0; i < s->work->workers; i++)
 		result->hops += stats.worker[i].hops_out;
 	if (result->wrong > 0)

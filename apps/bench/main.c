@@ -13,6 +13,7 @@
 #include <rte_errno.h>
 
 #include "apps/bench/bench.h"
+#include "ctrl/programs/child.h"
 #include "pktbuf/port.h"
 
 #define HUGE_FREE "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
@@ -249,15 +250,22 @@ about(void)
 	return text;
 }
 
+const char *
+bench_self(void)
+{
+	static char path[PATH_MAX];
+
+	return readlink("/proc/self/exe", path, sizeof(path) - 1) > 0 ? path : "";
+}
+
 /* Become the bench's script, which gets argv from [1] on, the bench's name and its options, and finds the programs of this
  * build or installation in WEIR_BUILD, and the help in WEIR_BENCH_ABOUT. An exit status after a line. */
 static int
 become(const struct bench *bench, char **argv)
 {
 	char own[PATH_MAX], path[2 * PATH_MAX], build[PATH_MAX + 8];
-	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 
-	own[n > 0 ? n : 0] = '\0';
+	snprintf(own, sizeof(own), "%s", bench_self());
 	dirname(own);
 	snprintf(path, sizeof(path), "%s/../share/weir/bench/%s", own, bench->script);
 	snprintf(build, sizeof(build), "%s/..", own);
@@ -276,8 +284,11 @@ main(int argc, char **argv)
 {
 	static const struct option_row *const none[] = {NULL};
 	char *program = NULL;
-	int first = options_parse("weir-bench", about(), "BENCH [OPTION...]", none, argc, argv), rc;
+	int first, rc = ctrl_child_main(argc, argv);
 
+	if (rc >= 0)
+		return rc;
+	first = options_parse("weir-bench", about(), "BENCH [OPTION...]", none, argc, argv);
 	for (unsigned int i = 0; first < argc && benches[i] != NULL; i++) {
 		const struct bench *bench = benches[i];
 		const struct option_row *tables[] = {bench->options, common_options, NULL};

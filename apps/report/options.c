@@ -179,6 +179,17 @@ read_key(const struct option_row *row, const char *path, struct argp_state *stat
 }
 
 static int
+read_texts(const struct option_row *row, const char *text, struct argp_state *state)
+{
+	struct option_texts *texts = row->to;
+
+	if (texts->count == OPTION_TEXTS_MAX)
+		argp_error(state, "--%s: at most %d times", row->name, OPTION_TEXTS_MAX);
+	texts->text[texts->count++] = text;
+	return 0;
+}
+
+static int
 read_choice(const struct option_row *row, const char *text)
 {
 	size_t length = strlen(text);
@@ -204,6 +215,7 @@ read_value(const struct option_row *row, const char *text, struct argp_state *st
 	case OPTION_TIME: return read_time(row, text);
 	case OPTION_REAL: return read_real(row, text);
 	case OPTION_TEXT: *(const char **)row->to = text; return 0;
+	case OPTION_TEXTS: return read_texts(row, text, state);
 	case OPTION_JSON: *(const char **)row->to = text == NULL ? "-" : text; return 0;
 	case OPTION_CHOICE: return read_choice(row, text);
 	case OPTION_LIST: return read_list(row, text);

@@ -45,6 +45,13 @@ struct option_list {
 	uint64_t value[OPTION_LIST_MAX];
 };
 
+#define OPTION_TEXTS_MAX 32
+
+struct option_texts {
+	unsigned int count;
+	const char *text[OPTION_TEXTS_MAX];
+};
+
 #define OPTION_KEY_BYTES 32
 
 struct option_key {
@@ -59,6 +66,7 @@ enum option_kind {
 	OPTION_TIME, /* to: uint64_t *, in the unit that is `argument`: ns, us or ms; 50ms, or a number in that unit */
 	OPTION_REAL, /* to: double *; K, M and G are powers of 1000; the default may lie outside of the range */
 	OPTION_TEXT, /* to: const char ** */
+	OPTION_TEXTS, /* to: struct option_texts *; each use of the option adds one */
 	OPTION_CHOICE, /* to: const char **; one of argument's words: "auto|yes|no" */
 	OPTION_LIST, /* to: struct option_list * of OPTION_UINTs */
 	OPTION_JSON, /* to: const char **; --json is "-", standard output; --json=FILE is FILE */
