@@ -45,6 +45,7 @@ struct state { /* one per worker */
 	const struct rmw_reduction *reduction;
 	uint32_t ranks;
 	uint64_t timeout; /* TSC cycles */
+	uint64_t partials; /* blocks whose time was over */
 	struct slot slot[VECTORSUM_SLOTS];
 };
 
@@ -116,6 +117,7 @@ add(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_consume(worker, thread);
 }
 
+/* The packet is at the worker that owns the slot. Prefetch it. */
 static struct ppe_next
 arrive(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -128,6 +130,7 @@ arrive(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(add);
 }
 
+/* The headers are parsed. Check the packet, and go to the owner of the block. */
 static struct ppe_next
 begin(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -152,18 +155,21 @@ begin(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop(worker, thread, rte_be_to_cpu_64(in->sum.block) % worker->workers, arrive);
 }
 
-/* Answer when the time of a block is over. */
+/* The timer: answer when the time of a block is over. */
 static struct ppe_next
 expire(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct state *state = ppe_state(worker, thread);
 
+	if (ppe_timer_must_wait(worker)) /* what is missing may have arrived meanwhile */
+		return PPE_END;
 	for (unsigned int s = thread->slice; s < thread->slice + thread->slices; s++) {
 		struct slot *slot = &state->slot[s];
 
 		if (slot->heard != 0 && slot->status == VECTORSUM_VECTOR &&
 			worker->now - slot->since >= state->timeout) {
 			slot->status = VECTORSUM_PARTIAL;
+			state->partials++;
 			answer(worker, slot, slot->heard);
 		}
 	}
@@ -201,6 +207,12 @@ destroy(void *state, struct ppe_program_leaks *leaks __rte_unused)
 	rte_free(state);
 }
 
+static uint64_t
+read_partials(const void *state)
+{
+	return ((const struct state *)state)->partials;
+}
+
 static const struct ppe_setting settings[] = {
 	{"udp_port", PPE_SETTING_INTEGER, RTE_STR(VECTORSUM_PORT), 1, UINT16_MAX, NULL, NULL,
 		"UDP port of the switch that takes vectors."},
@@ -210,11 +222,27 @@ static const struct ppe_setting settings[] = {
 	{0},
 };
 
-static const struct ppe_program vectorsum_program = {.name = "vectorsum",
+/* For traces and the graph of programs: where each segment leads. */
+static const struct ppe_segment_name segments[] = {
+	{begin, "begin",
+		"hop:arrive drop:truncated drop:length drop:unknown_source drop:udp_checksum"},
+	{arrive, "arrive", "add"},
+	{add, "add", "output consume drop:expired drop:mismatch"},
+	{expire, "expire", "output"},
+	{0},
+};
+
+static const struct ppe_program vectorsum_program = {
+	.name = "vectorsum",
 	.help = "sums of int32 vectors",
 	.first = begin,
 	.create = create,
 	.destroy = destroy,
-	.settings = settings};
+	.settings = settings,
+	.statistics = {{"vectorsum_partials", "weir_vectorsum_partials_total",
+		"blocks whose sum was sent without some ranks", PPE_STATISTIC_COUNTER, false,
+		read_partials}},
+	.segments = {segments},
+};
 
 PPE_PROGRAM_FILE(vectorsum_program);
