@@ -252,8 +252,6 @@ read_claims(const struct pktbuf_head *head, uint64_t claims[CLAIMS_MAX])
 	return n;
 }
 
-static struct ppe_next receive_news(struct ppe_worker *worker, struct ppe_thread *thread);
-
 /* Tell the other workers: one may receive the answer, or the next frame from elsewhere. A lost
  * message costs one more question. */
 static void
@@ -266,11 +264,11 @@ tell(struct ppe_worker *worker, uint8_t program, const struct binding *binding)
 		.asks = binding->asks,
 	};
 
-	crossbar_tell_others(worker, program, receive_news, &news, sizeof(news));
+	crossbar_tell_others(worker, program, guard_receive_news, &news, sizeof(news));
 }
 
-static struct ppe_next
-receive_news(struct ppe_worker *worker, struct ppe_thread *thread)
+struct ppe_next
+guard_receive_news(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct news *news = (const struct news *)(const void *)thread->lmem;
 	struct binding *binding = find(worker->guard, news->key);

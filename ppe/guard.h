@@ -42,6 +42,7 @@
 #define GUARD_ASKS      3
 
 struct ppe_worker;
+struct ppe_next;
 struct ppe_thread;
 
 /* For guard_passes: the bindings of all jobs count. */
@@ -84,6 +85,13 @@ size_t guard_bytes(unsigned int nb_ports);
 bool guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *former,
 	const struct pktbuf_endpoint *endpoint, uint8_t job);
 void guard_unbind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint);
+
+/* Where guard_examine() may lead: of struct ppe_segment_name. */
+#define GUARD_LEADS_TO                                                                             \
+	" drop:bad_source_mac drop:spoofed_switch drop:spoofed_member drop:vlan_tag"
+
+/* The segment of a message of another worker's guard, in a thread of any program. */
+struct ppe_next guard_receive_news(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* Apply all rules to a frame that guard_passes() did not pass. false: dropped and counted. */
 bool guard_examine(struct ppe_worker *worker, struct ppe_thread *thread, int job);

@@ -8,6 +8,7 @@
 #include "ppe/collective/collective_fast.h"
 #include "ppe/collective/membership/membership.h"
 #include "ppe/collective/tree/tree.h"
+#include "ppe/guard.h"
 #include "ppe/programs/programs.h"
 
 static inline bool
@@ -129,7 +130,9 @@ blocks_used(const void *state)
 }
 
 static const struct ppe_segment_name segments[] = {
-	{parse, "parse", NULL},
+	{parse, "parse",
+		"from_parent job_entry hop:join drop:ip_fragment drop:ip_options drop:truncated "
+		"drop:not_a_contribution drop:policed_port drop:forged" REFUSAL_LEADS_TO},
 	{0},
 };
 

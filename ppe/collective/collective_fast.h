@@ -136,6 +136,10 @@ checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thre
 		: pktbuf_checksum_verify(port, thread->packet, &thread->head);
 }
 
+/* Where checksums_hold() may lead, and block_is_undamaged(): of struct ppe_segment_name. */
+#define CHECKSUMS_LEAD_TO " drop:ip_checksum drop:udp_checksum"
+#define DAMAGE_LEADS_TO   CHECKSUMS_LEAD_TO " drop:crc"
+
 /* Verify the checksums. false: they are wrong, and the packet has been dropped. */
 static __rte_always_inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)

@@ -134,8 +134,10 @@ create(const struct ppe_setup *setup, void **state __rte_unused)
 }
 
 static const struct ppe_segment_name segments[] = {
-	{classify, "classify", NULL},
-	{to_kernel, "to_kernel", NULL},
+	{classify, "classify",
+		"to_kernel output drop:no_exception_port drop:same_port "
+		"drop:policed_port" GUARD_LEADS_TO},
+	{to_kernel, "to_kernel", "send consume output drop:no_mbuf"},
 	{0},
 };
 

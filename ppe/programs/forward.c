@@ -345,14 +345,14 @@ fdb_used(const void *state)
 }
 
 static const struct ppe_segment_name segments[] = {
-	{addresses, "addresses", NULL},
-	{learn, "learn", NULL},
-	{lookup, "lookup", NULL},
-	{send_known, "send_known", NULL},
-	{flood, "flood", NULL},
-	{to_kernel, "to_kernel", NULL},
-	{receive_update, "receive_update", NULL},
-	{age, "age", NULL},
+	{addresses, "addresses", "learn to_kernel output drop:reserved_mac" GUARD_LEADS_TO},
+	{learn, "learn", "lookup flood hop:receive_update"},
+	{lookup, "lookup", "send_known flood drop:same_port"},
+	{send_known, "send_known", "send"},
+	{flood, "flood", "send output drop:policed_port drop:no_other_port"},
+	{to_kernel, "to_kernel", "send drop:not_forwarded drop:policed_port"},
+	{receive_update, "receive_update", "consume"},
+	{age, "age", "hop:receive_update"},
 	{0},
 };
 

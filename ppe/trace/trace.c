@@ -10,6 +10,7 @@
 
 #include <rte_cycles.h>
 
+#include "ppe/guard.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/program_fast.h"
 #include "ppe/trace/trace_fast.h"
@@ -462,6 +463,8 @@ ppe_trace_segment(const struct ppe_trace *trace, const struct ppe_event *event)
 {
 	if (event->segment == ppe_wait_turn || event->segment == ppe_ended_early)
 		return "wait for its turn";
+	if (event->segment == guard_receive_news)
+		return "guard_news";
 	for (unsigned int i = 0; i < trace->nb_segments; i++)
 		if (trace->segment[i].segment == event->segment)
 			return trace->segment[i].name;

@@ -18,6 +18,7 @@
 
 #include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
+#include "tests/eal/graph.h"
 #include "tests/random.h"
 #include "tests/thread/handover.h"
 
@@ -85,6 +86,7 @@ rig_turn(struct rig *rig)
 		if ((rig->standing >> w & 1) != 0)
 			continue;
 		RTE_PER_LCORE(ppe_worker_self) = worker;
+		graph_turn(worker);
 		ppe_worker_turn(worker, rig->ppe->state);
 	}
 	RTE_PER_LCORE(ppe_worker_self) = NULL;
@@ -343,6 +345,8 @@ rig_start(struct rig *rig, const struct rig_config *config)
 			FAIL("port %u does not start", p);
 	rig->next = rigs;
 	rigs = rig;
+	if (getenv("WEIR_GRAPH") != NULL)
+		graph_watch();
 	for (unsigned int w = 0; w < config->workers; w++)
 		ppe_worker_begin(rig->ppe->worker[w]);
 	RTE_PER_LCORE(ppe_worker_self) = NULL;

@@ -65,6 +65,10 @@ extern const struct ppe_segment_name block_segments[];
 struct ppe_next block_answer(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
 
+/* Where block_not_opened() may lead: of struct ppe_segment_name. */
+#define NOT_OPENED_LEADS_TO                                                                        \
+	" drop:stale drop:expired drop:window drop:held_back drop:no_memory drop:table_full"
+
 /* block_open() failed: drop the contribution with `reason`, or reply `status`. Ends the packet. */
 struct ppe_next block_not_opened(struct ppe_worker *worker, struct ppe_thread *thread,
 	const struct job_shard *job, enum ppe_drop reason, enum weir_status status);

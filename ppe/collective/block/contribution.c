@@ -16,6 +16,7 @@
  */
 #include "ppe/collective/block/block.h"
 #include "ppe/collective/block/block_fast.h"
+#include "ppe/guard.h"
 
 static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
 
@@ -288,14 +289,24 @@ block_aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 const struct ppe_segment_name block_segments[] = {
-	{block_entry, "job_entry", NULL},
-	{block_admit, "admit", NULL},
-	{block_examine, "examine", NULL},
-	{block_probed, "probed", NULL},
-	{block_verify, "verify", NULL},
-	{block_find, "find_block", NULL},
-	{record, "record", NULL},
-	{block_aggregate, "aggregate", NULL},
-	{block_emit_step, "emit", NULL},
+	{block_entry, "job_entry", "hop:admit" REFUSAL_LEADS_TO},
+	{block_admit, "admit", "find_block verify examine drop:policed drop:not_a_contribution"},
+	{block_examine, "examine",
+		"find_block aggregate emit probed hop:unbound_at_home consume output "
+		"drop:unknown_job drop:forged drop:not_joined drop:not_a_contribution "
+		"drop:unsupported drop:length drop:policed drop:late drop:known "
+		"drop:acknowledged" DAMAGE_LEADS_TO NOT_OPENED_LEADS_TO GUARD_LEADS_TO},
+	{block_probed, "probed",
+		"probed hop:parent_timeout hop:parent_prove drop:unknown_job drop:stale "
+		"drop:window drop:known drop:probed drop:late drop:policed output"},
+	{block_verify, "verify",
+		"aggregate drop:forged drop:not_joined output" CHECKSUMS_LEAD_TO NOT_OPENED_LEADS_TO},
+	{block_find, "find_block",
+		"record aggregate output" DAMAGE_LEADS_TO NOT_OPENED_LEADS_TO},
+	{record, "record", "aggregate output" DAMAGE_LEADS_TO NOT_OPENED_LEADS_TO},
+	{block_aggregate, "aggregate",
+		"find_block emit hop:parent_timeout hop:parent_prove consume output "
+		"drop:duplicate drop:late drop:mismatch drop:policed" DAMAGE_LEADS_TO},
+	{block_emit_step, "emit", "emit straggler output"},
 	{0},
 };

@@ -193,8 +193,8 @@ block_expel_silent(struct collective *state, struct job_shard *job, struct slot 
 }
 
 const struct ppe_segment_name timeout_segments[] = {
-	{timeout_scan, "age", NULL},
-	{search, "search", NULL},
-	{straggler, "straggler", NULL},
+	{timeout_scan, "age", "search"},
+	{search, "search", "search straggler"},
+	{straggler, "straggler", "straggler search emit output"},
 	{0},
 };

@@ -317,12 +317,12 @@ endpoint_moved(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 const struct ppe_segment_name announce_segments[] = {
-	{adopt, "adopt", NULL},
-	{joined, "joined", NULL},
-	{revoke, "revoke", NULL},
-	{revoked, "revoked", NULL},
-	{move_endpoint, "follow", NULL},
-	{endpoint_moved, "followed", NULL},
-	{answer, "answer", NULL},
+	{adopt, "adopt", "hop:adopt hop:joined"},
+	{joined, "joined", "hop:adopt answer consume drop:unknown_job drop:held_back"},
+	{revoke, "revoke", "hop:revoke hop:revoked"},
+	{revoked, "revoked", "consume"},
+	{move_endpoint, "follow", "hop:follow hop:followed"},
+	{endpoint_moved, "followed", "answer consume drop:stale"},
+	{answer, "answer", "answer output"},
 	{0},
 };

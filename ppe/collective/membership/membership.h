@@ -127,6 +127,10 @@ struct signed_reply {
 struct ppe_next reply_refuse(struct ppe_worker *worker, struct ppe_thread *thread,
 	enum ppe_drop reason, enum weir_status status);
 
+/* Where reply_refuse_unknown() may lead: of struct ppe_segment_name. */
+#define REFUSAL_LEADS_TO                                                                           \
+	" output drop:unknown_job drop:unknown_source drop:address" CHECKSUMS_LEAD_TO GUARD_LEADS_TO
+
 /* Drop a packet whose sender is no source of the job (NULL: there is no job), and tell the sender,
  * within limits. Ends the thread. */
 struct ppe_next reply_refuse_unknown(

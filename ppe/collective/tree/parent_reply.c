@@ -336,11 +336,20 @@ parent_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 const struct ppe_segment_name parent_segments[] = {
-	{parent_entry, "from_parent", NULL},
-	{take_from_parent, "take_from_parent", NULL},
-	{parent_join_reply, "parent_join_reply", NULL},
-	{parent_revoked, "parent_revoked", NULL},
-	{parent_timeout, "parent_timeout", NULL},
-	{parent_prove, "parent_prove", NULL},
+	{parent_entry, "from_parent",
+		"hop:take_from_parent hop:parent_join_reply drop:truncated drop:not_from_parent"},
+	{take_from_parent, "take_from_parent",
+		"emit hop:parent_revoked consume output drop:unknown_job drop:not_from_parent "
+		"drop:forged drop:stale drop:length drop:duplicate drop:window drop:held_back "
+		"drop:no_memory drop:table_full drop:known" DAMAGE_LEADS_TO},
+	{parent_join_reply, "parent_join_reply",
+		"hop:adopt hop:revoke consume output drop:unknown_job drop:held_back drop:forged "
+		"drop:stale drop:length drop:no_mbuf drop:not_from_parent" DAMAGE_LEADS_TO},
+	{parent_revoked, "parent_revoked",
+		"hop:revoke drop:unknown_job drop:held_back drop:stale"},
+	{parent_timeout, "parent_timeout",
+		"hop:revoke drop:unknown_job drop:held_back drop:stale"},
+	{parent_prove, "parent_prove",
+		"output drop:unknown_job drop:held_back drop:stale drop:probed drop:duplicate"},
 	{0},
 };
