@@ -316,12 +316,10 @@ ask(struct ppe_worker *worker, const struct binding *binding)
 	}
 }
 
-/* A frame with the address comes from elsewhere. Does the binding hold? */
+/* A frame with the address comes from elsewhere. Does the binding go on holding? */
 static bool
 holds(struct ppe_worker *worker, uint8_t program, struct binding *binding)
 {
-	if (binding->asks > GUARD_ASKS)
-		return false;
 	if (binding->asked != 0 && worker->now - binding->asked < rte_get_tsc_hz())
 		return true;
 	if (binding->asks == GUARD_ASKS && ppe_source_heard(worker, binding->ip, GUARD_ASKS))
@@ -346,9 +344,11 @@ hear(struct ppe_worker *worker, uint8_t program, struct binding *binding)
 		tell(worker, program, binding);
 }
 
-/* The reason to drop a frame with this address; PPE_DROP_COUNT: none. */
+/* The reason to drop a frame with this address; PPE_DROP_COUNT: none. Changes nothing. *of: the
+ * address's binding if it decides, otherwise unchanged. */
 static enum ppe_drop
-judge(struct ppe_worker *worker, const struct ppe_thread *thread, uint64_t key, int job)
+judge(const struct ppe_worker *worker, const struct ppe_thread *thread, uint64_t key, int job,
+	struct binding **of)
 {
 	const struct guard *guard = worker->guard;
 	uint64_t here = UINT64_C(1) << thread->port, ports = 0;
@@ -367,12 +367,42 @@ judge(struct ppe_worker *worker, const struct ppe_thread *thread, uint64_t key, 
 	binding = find(guard, key);
 	if (binding == NULL)
 		return PPE_DROP_COUNT;
-	if (likely((binding->ports & here) != 0))
+	*of = binding;
+	if (likely((binding->ports & here) != 0) || binding->asks > GUARD_ASKS ||
+		(binding->job == job && binding->ip == thread->head.ip_src))
+		return PPE_DROP_COUNT;
+	return PPE_DROP_SPOOFED_MEMBER;
+}
+
+/* The same, and note that a binding's address was seen. */
+static enum ppe_drop
+judge_and_note(struct ppe_worker *worker, const struct ppe_thread *thread, uint64_t key, int job)
+{
+	struct binding *binding = NULL;
+	enum ppe_drop reason = judge(worker, thread, key, job, &binding);
+
+	if (binding == NULL)
+		return reason;
+	if (likely((binding->ports >> thread->port & 1) != 0))
 		hear(worker, thread->program, binding);
-	else if ((binding->job != job || binding->ip != thread->head.ip_src) &&
-		holds(worker, thread->program, binding))
-		return PPE_DROP_SPOOFED_MEMBER;
-	return PPE_DROP_COUNT;
+	else if (reason != PPE_DROP_COUNT && !holds(worker, thread->program, binding))
+		reason = PPE_DROP_COUNT;
+	return reason;
+}
+
+enum ppe_drop
+guard_verdict(const struct ppe_worker *worker, const struct ppe_thread *thread, int job)
+{
+	enum ppe_drop reason = PPE_DROP_COUNT;
+	struct binding *binding;
+	uint64_t claims[CLAIMS_MAX];
+	int n = thread->port == worker->exception_port ? 0 : read_claims(&thread->head, claims);
+
+	if (n < 0)
+		return PPE_DROP_VLAN_TAG;
+	for (int i = 0; i < n && reason == PPE_DROP_COUNT; i++)
+		reason = judge(worker, thread, claims[i], job, &binding);
+	return reason;
 }
 
 bool
@@ -391,7 +421,7 @@ guard_examine(struct ppe_worker *worker, struct ppe_thread *thread, int job)
 	}
 	/* Judge all, even after a bad one, so that the switch asks for all hosts at once. */
 	for (int i = 0; i < n; i++) {
-		enum ppe_drop found = judge(worker, thread, claims[i], job);
+		enum ppe_drop found = judge_and_note(worker, thread, claims[i], job);
 
 		if (likely(found == PPE_DROP_COUNT) || reason != PPE_DROP_COUNT)
 			continue;

@@ -86,14 +86,18 @@ bool guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *former,
 	const struct pktbuf_endpoint *endpoint, uint8_t job);
 void guard_unbind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint);
 
-/* Where guard_examine() may lead: of struct ppe_segment_name. */
-#define GUARD_LEADS_TO                                                                             \
-	" drop:bad_source_mac drop:spoofed_switch drop:spoofed_member drop:vlan_tag"
+/* Where guard_examine() may lead, of a packet without VLAN tags: of struct ppe_segment_name. */
+#define GUARD_LEADS_TO " drop:bad_source_mac drop:spoofed_switch drop:spoofed_member"
 
 /* The segment of a message of another worker's guard, in a thread of any program. */
 struct ppe_next guard_receive_news(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* Apply all rules to a frame that guard_passes() did not pass. false: dropped and counted. */
 bool guard_examine(struct ppe_worker *worker, struct ppe_thread *thread, int job);
+
+/* The reason why guard_passes() would drop the frame now; PPE_DROP_COUNT: it would pass it. Only
+ * reads. Control thread, too: it may see a change of a binding halfway. */
+enum ppe_drop guard_verdict(
+	const struct ppe_worker *worker, const struct ppe_thread *thread, int job);
 
 #endif

@@ -10,6 +10,7 @@
 #include "ppe/collective/tree/tree.h"
 #include "ppe/guard.h"
 #include "ppe/programs/programs.h"
+#include "ppe/simulate.h"
 
 static inline bool
 to_extended(const struct ppe_worker *worker, const struct pktbuf_head *head)
@@ -25,42 +26,96 @@ is_from_parent(const struct ppe_worker *worker, const struct pktbuf_head *head)
 		!pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_base);
 }
 
-static struct ppe_next
-parse(struct ppe_worker *worker, struct ppe_thread *thread)
+/* Why nobody looks at the packet's UDP payload. PPE_DROP_COUNT: it is readable. */
+static inline enum ppe_drop
+unreadable(const struct pktbuf_head *head)
+{
+	if (unlikely((head->flags & PKTBUF_HEAD_FRAGMENT) != 0))
+		return PPE_DROP_IP_FRAGMENT;
+	if (unlikely((head->flags & PKTBUF_HEAD_OPTIONS) != 0))
+		return PPE_DROP_IP_OPTIONS;
+	return PPE_DROP_COUNT;
+}
+
+/* Read a source's header. PPE_DROP_COUNT, or why it is none. */
+static __rte_always_inline enum ppe_drop
+read_header(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	struct contribution *c)
 {
 	const struct pktbuf_head *head = &thread->head;
-	struct contribution *c = &lmem(thread)->c;
 	unsigned int bytes;
 
-	if (unlikely((head->flags & PKTBUF_HEAD_FRAGMENT) != 0))
-		return ppe_drop(worker, thread, PPE_DROP_IP_FRAGMENT);
-	if (unlikely((head->flags & PKTBUF_HEAD_OPTIONS) != 0))
-		return ppe_drop(worker, thread, PPE_DROP_IP_OPTIONS);
-	if (unlikely(is_from_parent(worker, head)))
-		return parent_entry(worker, thread);
 	c->header = (struct weir_header){
 		.extended = to_extended(worker, head),
 	};
 	bytes = weir_header_bytes(c->header.extended);
 	if (unlikely(head->payload_length < bytes))
-		return ppe_drop(worker, thread, PPE_DROP_TRUNCATED);
+		return PPE_DROP_TRUNCATED;
 	weir_header_read(&c->header, head->bytes + head->payload);
 	c->payload = head->payload + bytes;
 	c->bytes = head->payload_length - bytes;
 	c->verified = false;
 	c->learned = false;
 	if (unlikely((c->header.status | c->header.degraded | c->header.src_cnt |
-			     (c->header.flags & WEIR_FLAG_UP)) != 0)) {
-		if (!child_may_send(worker->jobs->by_id[c->header.job_id], &c->header))
-			return ppe_drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
-		/* The flow cache is for packets that all look alike. */
-		if (c->header.status != WEIR_STATUS_OK)
-			return block_entry(worker, thread);
+			     (c->header.flags & WEIR_FLAG_UP)) != 0) &&
+		!child_may_send(worker->jobs->by_id[c->header.job_id], &c->header))
+		return PPE_DROP_NOT_A_CONTRIBUTION;
+	return PPE_DROP_COUNT;
+}
+
+static struct ppe_next
+parse(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct contribution *c = &lmem(thread)->c;
+	enum ppe_drop reason = unreadable(&thread->head);
+
+	if (likely(reason == PPE_DROP_COUNT)) {
+		if (unlikely(is_from_parent(worker, &thread->head)))
+			return parent_entry(worker, thread);
+		reason = read_header(worker, thread, c);
 	}
+	if (unlikely(reason != PPE_DROP_COUNT))
+		return ppe_drop(worker, thread, reason);
+	/* The flow cache is for packets that all look alike. */
+	if (unlikely(c->header.status != WEIR_STATUS_OK))
+		return block_entry(worker, thread);
 	if (unlikely(c->header.extended && c->header.collective == WEIR_COLLECTIVE_JOIN))
 		return join_entry(worker, thread, worker->jobs->by_id[c->header.job_id]);
 	flow_cache_learn(worker, thread, c);
 	return block_entry(worker, thread); /* the job table is cached: no segment ends here */
+}
+
+static void
+explain(const struct ppe_worker *worker, const void *const *states, const struct ppe_thread *thread,
+	struct ppe_explanation *explanation)
+{
+	struct ppe_thread copy = *thread; /* explanations use its LMEM as segments do */
+	struct contribution *c = &lmem(&copy)->c;
+	const struct weir_header *h = &c->header;
+	const char *collective;
+	enum ppe_drop reason = unreadable(&thread->head);
+
+	if (reason == PPE_DROP_COUNT && is_from_parent(worker, &thread->head)) {
+		ppe_explain(explanation, "parse", "a packet to the port for parents");
+		parent_explain(worker, states, &copy, explanation);
+		return;
+	}
+	if (reason == PPE_DROP_COUNT)
+		reason = read_header(worker, thread, c);
+	if (reason != PPE_DROP_COUNT) {
+		ppe_explain(explanation, "parse", "no packet of a source");
+		ppe_explain_drop(explanation, reason);
+		return;
+	}
+	collective = weir_collective_text(h->collective);
+	ppe_explain(explanation, "parse", "job %u, source %u, %s %u, generation %u, %s", h->job_id,
+		h->src_id, h->extended && h->collective == WEIR_COLLECTIVE_JOIN ? "nonce" : "block",
+		h->block_id, h->gen_id,
+		!h->extended ? "base form" : collective != NULL ? collective : "unknown collective");
+	if (h->status == WEIR_STATUS_OK && h->extended && h->collective == WEIR_COLLECTIVE_JOIN)
+		join_explain(worker, states, &copy, explanation);
+	else
+		block_explain(worker, states, &copy, explanation);
 }
 
 static int
@@ -160,6 +215,7 @@ const struct ppe_program collective_program = {
 	.create = create,
 	.destroy = collective_state_destroy,
 	.memory = collective_memory,
+	.explain = explain,
 	.statistics = {{"blocks_capacity", NULL, "block records", PPE_STATISTIC_GAUGE, false,
 			       blocks_capacity},
 		{"blocks_reserved", "weir_block_records_reserved",

@@ -51,6 +51,8 @@ bool collective_job_heard(const void *shard, uint8_t source, uint64_t now, uint3
 void collective_job_stats(const void *shard, struct ppe_job_stats *stats);
 void collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats *stats);
 void collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_stats *stats);
+/* Copy a block. false: its record is being reused. */
+bool collective_copy_block(const struct block *block, struct block *copy);
 unsigned int collective_job_blocks(const void *shard, bool open, uint64_t idle_us,
 	struct ppe_block_info *blocks, unsigned int max);
 

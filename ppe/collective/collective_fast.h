@@ -136,6 +136,19 @@ checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thre
 		: pktbuf_checksum_verify(port, thread->packet, &thread->head);
 }
 
+/* The reason why checksums_hold() would drop the packet; PPE_DROP_COUNT: it would not. Only
+ * reads. */
+static inline enum ppe_drop
+checksums_damage(const struct ppe_worker *worker, const struct ppe_thread *thread)
+{
+	switch (checksums_verdict(worker, thread)) {
+	case PKTBUF_CHECKSUM_BAD_IP: return PPE_DROP_IP_CHECKSUM;
+	case PKTBUF_CHECKSUM_BAD_UDP: return PPE_DROP_UDP_CHECKSUM;
+	case PKTBUF_CHECKSUM_GOOD: break;
+	}
+	return PPE_DROP_COUNT;
+}
+
 /* Where checksums_hold() may lead, and block_is_undamaged(): of struct ppe_segment_name. */
 #define CHECKSUMS_LEAD_TO " drop:ip_checksum drop:udp_checksum"
 #define DAMAGE_LEADS_TO   CHECKSUMS_LEAD_TO " drop:crc"
@@ -144,12 +157,11 @@ checksums_verdict(const struct ppe_worker *worker, const struct ppe_thread *thre
 static __rte_always_inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	enum pktbuf_verdict verdict = checksums_verdict(worker, thread);
+	enum ppe_drop reason = checksums_damage(worker, thread);
 
-	if (likely(verdict == PKTBUF_CHECKSUM_GOOD))
+	if (likely(reason == PPE_DROP_COUNT))
 		return true;
-	ppe_drop(worker, thread,
-		verdict == PKTBUF_CHECKSUM_BAD_IP ? PPE_DROP_IP_CHECKSUM : PPE_DROP_UDP_CHECKSUM);
+	ppe_drop(worker, thread, reason);
 	return false;
 }
 

@@ -165,9 +165,8 @@ collective_job_parent(const void *shard, unsigned int parent, struct ppe_parent_
 	memcpy(stats->joined, join->joined, sizeof(stats->joined));
 }
 
-/* Copy a block. false: its record is being reused. */
-static bool
-copy_block(const struct block *block, struct block *copy)
+bool
+collective_copy_block(const struct block *block, struct block *copy)
 {
 	const volatile uint64_t *key = &block->hash.key;
 	uint64_t before = *key;
@@ -203,7 +202,7 @@ collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe
 			i % 2 == 0 ? &slot->current : &slot->previous, __ATOMIC_RELAXED);
 		struct block copy;
 
-		if (block == NULL || block == listed || !copy_block(block, &copy) ||
+		if (block == NULL || block == listed || !collective_copy_block(block, &copy) ||
 			copy.job != js->job || (open && copy.state == BLOCK_DONE) ||
 			us_since(copy.progress, now) < idle_us)
 			continue;

@@ -23,6 +23,7 @@
 #include "ppe/guard_fast.h"
 #include "ppe/program_fast.h"
 #include "ppe/programs/programs.h"
+#include "ppe/simulate.h"
 
 /* Of a packet of the longest MTU, 9600 bytes. */
 #define FRAGMENTS_MAX 8
@@ -125,6 +126,28 @@ classify(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_in_order(worker, thread, to_kernel);
 }
 
+static void
+explain(const struct ppe_worker *worker, const void *const *states __rte_unused,
+	const struct ppe_thread *thread, struct ppe_explanation *explanation)
+{
+	enum ppe_drop reason = guard_verdict(worker, thread, GUARD_NO_JOB);
+
+	ppe_explain(explanation, "classify", "a frame to the switch itself");
+	if (is_tag(thread->head.ether_type) && tagged_aggregation(worker, &thread->head))
+		reason = PPE_DROP_VLAN_TAG;
+	else if (reason == PPE_DROP_COUNT && worker->exception_port < 0)
+		reason = PPE_DROP_NO_EXCEPTION_PORT;
+	else if (reason == PPE_DROP_COUNT && thread->port == worker->exception_port)
+		reason = PPE_DROP_SAME_PORT;
+	if (reason != PPE_DROP_COUNT) {
+		ppe_explain_drop(explanation, reason);
+		return;
+	}
+	ppe_explain(explanation, "to_kernel", "after earlier frames of its two stations");
+	ppe_explain_end(explanation, "send", "to the kernel, by port %s",
+		worker->port[worker->exception_port]->name);
+}
+
 static int
 create(const struct ppe_setup *setup, void **state __rte_unused)
 {
@@ -135,7 +158,7 @@ create(const struct ppe_setup *setup, void **state __rte_unused)
 
 static const struct ppe_segment_name segments[] = {
 	{classify, "classify",
-		"to_kernel output drop:no_exception_port drop:same_port "
+		"to_kernel output drop:vlan_tag drop:no_exception_port drop:same_port "
 		"drop:policed_port" GUARD_LEADS_TO},
 	{to_kernel, "to_kernel", "send consume output drop:no_mbuf"},
 	{0},
@@ -145,6 +168,7 @@ const struct ppe_program exception_program = {
 	.name = "exception",
 	.first = classify,
 	.ordered = true,
+	.explain = explain,
 	.create = create,
 	.segments = {segments},
 };

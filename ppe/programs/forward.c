@@ -25,6 +25,7 @@
 #include "ppe/guard_fast.h"
 #include "ppe/program_fast.h"
 #include "ppe/programs/programs.h"
+#include "ppe/simulate.h"
 
 struct station {
 	struct hash_record hash; /* key: the MAC address */
@@ -124,14 +125,22 @@ send_known(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_send(worker, thread, lmem(thread)->to, PKTBUF_PRIO_BULK);
 }
 
-/* Send copies to all other ports, and the frame itself to the last. Floods are rare, and copies
- * need no reference count. What the kernel sends goes to ports that take no part, too: their
+/* Does a flood go to this port? What the kernel sends goes to ports that take no part, too: their
  * stations are not learned. */
+static inline bool
+floods_to(const struct ppe_worker *worker, const struct forward *state,
+	const struct ppe_thread *thread, uint16_t port)
+{
+	return port != thread->port &&
+		(thread->port == worker->exception_port || (state->unforwarded >> port & 1) == 0);
+}
+
+/* Send copies to all other ports, and the frame itself to the last. Floods are rare, and copies
+ * need no reference count. */
 static struct ppe_next
 flood(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct forward *state = ppe_state(worker, thread);
-	uint64_t except = thread->port == worker->exception_port ? 0 : state->unforwarded;
 	int last = -1;
 
 	if (!guard_conforms(worker, thread->port, GUARD_BROADCAST))
@@ -139,7 +148,7 @@ flood(struct ppe_worker *worker, struct ppe_thread *thread)
 	for (uint16_t p = 0; p < worker->nb_ports; p++) {
 		struct rte_mbuf *copy;
 
-		if (p == thread->port || (except >> p & 1) != 0)
+		if (!floods_to(worker, state, thread, p))
 			continue;
 		if (last >= 0) {
 			copy = rte_pktmbuf_copy(
@@ -207,20 +216,35 @@ learn(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(lookup);
 }
 
+/* To the kernel of a port that takes no part: only frames to a group. */
+static inline bool
+kernel_wants(const struct ppe_worker *worker, const struct ppe_thread *thread)
+{
+	return (thread->head.bytes[0] & RTE_ETHER_GROUP_ADDR) != 0 && worker->exception_port >= 0;
+}
+
 static struct ppe_next
 to_kernel(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	if ((thread->head.bytes[0] & RTE_ETHER_GROUP_ADDR) == 0 || worker->exception_port < 0)
+	if (!kernel_wants(worker, thread))
 		return ppe_drop(worker, thread, PPE_DROP_NOT_FORWARDED);
 	if (!guard_conforms(worker, thread->port, GUARD_BROADCAST))
 		return ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
 	return ppe_send(worker, thread, (uint16_t)worker->exception_port, PKTBUF_PRIO_BULK);
 }
 
+/* Is it a link-local group address (IEEE 802.1D)? */
+static inline bool
+is_reserved(const uint8_t *mac)
+{
+	static const uint8_t reserved[5] = {0x01, 0x80, 0xc2, 0x00, 0x00};
+
+	return memcmp(mac, reserved, sizeof(reserved)) == 0 && mac[5] < 0x10;
+}
+
 static struct ppe_next
 addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	static const uint8_t reserved[5] = {0x01, 0x80, 0xc2, 0x00, 0x00};
 	struct forward *state = ppe_state(worker, thread);
 	const uint8_t *to = thread->head.bytes, *from = to + RTE_ETHER_ADDR_LEN;
 
@@ -228,7 +252,7 @@ addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 		return ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 	if (unlikely(!guard_passes(worker, thread, GUARD_NO_JOB)))
 		return PPE_END;
-	if (unlikely(memcmp(to, reserved, sizeof(reserved)) == 0 && to[5] < 0x10))
+	if (unlikely(is_reserved(to)))
 		return ppe_drop(worker, thread, PPE_DROP_RESERVED_MAC);
 	if (unlikely((state->unforwarded >> thread->port & 1) != 0))
 		return ppe_in_order(worker, thread, to_kernel);
@@ -237,17 +261,25 @@ addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(learn);
 }
 
+static const struct station *
+station_at(const struct forward *state, const uint8_t *mac)
+{
+	struct hash_probe probe;
+
+	hash_begin(state->fdb, guard_mac_key(mac), &probe);
+	return (const struct station *)(const void *)(hash_find(state->fdb, &probe)
+			? hash_peek(state->fdb, &probe)
+			: NULL);
+}
+
 static bool
 seen_elsewhere(const void *arg, const uint8_t *mac, uint64_t ports, uint64_t now)
 {
 	const struct forward *state = arg;
-	const struct station *station;
-	struct hash_probe probe;
+	const struct station *station = station_at(state, mac);
 
-	hash_begin(state->fdb, guard_mac_key(mac), &probe);
-	if (!hash_find(state->fdb, &probe))
+	if (station == NULL)
 		return false;
-	station = (const struct station *)(const void *)hash_peek(state->fdb, &probe);
 	return (ports >> station->port & 1) == 0 ||
 		(station->moved != 0 && now - station->moved < state->memory);
 }
@@ -278,6 +310,78 @@ age(struct ppe_worker *worker, struct ppe_thread *thread)
 		send_update(worker, thread->program, &update);
 	}
 	return PPE_END;
+}
+
+static void
+explain_flood(const struct ppe_worker *worker, const struct forward *state,
+	const struct ppe_thread *thread, struct ppe_explanation *explanation)
+{
+	char ports[160] = "";
+	size_t n = 0;
+
+	for (uint16_t p = 0; p < worker->nb_ports; p++)
+		if (floods_to(worker, state, thread, p) && n < sizeof(ports))
+			n += (size_t)snprintf(ports + n, sizeof(ports) - n, "%s%s",
+				n == 0 ? "" : ", ", worker->port[p]->name);
+	ppe_explain(explanation, "flood", "%s",
+		(thread->head.bytes[0] & RTE_ETHER_GROUP_ADDR) != 0
+			? "the destination is a group"
+			: "the destination is not known");
+	if (n == 0)
+		ppe_explain_drop(explanation, PPE_DROP_NO_OTHER_PORT);
+	else
+		ppe_explain_end(explanation, "send", "to all other ports: %s", ports);
+}
+
+static enum ppe_drop
+refusal(const struct ppe_worker *worker, const struct ppe_thread *thread)
+{
+	const uint8_t *to = thread->head.bytes;
+	enum ppe_drop reason = guard_verdict(worker, thread, GUARD_NO_JOB);
+
+	if ((to[RTE_ETHER_ADDR_LEN] & RTE_ETHER_GROUP_ADDR) != 0)
+		return PPE_DROP_BAD_SOURCE_MAC;
+	return reason == PPE_DROP_COUNT && is_reserved(to) ? PPE_DROP_RESERVED_MAC : reason;
+}
+
+static void
+explain(const struct ppe_worker *worker, const void *const *states, const struct ppe_thread *thread,
+	struct ppe_explanation *explanation)
+{
+	const struct forward *state = states[worker->id];
+	const uint8_t *to = thread->head.bytes;
+	const struct station *station = station_at(state, to + RTE_ETHER_ADDR_LEN);
+	enum ppe_drop reason = refusal(worker, thread);
+
+	ppe_explain(explanation, "addresses", "may the frame carry its addresses on this port?");
+	if (reason != PPE_DROP_COUNT) {
+		ppe_explain_drop(explanation, reason);
+		return;
+	}
+	if ((state->unforwarded >> thread->port & 1) != 0) {
+		ppe_explain(explanation, "to_kernel", "the port takes no part in forwarding");
+		if (kernel_wants(worker, thread))
+			ppe_explain_end(explanation, "send", "to the switch's kernel");
+		else
+			ppe_explain_drop(explanation, PPE_DROP_NOT_FORWARDED);
+		return;
+	}
+	if (thread->port != worker->exception_port)
+		ppe_explain(explanation, "learn", "the source %s",
+			station == NULL                      ? "is new"
+				: station->port == thread->port ? "is known at this port"
+								: "moves to this port");
+	station = station_at(state, to);
+	if ((to[0] & RTE_ETHER_GROUP_ADDR) != 0 || station == NULL) {
+		explain_flood(worker, state, thread, explanation);
+		return;
+	}
+	ppe_explain(explanation, "lookup", "the destination is at port %s",
+		worker->port[station->port]->name);
+	if (station->port == thread->port)
+		ppe_explain_drop(explanation, PPE_DROP_SAME_PORT);
+	else
+		ppe_explain_end(explanation, "send", "to port %s", worker->port[station->port]->name);
 }
 
 static void
@@ -345,7 +449,7 @@ fdb_used(const void *state)
 }
 
 static const struct ppe_segment_name segments[] = {
-	{addresses, "addresses", "learn to_kernel output drop:reserved_mac" GUARD_LEADS_TO},
+	{addresses, "addresses", "learn to_kernel output drop:vlan_tag drop:reserved_mac" GUARD_LEADS_TO},
 	{learn, "learn", "lookup flood hop:receive_update"},
 	{lookup, "lookup", "send_known flood drop:same_port"},
 	{send_known, "send_known", "send"},
@@ -363,6 +467,7 @@ const struct ppe_program forward_program = {
 	.create = create,
 	.destroy = destroy,
 	.memory = forward_memory,
+	.explain = explain,
 	.statistics = {{"fdb_used", "weir_fdb_stations",
 		"MAC addresses learned, by the worker with the most", PPE_STATISTIC_GAUGE, true,
 		fdb_used}},

@@ -189,7 +189,7 @@ __wrap_crossbar_tell_others(struct ppe_worker *worker, uint8_t program, ppe_segm
 struct ppe_next
 __wrap_ppe_trace_run(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	const struct ppe_program *program = worker->ppe->program[thread->program];
+	const struct ppe_program *program = worker->table->slot[thread->program]->program;
 	ppe_segment run = thread->next.run;
 	struct ppe_counters before = worker->count;
 	struct rte_mbuf *packet = thread->packet;

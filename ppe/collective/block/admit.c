@@ -27,14 +27,7 @@ block_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely(!is_source(j, thread)))
 		return reply_refuse_unknown(worker, thread, j);
 	lmem(thread)->c.serial = state->job[h->job_id]->serial;
-	if (!h->extended) {
-		h->collective =
-			h->grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
-		h->dtype = j->dtype;
-		h->op = j->op;
-	}
-	h->block_id = ppe_job_block(j, h->block_id);
-	shard = (uint16_t)ppe_job_shard(j, h->block_id, worker->workers);
+	shard = block_complete_header(worker, j, h);
 	/* The flow cache entry belongs to this worker. */
 	if (shard != worker->id)
 		lmem(thread)->c.learned = false;
@@ -50,6 +43,20 @@ enum admission {
 	ADMISSION_EXPELLED, /* the source is expelled */
 	ADMISSION_UNSUPPORTED, /* collective, type, operation or root */
 	ADMISSION_LENGTH, /* does not fit the header, the source's part, or the job */
+};
+
+/* What a reason does: the drop is counted, and the source is told (OK: it is not). */
+static const struct {
+	enum ppe_drop drop;
+	enum weir_status status;
+} refusals[] = {
+	[ADMITTED] = {PPE_DROP_COUNT, WEIR_STATUS_OK},
+	[ADMISSION_ROLE] = {PPE_DROP_NOT_A_CONTRIBUTION, WEIR_STATUS_OK},
+	[ADMISSION_UNBOUND] = {PPE_DROP_NOT_A_CONTRIBUTION, WEIR_STATUS_OK},
+	[ADMISSION_STALE] = {PPE_DROP_STALE, WEIR_STATUS_STALE},
+	[ADMISSION_EXPELLED] = {PPE_DROP_EXPIRED, WEIR_STATUS_EXPIRED},
+	[ADMISSION_UNSUPPORTED] = {PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED},
+	[ADMISSION_LENGTH] = {PPE_DROP_LENGTH, WEIR_STATUS_OK},
 };
 
 /* Does the packet come from its source's endpoint? The endpoint's address stays when it is not
@@ -106,21 +113,21 @@ fits(const struct collective *state, const struct job_shard *js, const struct pp
 }
 
 /* end: bytes of a tag or CRC that c->bytes still includes. A payload shorter than that fits
- * nothing. */
-static inline enum admission
+ * nothing. known: the source's endpoint is not learned from this packet. */
+static __rte_always_inline enum admission
 admission(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
-	const struct ppe_thread *thread, uint32_t end)
+	const struct ppe_thread *thread, uint32_t end, const bool known)
 {
 	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
 	const struct weir_header *h = &c->header;
 
 	if (unlikely(is_from_child(h) != js->children))
 		return ADMISSION_ROLE;
-	if (unlikely(!from_endpoint(js, thread, h)))
+	if (known && unlikely(!from_endpoint(js, thread, h)))
 		return ADMISSION_UNBOUND;
 	if (unlikely(h->gen_id != js->hop.generation || js->is_revoked))
 		return ADMISSION_STALE;
-	if (unlikely(!js->endpoint[h->src_id].valid))
+	if (known && unlikely(!js->endpoint[h->src_id].valid))
 		return ADMISSION_EXPELLED;
 	if (unlikely(!weir_is_control(h->collective) && !served(state, js, h)))
 		return ADMISSION_UNSUPPORTED;
@@ -173,21 +180,50 @@ static struct ppe_next
 not_admitted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	enum admission reason)
 {
-	switch (reason) {
-	case ADMISSION_STALE:
-		js->count.stale++;
-		return reply_refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
-	case ADMISSION_EXPELLED:
-		js->count.expired++;
-		return reply_refuse(worker, thread, PPE_DROP_EXPIRED, WEIR_STATUS_EXPIRED);
-	case ADMISSION_UNSUPPORTED:
-		return reply_refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	case ADMISSION_LENGTH: return ppe_drop(worker, thread, PPE_DROP_LENGTH);
-	case ADMISSION_ROLE:
-	case ADMISSION_UNBOUND:
-	case ADMITTED: break;
-	}
-	return ppe_drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
+	js->count.stale += reason == ADMISSION_STALE;
+	js->count.expired += reason == ADMISSION_EXPELLED;
+	if (refusals[reason].status == WEIR_STATUS_OK)
+		return ppe_drop(worker, thread, refusals[reason].drop);
+	return reply_refuse(worker, thread, refusals[reason].drop, refusals[reason].status);
+}
+
+static enum ppe_drop
+unbound_refusal(const struct collective *state, const struct job_shard *js,
+	const struct ppe_job *j, const struct ppe_thread *thread, const struct weir_header *h)
+{
+	enum ppe_drop reason = guard_verdict(state->worker, thread, GUARD_NO_JOB);
+
+	if (reason != PPE_DROP_COUNT)
+		return reason;
+	if (j->fixed_generation == 0)
+		return js->hop.generation != 0 ? PPE_DROP_ADDRESS : PPE_DROP_NOT_JOINED;
+	return h->gen_id != js->hop.generation ? PPE_DROP_STALE : PPE_DROP_COUNT;
+}
+
+enum ppe_drop
+block_refusal(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
+	const struct ppe_thread *thread)
+{
+	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
+	const struct weir_header *h = &c->header;
+	const uint32_t end = js->keys != NULL ? WEIR_TAG_BYTES : js->crc_bytes;
+	const bool is_bound = from_endpoint(js, thread, h);
+	enum ppe_drop reason;
+
+	if (is_from_child(h) != js->children)
+		return refusals[ADMISSION_ROLE].drop;
+	reason = block_damage(state->worker, thread, js);
+	if (reason != PPE_DROP_COUNT)
+		return reason;
+	if (from_group(thread))
+		return PPE_DROP_BAD_SOURCE_MAC;
+	if (!is_bound)
+		reason = unbound_refusal(state, js, j, thread, h);
+	if (reason == PPE_DROP_COUNT && js->keys != NULL)
+		reason = keys_refusal(js, c);
+	if (reason != PPE_DROP_COUNT)
+		return reason;
+	return refusals[admission(state, js, j, thread, end, is_bound)].drop;
 }
 
 struct ppe_next
@@ -223,7 +259,7 @@ block_examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (!is_bound)
 		endpoint_update(worker, js, thread, h);
 	note_heard(worker, js, h->src_id);
-	reason = admission(state, js, j, thread, 0);
+	reason = admission(state, js, j, thread, 0, true);
 	if (reason != ADMITTED)
 		return not_admitted(worker, thread, js, reason);
 	if (!conforms(worker, js, thread))
@@ -256,7 +292,7 @@ block_admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	end = js->crc_bytes;
 	if (unlikely((js->hop.flags & WEIR_FLAG_AUTHENTICATED) != 0))
 		end = WEIR_TAG_BYTES;
-	reason = admission(state, js, j, thread, end);
+	reason = admission(state, js, j, thread, end, true);
 	if (unlikely(reason == ADMISSION_ROLE))
 		return not_admitted(worker, thread, js, reason);
 	/* In a job with tags or CRCs, the rate counts only packets whose tag or CRC is right. */

@@ -67,27 +67,50 @@ block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block
 	return weir_block_diff(block << job->block_shift, (uint32_t)slot->next << job->block_shift);
 }
 
+enum ppe_drop
+block_turn(const struct job_shard *job, const struct slot *slot, const struct weir_header *h)
+{
+	int32_t ahead = block_ahead(job, slot, h->block_id);
+
+	if (unlikely(h->gen_id != job->hop.generation || job->is_revoked))
+		return PPE_DROP_STALE;
+	if (ahead < 0)
+		return PPE_DROP_EXPIRED;
+	if (ahead > 0 || (slot->current != NULL && slot->current->state != BLOCK_DONE))
+		return PPE_DROP_WINDOW;
+	return PPE_DROP_COUNT;
+}
+
+bool
+block_waits_for_others(const struct job_shard *job, const struct slot *slot, uint8_t source)
+{
+	struct slot with = *slot;
+	struct block current;
+
+	if (slot->previous == NULL)
+		return false;
+	current = *slot->current;
+	mask_set(current.received, source);
+	with.current = &current;
+	return !all_received(job, &with);
+}
+
 /* May the residue open the block? PPE_DROP_COUNT: yes. */
 static enum ppe_drop
 check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	const struct weir_header *h, uint64_t now, enum weir_status *status)
 {
-	int32_t ahead = block_ahead(job, slot, h->block_id);
+	enum ppe_drop reason = block_turn(job, slot, h);
 
 	*status = WEIR_STATUS_OK;
-	if (unlikely(h->gen_id != job->hop.generation || job->is_revoked)) {
-		job->count.stale++;
-		/* Another process may be the source by now: only repetitions get a reply. */
-		return PPE_DROP_STALE;
-	}
-	if (ahead < 0) {
-		job->count.expired++;
-		*status = WEIR_STATUS_EXPIRED;
-		return PPE_DROP_EXPIRED;
-	}
-	if (ahead > 0 || (slot->current != NULL && slot->current->state != BLOCK_DONE)) {
-		*status = WEIR_STATUS_WINDOW;
-		return PPE_DROP_WINDOW;
+	if (unlikely(reason != PPE_DROP_COUNT)) {
+		/* STALE: another process may be the source by now; only repetitions get a reply. */
+		job->count.stale += reason == PPE_DROP_STALE;
+		job->count.expired += reason == PPE_DROP_EXPIRED;
+		if (reason != PPE_DROP_STALE)
+			*status = reason == PPE_DROP_EXPIRED ? WEIR_STATUS_EXPIRED
+							     : WEIR_STATUS_WINDOW;
+		return reason;
 	}
 	/* A source that sends block b + window has the result of b, even if its contribution to b
 	 * was lost and b finished without it. It never sends b again, so without this note the job

@@ -11,6 +11,7 @@
  *   partial.c       which ranks a result contains; partial results
  *   result.c        packets of results, and of contributions to a parent
  *   control.c       acknowledgements and probes
+ *   explain.c       what all these would do with a packet, in words
  *   timeout.c       stragglers; sources that are silent for too long
  *
  * The room owns the hash table of blocks and their deadlines (struct collective), and each job's
@@ -33,6 +34,11 @@ struct ppe_next block_entry(struct ppe_worker *worker, struct ppe_thread *thread
  * verifies it, then replies or counts the reason. */
 struct ppe_next block_admit(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next block_examine(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* The reason why a packet is not admitted; PPE_DROP_COUNT: it is, if its tag is right. Only reads;
+ * any thread. */
+enum ppe_drop block_refusal(const struct collective *state, const struct job_shard *job,
+	const struct ppe_job *table, const struct ppe_thread *thread);
 
 /* The job exceeds its rate: drop the packet. */
 struct ppe_next block_police(
@@ -68,6 +74,11 @@ struct ppe_next block_answer(
 /* Where block_not_opened() may lead: of struct ppe_segment_name. */
 #define NOT_OPENED_LEADS_TO                                                                        \
 	" drop:stale drop:expired drop:window drop:held_back drop:no_memory drop:table_full"
+
+/* The field in which a contribution disagrees with an open block, and both values; 0: they agree.
+ * Only reads; any thread. */
+enum weir_field block_disagreement(const struct block *block, const struct weir_header *header,
+	uint16_t *has, uint16_t *offers);
 
 /* block_open() failed: drop the contribution with `reason`, or reply `status`. Ends the packet. */
 struct ppe_next block_not_opened(struct ppe_worker *worker, struct ppe_thread *thread,
@@ -117,6 +128,16 @@ bool block_end_special(struct collective *state, struct job_shard *job, struct b
 void block_done(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
 
+/* Is it this block's turn in its residue? PPE_DROP_COUNT: yes; otherwise STALE, EXPIRED or WINDOW.
+ * Only reads; any thread. */
+enum ppe_drop block_turn(
+	const struct job_shard *job, const struct slot *slot, const struct weir_header *header);
+
+/* Would a contribution of this source to the residue's next block be held back, because other
+ * sources may lack the result of the previous block? Only reads; any thread. */
+bool block_waits_for_others(
+	const struct job_shard *job, const struct slot *slot, uint8_t source);
+
 /* The distance of the block from the residue's next block. */
 int32_t block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block);
 
@@ -142,6 +163,11 @@ void block_regroup(
 /* Take an admitted acknowledgement of the results before the named block. Ends the packet. */
 struct ppe_next block_acknowledged(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+
+/* The end of an admitted acknowledgement or probe of a block that no parent has. LATE: the block's
+ * result is sent again. Only reads; any thread. */
+enum ppe_drop block_control_end(
+	const struct job_shard *job, const struct slot *slot, const struct weir_header *header);
 
 /* The segment of an admitted probe. It ends the packet. PROBE_STEPS: the initial
  * contribution.place. Threads are stepped oldest first, so a probe that takes as many steps as a
@@ -241,6 +267,12 @@ void block_emit_to_all(struct ppe_worker *worker, struct collective *state,
 
 /* The segment that sends results that differ by receiver, a few per step. */
 struct ppe_next block_emit_step(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* ---- explain.c: of struct ppe_program's `explain`. Control thread ---- */
+
+/* Explain a packet with an aggregation header that is no join. */
+void block_explain(const struct ppe_worker *worker, const void *const *states,
+	struct ppe_thread *thread, struct ppe_explanation *explanation);
 
 /* ---- timeout.c ---- */
 

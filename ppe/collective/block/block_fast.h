@@ -91,6 +91,35 @@ block_is_undamaged(struct ppe_worker *worker, struct ppe_thread *thread, struct 
 		(likely(job->crc_bytes == 0) || hop_crc_holds(worker, thread, job));
 }
 
+/* The reason why block_is_undamaged() would drop the packet; PPE_DROP_COUNT: it would not. Only
+ * reads. */
+static inline enum ppe_drop
+block_damage(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct job_shard *job)
+{
+	enum ppe_drop reason = checksums_damage(worker, thread);
+
+	return reason == PPE_DROP_COUNT && job->crc_bytes != 0 && !hop_crc_is_right(thread)
+		? PPE_DROP_CRC
+		: reason;
+}
+
+/* Complete a source's header from its job, which has the source. Returns the worker of the block's
+ * shard. */
+static inline uint16_t
+block_complete_header(
+	const struct ppe_worker *worker, const struct ppe_job *j, struct weir_header *h)
+{
+	if (!h->extended) {
+		h->collective =
+			h->grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
+		h->dtype = j->dtype;
+		h->op = j->op;
+	}
+	h->block_id = ppe_job_block(j, h->block_id);
+	return (uint16_t)ppe_job_shard(j, h->block_id, worker->workers);
+}
+
 /* Prefetch lines [from, to) of the payload, as far as it goes; the hardware prefetcher continues. A
  * whole large payload would evict what other threads have prefetched. */
 static inline void

@@ -104,9 +104,8 @@ mismatched(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	return next;
 }
 
-/* The field in which the contribution disagrees with the block, and both values; 0: they agree. */
-static enum weir_field
-disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
+enum weir_field
+block_disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
 {
 #define DIFFERS(field, name)                                                                       \
 	if (unlikely(b->field != h->field)) {                                                      \
@@ -267,7 +266,7 @@ block_aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 		return duplicate(worker, thread, b);
 	if (unlikely(b->agreement != block_agreement(h, h->final))) {
 		uint16_t has, offers;
-		enum weir_field field = disagreement(b, h, &has, &offers);
+		enum weir_field field = block_disagreement(b, h, &has, &offers);
 
 		if (field != 0)
 			return mismatched(worker, thread, b, field, has, offers);

@@ -25,19 +25,58 @@ done_before(const struct job_shard *js, const struct slot *slot, uint32_t block)
 	return b != NULL && b->state == BLOCK_DONE ? b : NULL;
 }
 
-/* Send the result of the packet's block again, if it is done and the source is not known to have
- * the result. Otherwise drop the packet. */
-static struct ppe_next
-answer_lost(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
-	const struct slot *slot, enum ppe_drop reason)
+/* May no source ask about the block yet? before: done_before(). */
+static bool
+is_ahead(const struct job_shard *js, const struct slot *slot, uint32_t block,
+	const struct block *before)
 {
-	const struct weir_header *h = &lmem(thread)->c.header;
+	int32_t ahead = block_ahead(js, slot, block);
+
+	return ahead > 0 || (ahead == 0 && slot->current != NULL && before == NULL);
+}
+
+/* The packet's block, if it is done and the source is not known to have the result. */
+static struct block *
+lost_result(const struct slot *slot, const struct weir_header *h)
+{
 	struct block *b = slot->current;
 
 	if (b != NULL && b->block_id != h->block_id)
 		b = slot->previous;
 	if (b == NULL || b->block_id != h->block_id || b->state != BLOCK_DONE ||
 		slot_source_has(slot, b, h->src_id))
+		return NULL;
+	return b;
+}
+
+enum ppe_drop
+block_control_end(const struct job_shard *js, const struct slot *slot, const struct weir_header *h)
+{
+	const struct block *before = done_before(js, slot, h->block_id), *b = slot->current;
+	const bool probe = h->collective == WEIR_COLLECTIVE_PROBE;
+
+	if (is_ahead(js, slot, h->block_id, before))
+		return PPE_DROP_WINDOW;
+	if (probe &&
+		(block_ahead(js, slot, h->block_id) == 0 ||
+			(b != NULL && b->block_id == h->block_id && b->state != BLOCK_DONE)))
+		return PPE_DROP_PROBED;
+	if (lost_result(slot, h) != NULL)
+		return PPE_DROP_LATE;
+	return !probe && before != NULL && !slot_source_has(slot, before, h->src_id)
+		? PPE_DROP_ACKNOWLEDGED
+		: PPE_DROP_KNOWN;
+}
+
+/* Send the result of the packet's block again, if the source lacks it. Otherwise drop the
+ * packet. */
+static struct ppe_next
+answer_lost(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct slot *slot, enum ppe_drop reason)
+{
+	struct block *b = lost_result(slot, &lmem(thread)->c.header);
+
+	if (b == NULL)
 		return ppe_drop(worker, thread, reason);
 	if (in_debt(worker, js))
 		return block_police(worker, thread, js);
@@ -52,10 +91,9 @@ block_acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct 
 	const struct weir_header *h = &lmem(thread)->c.header;
 	struct slot *slot = slot_of(js, h->block_id);
 	struct block *b = done_before(js, slot, h->block_id);
-	int32_t ahead = block_ahead(js, slot, h->block_id);
 	enum ppe_drop reason = PPE_DROP_KNOWN;
 
-	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL))
+	if (is_ahead(js, slot, h->block_id, b))
 		return ppe_drop(worker, thread, PPE_DROP_WINDOW);
 	if (js->parents != NULL)
 		js->tree->ask(state, js, h->block_id, false);
@@ -89,7 +127,6 @@ block_probed(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = state->job[h->job_id];
 	struct block *b;
 	struct slot *slot;
-	int32_t ahead;
 
 	if (c->place-- > 0)
 		return PPE_RUN(block_probed);
@@ -99,14 +136,13 @@ block_probed(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (h->gen_id != js->hop.generation || js->is_revoked)
 		return ppe_drop(worker, thread, PPE_DROP_STALE);
 	slot = slot_of(js, h->block_id);
-	ahead = block_ahead(js, slot, h->block_id);
 	b = done_before(js, slot, h->block_id);
-	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL))
+	if (is_ahead(js, slot, h->block_id, b))
 		return ppe_drop(worker, thread, PPE_DROP_WINDOW);
 	js->count.probes++;
 	if (b != NULL)
 		block_acknowledge(state, js, slot, b, h->src_id);
-	if (ahead == 0)
+	if (block_ahead(js, slot, h->block_id) == 0)
 		return tell_probing(worker, thread, js, NULL);
 	b = slot->current;
 	if (b != NULL && b->block_id == h->block_id && b->state != BLOCK_DONE)

@@ -110,13 +110,18 @@ damaged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *
 }
 
 bool
-hop_crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+hop_crc_is_right(const struct ppe_thread *thread)
 {
 	const struct pktbuf_head *head = &thread->head;
 
-	return likely(pktbuf_crc32c(0, thread->packet, head->payload, head->payload_length) ==
-		       WEIR_CRC32C_RESIDUE) ||
-		damaged(worker, thread, js);
+	return pktbuf_crc32c(0, thread->packet, head->payload, head->payload_length) ==
+		WEIR_CRC32C_RESIDUE;
+}
+
+bool
+hop_crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+{
+	return likely(hop_crc_is_right(thread)) || damaged(worker, thread, js);
 }
 
 bool

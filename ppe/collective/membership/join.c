@@ -14,6 +14,7 @@
 
 #include "ppe/collective/collective_fast.h"
 #include "ppe/guard_fast.h"
+#include "ppe/simulate.h"
 
 /* A source without a key keeps its link for this long after its last packet. */
 #define SOURCE_ALIVE_S 10
@@ -429,32 +430,33 @@ join_again(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	return announce_endpoint(worker, thread, js, join->source);
 }
 
-/* Check a join that is not of the running generation. PPE_DROP_COUNT: it may begin the next one. */
+/* What its sender is told of a join that cannot begin a generation. */
+enum told { TOLD_NOTHING, TOLD_DISPLACED, TOLD_STALE };
+
+/* Check a join that is not of the running generation. PPE_DROP_COUNT: it may begin the next one.
+ * Only reads. */
 static enum ppe_drop
-check_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
-	const struct weir_header *h, const struct joining *join, uint32_t now)
+judge_join(const struct job_shard *js, const struct ppe_job *j, const struct weir_header *h,
+	const struct joining *join, uint32_t now, enum told *told)
 {
-	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
-	struct job_home *home = js->home;
+	const struct job_home *home = js->home;
 	const struct claim *displaced = &home->displaced[h->src_id];
 
+	*told = TOLD_NOTHING;
 	if (unlikely(h->gen_id != WEIR_GEN_JOIN) && !join->proved)
 		return PPE_DROP_STALE; /* a repeat for a generation that does not run here */
 	if (home->announcing)
 		return PPE_DROP_HELD_BACK;
-	forget_old(home, now);
 	if (successor(home, h->src_id) != NULL && is_from_displaced(displaced, &join->claim.at) &&
 		is_repeat(join, displaced)) {
-		home->request[h->src_id].contested = now;
-		if (guard_conforms(worker, thread->port, GUARD_REPLIES))
-			tell_displaced(worker, thread, js, h->src_id);
+		*told = TOLD_DISPLACED;
 		return PPE_DROP_ADDRESS;
 	}
 	if (join->proved && join->claim.epoch != j->epoch[h->src_id])
 		return PPE_DROP_STALE; /* its membership is over */
 	/* Only a join can be verified after a restart: no key of a former generation is left. */
 	if (unlikely(h->gen_id != WEIR_GEN_JOIN)) {
-		reply_status(worker, thread, h, WEIR_STATUS_STALE, NULL, 0);
+		*told = TOLD_STALE;
 		return PPE_DROP_STALE;
 	}
 	if (unlikely(is_late_copy(home, join)))
@@ -464,6 +466,27 @@ check_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shar
 	if (is_pending(home, join) && !is_later(join, &home->asking[h->src_id]))
 		return PPE_DROP_STALE;
 	return PPE_DROP_COUNT;
+}
+
+/* The same, without joins that are no longer repeated; and tell the sender. */
+static enum ppe_drop
+check_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct weir_header *h, const struct joining *join, uint32_t now)
+{
+	enum ppe_drop reason;
+	enum told told;
+
+	if (!js->home->announcing)
+		forget_old(js->home, now);
+	reason = judge_join(js, worker->jobs->by_id[h->job_id], h, join, now, &told);
+	if (told == TOLD_STALE)
+		reply_status(worker, thread, h, WEIR_STATUS_STALE, NULL, 0);
+	if (told != TOLD_DISPLACED)
+		return reason;
+	js->home->request[h->src_id].contested = now;
+	if (guard_conforms(worker, thread->port, GUARD_REPLIES))
+		tell_displaced(worker, thread, js, h->src_id);
+	return reason;
 }
 
 /* Only a switch joins a job of switches, with its number of ranks; only a host a job of hosts. */
@@ -483,6 +506,19 @@ refuse_ranks(struct ppe_worker *worker, struct ppe_thread *thread, const struct 
 
 	h->src_cnt = j->children ? (uint8_t)j->ranks[h->src_id] : 1;
 	return reply_refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+}
+
+/* Why does a join end without being collected, at its home shard? PPE_DROP_COUNT: it does not. */
+static enum ppe_drop
+refused_at_home(const struct job_shard *js, const struct weir_header *h, uint32_t bytes)
+{
+	if (bytes != 0 || h->grad_cnt != 0)
+		return PPE_DROP_LENGTH;
+	/* The base form has no tags. */
+	if (js->home == NULL ||
+		((js->keys != NULL || js->children) && (h->flags & WEIR_FLAG_BASE_RESULTS) != 0))
+		return PPE_DROP_UNSUPPORTED;
+	return PPE_DROP_COUNT;
 }
 
 /* A join may be answered here, so its checksums are verified first. The sender is checked before
@@ -526,12 +562,11 @@ join_take(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely(js == NULL || js->serial != lmem(thread)->c.serial ||
 		    !ppe_job_has(j, h.src_id) || j->address[h.src_id] != thread->head.ip_src))
 		return ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
-	if (lmem(thread)->c.bytes != 0 || h.grad_cnt != 0)
-		return ppe_drop(worker, thread, PPE_DROP_LENGTH);
-	/* The base form has no tags. */
-	if (home == NULL ||
-		((js->keys != NULL || js->children) && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0))
+	reason = refused_at_home(js, &h, lmem(thread)->c.bytes);
+	if (reason == PPE_DROP_UNSUPPORTED)
 		return reply_refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	if (reason != PPE_DROP_COUNT)
+		return ppe_drop(worker, thread, reason);
 	if (unlikely(!covers_its_ranks(j, &h)))
 		return refuse_ranks(worker, thread, j);
 	join = joining_of(js, j, thread, &h);
@@ -556,6 +591,99 @@ join_take(struct ppe_worker *worker, struct ppe_thread *thread)
 		said = js->tree->join(worker, thread, js, repeat);
 	}
 	return wait_for_others(worker, thread, js, said, fresh && ends_generation(j, js));
+}
+
+/* ---- explanation ---- */
+
+/* The sources whose joins wait, with this one's. */
+static unsigned int
+waiting_with(const struct job_home *home, uint8_t source, uint32_t now)
+{
+	unsigned int n = 1;
+
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		n += s != source && mask_test(home->pending, (uint8_t)s) &&
+			!join_has_expired(home, s, now);
+	return n;
+}
+
+static void
+explain_at_home(const struct ppe_worker *worker, const struct job_shard *js,
+	const struct ppe_job *j, struct ppe_thread *thread, struct ppe_explanation *explanation)
+{
+	const struct weir_header *h = &lmem(thread)->c.header;
+	const struct joining join = joining_of(js, j, thread, h);
+	const uint32_t now = heard_now(ppe_clock());
+	enum ppe_drop reason = PPE_DROP_COUNT;
+	enum told told;
+
+	if (accepted(js, h, &join)) {
+		if (!is_later(&join, &js->home->joined[h->src_id]))
+			ppe_explain_drop(explanation, PPE_DROP_STALE);
+		else if (has_moved(js, &join) && js->home->announcing)
+			ppe_explain_drop(explanation, PPE_DROP_HELD_BACK);
+		else
+			ppe_explain_end(explanation, "consume",
+				"it is the source's join for generation %u, which runs: it is "
+				"answered again",
+				js->hop.generation);
+		return;
+	}
+	if (!join.proved && !is_pending(js->home, &join))
+		reason = guard_verdict(worker, thread, GUARD_NO_JOB);
+	if (reason == PPE_DROP_COUNT)
+		reason = judge_join(js, j, h, &join, now, &told);
+	if (reason != PPE_DROP_COUNT) {
+		ppe_explain_drop(explanation, reason);
+		return;
+	}
+	ppe_explain_end(explanation, "consume", "join %u of %u%s",
+		waiting_with(js->home, h->src_id, now), js->nb_sources,
+		waiting_with(js->home, h->src_id, now) < js->nb_sources
+			? ": it waits for the others"
+			: js->home->parents != NULL ? ": the switch joins at its parents"
+						    : ": a generation begins");
+}
+
+void
+join_explain(const struct ppe_worker *worker, const void *const *states, struct ppe_thread *thread,
+	struct ppe_explanation *explanation)
+{
+	struct contribution *c = &lmem(thread)->c;
+	const struct ppe_job *j = worker->jobs->by_id[c->header.job_id];
+	enum ppe_drop reason = checksums_damage(worker, thread);
+	const struct collective *home;
+	const struct job_shard *js = NULL;
+
+	if (reason == PPE_DROP_COUNT && !is_source(j, thread))
+		reason = reply_unknown_reason(worker, thread, j, c->header.src_id);
+	else if (reason == PPE_DROP_COUNT && from_group(thread))
+		reason = PPE_DROP_BAD_SOURCE_MAC;
+	else if (reason == PPE_DROP_COUNT)
+		reason = guard_verdict(worker, thread, j->id);
+	if (reason == PPE_DROP_COUNT) {
+		home = states[ppe_job_shard(j, 0, worker->workers)];
+		js = home->job[j->id];
+		ppe_explain(explanation, "join", "at worker %u%s", home->worker->id,
+			j->proved ? "; its tag is not checked here" : "");
+	}
+	if (reason == PPE_DROP_COUNT && js == NULL)
+		reason = PPE_DROP_UNKNOWN_JOB;
+	if (reason == PPE_DROP_COUNT && j->proved) {
+		if ((c->header.flags & WEIR_FLAG_AUTHENTICATED) == 0 ||
+			c->bytes != sizeof(struct weir_join_proof) + WEIR_TAG_BYTES)
+			reason = PPE_DROP_FORGED;
+		c->bytes = 0;
+		c->epoch = j->epoch[c->header.src_id];
+	}
+	if (reason == PPE_DROP_COUNT)
+		reason = refused_at_home(js, &c->header, c->bytes);
+	if (reason == PPE_DROP_COUNT && !covers_its_ranks(j, &c->header))
+		reason = PPE_DROP_UNSUPPORTED;
+	if (reason == PPE_DROP_COUNT)
+		explain_at_home(worker, js, j, thread, explanation);
+	else
+		ppe_explain_drop(explanation, reason);
 }
 
 static void

@@ -217,6 +217,18 @@ of_former(struct collective *state, const struct ppe_thread *thread, const struc
 		holds(thread, c, &key, c->header.block_id, NULL);
 }
 
+enum ppe_drop
+keys_refusal(const struct job_shard *js, const struct contribution *c)
+{
+	const struct weir_header *h = &c->header;
+
+	if (!h->extended || (h->flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < WEIR_TAG_BYTES)
+		return PPE_DROP_FORGED;
+	if (js->hop.generation == 0)
+		return PPE_DROP_NOT_JOINED;
+	return h->gen_id != js->hop.generation ? PPE_DROP_STALE : PPE_DROP_COUNT;
+}
+
 bool
 keys_authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const uint8_t *next)
@@ -226,14 +238,16 @@ keys_authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_
 	const struct weir_header *h = &c->header;
 	const struct pktbuf_tag_key *key;
 
-	if (!h->extended || (h->flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < WEIR_TAG_BYTES)
+	enum ppe_drop reason = keys_refusal(js, c);
+
+	if (unlikely(reason == PPE_DROP_FORGED))
 		return hop_forged(worker, thread, js);
 	c->bytes -= WEIR_TAG_BYTES;
-	if (js->hop.generation == 0) {
+	if (unlikely(reason == PPE_DROP_NOT_JOINED)) {
 		ppe_drop(worker, thread, PPE_DROP_NOT_JOINED);
 		return false;
 	}
-	if (h->gen_id != js->hop.generation) {
+	if (unlikely(reason == PPE_DROP_STALE)) {
 		if (of_former(state, thread, js, c))
 			return true;
 		js->count.stale++;

@@ -136,6 +136,10 @@ struct ppe_next reply_refuse(struct ppe_worker *worker, struct ppe_thread *threa
 struct ppe_next reply_refuse_unknown(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *job);
 
+/* The reason under which reply_refuse_unknown() would drop the packet. Only reads; any thread. */
+enum ppe_drop reply_unknown_reason(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct ppe_job *job, uint8_t source);
+
 /* Reply to the packet's sender, within the port's limit: the header `asked` with this status and no
  * elements. payload: at most 48 bytes, or NULL. While the job is in debt, only joins are replied
  * to. */
@@ -196,6 +200,10 @@ void generation_end(struct collective *state, struct job_shard *job, uint8_t why
  * join_take. */
 struct ppe_next join_entry(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *job);
+
+/* Explain a join (struct ppe_program's `explain`). Control thread. */
+void join_explain(const struct ppe_worker *worker, const void *const *states,
+	struct ppe_thread *thread, struct ppe_explanation *explanation);
 
 /* The segment that takes a join. A join that is not repeated for this long is forgotten, unless
  * ppe_config.joins_s differs. Hosts repeat joins every 500 ms. */
@@ -268,6 +276,10 @@ void keys_challenge_next(struct job_home *home, uint8_t challenge[WEIR_CHALLENGE
 void keys_begin(struct collective *state, struct job_shard *job, uint16_t generation,
 	const uint8_t challenge[WEIR_CHALLENGE_BYTES], const struct claim *joined);
 
+/* The reason why keys_authentic() would drop the packet, whatever its tag; PPE_DROP_COUNT: the tag
+ * decides. Only reads; any thread. */
+enum ppe_drop keys_refusal(const struct job_shard *job, const struct contribution *contribution);
+
 /* Verify the tag of a contribution or join, after its checksums; its payload then ends before the
  * tag. false: the packet has been dropped. next: the payload that will be read next, to be fetched
  * meanwhile; NULL: none. */
@@ -324,6 +336,9 @@ bool hop_forged(struct ppe_worker *worker, struct ppe_thread *thread, struct job
 /* Verify the CRC at the end of a packet from a source, or of a result from a parent, whose payload
  * then ends before the CRC. false: the packet has been dropped. */
 bool hop_crc_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+
+/* Is the CRC at the end of a source's packet right? Only reads; any thread. */
+bool hop_crc_is_right(const struct ppe_thread *thread);
 bool hop_result_crc_holds(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 

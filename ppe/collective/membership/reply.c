@@ -141,6 +141,24 @@ reply_refuse(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop
 	return ppe_drop(worker, thread, reason);
 }
 
+/* Is an unknown sender told that it is refused, within limits? */
+static bool
+is_told(const struct ppe_thread *thread, const struct ppe_job *j)
+{
+	return (j == NULL || !j->authenticated) && !from_group(thread);
+}
+
+enum ppe_drop
+reply_unknown_reason(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct ppe_job *j, uint8_t source)
+{
+	enum ppe_drop reason = guard_verdict(worker, thread, GUARD_NO_JOB);
+
+	if (reason == PPE_DROP_COUNT && is_told(thread, j))
+		reason = checksums_damage(worker, thread);
+	return reason == PPE_DROP_COUNT ? reason_of(j, source) : reason;
+}
+
 struct ppe_next
 reply_refuse_unknown(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
 {
@@ -148,8 +166,7 @@ reply_refuse_unknown(struct ppe_worker *worker, struct ppe_thread *thread, const
 
 	if (!guard_passes(worker, thread, GUARD_NO_JOB))
 		return PPE_END;
-	if ((j == NULL || !j->authenticated) && !from_group(thread) &&
-		guard_conforms(worker, thread->port, GUARD_REFUSALS)) {
+	if (is_told(thread, j) && guard_conforms(worker, thread->port, GUARD_REFUSALS)) {
 		if (!checksums_hold(worker, thread))
 			return PPE_END;
 		reply_status(worker, thread, h, WEIR_STATUS_REFUSED, NULL, 0);

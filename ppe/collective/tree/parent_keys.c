@@ -64,13 +64,6 @@ parent_unwrap_keys(const struct collective *state, const uint8_t key[WEIR_KEY_BY
 	return true;
 }
 
-static bool
-is_result(const struct weir_header *h)
-{
-	return h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
-		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH;
-}
-
 /* Is the result's tag right? It covers the header without the receiver. */
 static bool
 parent_result_holds(
@@ -108,7 +101,7 @@ parent_packet_holds(struct ppe_worker *worker, struct ppe_thread *thread, struct
 	if (parent->keys == NULL || parent->hop.generation == 0 ||
 		(c->header.flags & WEIR_FLAG_AUTHENTICATED) == 0 || c->bytes < WEIR_TAG_BYTES)
 		return hop_forged(worker, thread, js);
-	if (!is_result(&c->header)) {
+	if (!parent_is_result(&c->header)) {
 		parent_sent_tag(js, parent, &c->header, answered);
 		return parent_reply_holds(worker, thread, js, j->parent[c->parent].key, answered);
 	}

@@ -9,6 +9,7 @@
 #include "pktbuf/cursor.h"
 #include "ppe/collective/block/block_fast.h"
 #include "ppe/collective/tree/tree.h"
+#include "ppe/simulate.h"
 
 /* The part of the buffer that this switch gets, in elements. The columns of its ranks are first in
  * the buffer. */
@@ -260,8 +261,7 @@ take_from_parent(struct ppe_worker *worker, struct ppe_thread *thread)
 	parent->unanswered = 0;
 	if (!parent_is_of_generation(js, parent, h))
 		return ppe_drop(worker, thread, PPE_DROP_STALE);
-	if (h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
-		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
+	if (parent_is_result(h))
 		return take_result(worker, thread, js, j);
 	return take_status(worker, thread, js, j);
 }
@@ -287,13 +287,13 @@ sender(const struct ppe_job *j, const struct ppe_thread *thread, const struct we
 	return PPE_PARENTS_MAX;
 }
 
-const struct ppe_job *
-parent_find_sender(const struct ppe_worker *worker, const struct ppe_thread *thread,
-	const struct weir_header *h, uint8_t *parent)
+/* The job, and its parent, that sent the packet; by id, from `first`. NULL: none. */
+static const struct ppe_job *
+find_sender(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct weir_header *h, unsigned int first, uint8_t *parent)
 {
-	struct collective *state = ppe_state(worker, thread);
 	const struct ppe_job *const *jobs = worker->jobs->by_id;
-	unsigned int id = state->job_of_parent[h->job_id], p = sender(jobs[id], thread, h);
+	unsigned int id = first, p = sender(jobs[id], thread, h);
 
 	for (unsigned int other = 0; p == PPE_PARENTS_MAX && other < WEIR_JOBS_MAX; other++) {
 		p = sender(jobs[other], thread, h);
@@ -301,26 +301,48 @@ parent_find_sender(const struct ppe_worker *worker, const struct ppe_thread *thr
 	}
 	if (p == PPE_PARENTS_MAX)
 		return NULL;
-	state->job_of_parent[h->job_id] = (uint8_t)id;
 	*parent = (uint8_t)p;
 	return jobs[id];
+}
+
+const struct ppe_job *
+parent_find_sender(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct weir_header *h, uint8_t *parent)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct ppe_job *j =
+		find_sender(worker, thread, h, state->job_of_parent[h->job_id], parent);
+
+	if (j != NULL)
+		state->job_of_parent[h->job_id] = j->id;
+	return j;
+}
+
+/* Read the header. false: the packet is too short. */
+static inline bool
+read_header(const struct ppe_thread *thread, struct contribution *c)
+{
+	const struct pktbuf_head *head = &thread->head;
+
+	if (unlikely(head->payload_length < WEIR_EXT_BYTES))
+		return false;
+	c->header = (struct weir_header){.extended = true};
+	weir_header_read(&c->header, head->bytes + head->payload);
+	c->payload = head->payload + WEIR_EXT_BYTES;
+	c->bytes = head->payload_length - WEIR_EXT_BYTES;
+	return true;
 }
 
 struct ppe_next
 parent_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct collective *state = ppe_state(worker, thread);
-	const struct pktbuf_head *head = &thread->head;
 	struct contribution *c = &lmem(thread)->c;
 	struct weir_header *h = &c->header;
 	const struct ppe_job *j;
 
-	if (unlikely(head->payload_length < WEIR_EXT_BYTES))
+	if (!read_header(thread, c))
 		return ppe_drop(worker, thread, PPE_DROP_TRUNCATED);
-	*h = (struct weir_header){.extended = true};
-	weir_header_read(h, head->bytes + head->payload);
-	c->payload = head->payload + WEIR_EXT_BYTES;
-	c->bytes = head->payload_length - WEIR_EXT_BYTES;
 	j = parent_find_sender(worker, thread, h, &c->parent);
 	if (unlikely(j == NULL))
 		return ppe_drop(worker, thread, PPE_DROP_NOT_FROM_PARENT);
@@ -333,6 +355,52 @@ parent_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 	h->block_id = ppe_job_block(j, h->block_id);
 	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, h->block_id, worker->workers),
 		take_from_parent);
+}
+
+/* Its tag is taken for right, and what decides within the block is left out. */
+void
+parent_explain(const struct ppe_worker *worker, const void *const *states,
+	struct ppe_thread *thread, struct ppe_explanation *explanation)
+{
+	struct contribution *c = &lmem(thread)->c;
+	struct weir_header *h = &c->header;
+	const struct ppe_job *j;
+	const struct collective *state;
+	const struct job_shard *js;
+	enum ppe_drop reason;
+	bool join;
+
+	if (!read_header(thread, c)) {
+		ppe_explain_drop(explanation, PPE_DROP_TRUNCATED);
+		return;
+	}
+	j = find_sender(worker, thread, h, 0, &c->parent);
+	if (j == NULL) {
+		ppe_explain_drop(explanation, PPE_DROP_NOT_FROM_PARENT);
+		return;
+	}
+	join = h->collective == WEIR_COLLECTIVE_JOIN;
+	h->block_id = join ? 0 : ppe_job_block(j, h->block_id);
+	state = states[ppe_job_shard(j, h->block_id, worker->workers)];
+	js = state->job[j->id];
+	ppe_explain(explanation, join ? "parent_join_reply" : "take_from_parent",
+		"from parent %u of job %s, at worker %u", c->parent, j->name, state->worker->id);
+	reason = js == NULL || js->parents == NULL ? PPE_DROP_UNKNOWN_JOB : PPE_DROP_COUNT;
+	if (reason == PPE_DROP_COUNT && !join && !ends_generation(h->status) &&
+		parent_of_block(js, h->block_id) != c->parent)
+		reason = PPE_DROP_NOT_FROM_PARENT;
+	if (reason == PPE_DROP_COUNT)
+		reason = checksums_damage(state->worker, thread);
+	if (reason == PPE_DROP_COUNT && !join &&
+		!parent_is_of_generation(js, &js->parents->parent[c->parent], h))
+		reason = PPE_DROP_STALE;
+	if (reason != PPE_DROP_COUNT)
+		ppe_explain_drop(explanation, reason);
+	else
+		ppe_explain_end(explanation, "", "%s; tag, CRC and state are not looked at",
+			join                        ? "an answer to this switch's join"
+				: parent_is_result(h)      ? "the result of a block, for all sources"
+						    : "what the parent says about a block");
 }
 
 const struct ppe_segment_name parent_segments[] = {

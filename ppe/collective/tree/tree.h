@@ -178,9 +178,21 @@ void parent_sent_tag(const struct job_shard *job, const struct parent *parent,
 
 /* ---- parent_reply.c ---- */
 
+/* Is it the result of a block, and not a reply about it? */
+static inline bool
+parent_is_result(const struct weir_header *h)
+{
+	return h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
+		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH;
+}
+
 /* The segment for a packet to the port for parents, on the worker that received it. */
 struct ppe_next parent_entry(struct ppe_worker *worker, struct ppe_thread *thread);
 extern const struct ppe_segment_name parent_segments[];
+
+/* Explain a packet to the port for parents (struct ppe_program's `explain`). Control thread. */
+void parent_explain(const struct ppe_worker *worker, const void *const *states,
+	struct ppe_thread *thread, struct ppe_explanation *explanation);
 
 /* The job and its parent that sent this packet to the parents' port; NULL: none. Any worker. */
 const struct ppe_job *parent_find_sender(const struct ppe_worker *worker,
