@@ -4,6 +4,7 @@
 
 #include "ppe/dispatch_fast.h"
 #include "ppe/faults/faults_priv.h"
+#include "ppe/filters/filters_priv.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/trace/trace_fast.h"
 
@@ -183,6 +184,23 @@ fill(struct ppe_worker *worker, const bool traced)
 		ppe_trace_starts(worker, before);
 		ppe_trace_step(worker, PPE_EVENT_DISPATCH, 0, worker->live_count - before);
 	}
+}
+
+bool
+ppe_start_chosen(struct ppe_worker *worker, struct rte_mbuf *packet, uint8_t program)
+{
+	struct ppe_thread *thread;
+
+	while (worker->free_count == 0)
+		barrel_round(worker, false);
+	thread = worker->free[worker->free_count - 1];
+	if (!dispatch_chosen(worker, thread, packet, program))
+		return false;
+	worker->free_count--;
+	worker->live[worker->live_count++] = thread;
+	if (worker->tracer != NULL)
+		ppe_trace_starts(worker, worker->live_count - 1u);
+	return true;
 }
 
 /* Run threads until none has a packet. False: some have one after ROUNDS rounds. */
@@ -422,13 +440,14 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 	/* A timer that found no free context goes first in the next turn: a flood from other
 	 * workers must not stop the search for stragglers. */
 	const bool running = state == PPE_STATE_RUNNING, first = worker->timers_first;
-	unsigned int work = 0, timers = 0;
+	unsigned int work = 0, timers = 0, crossed;
 
 	if (unlikely(first) && likely(running))
 		timers = launch_timers(worker, traced);
 	/* Each turn ends with an empty backlog. */
 	worker->backlog_head = worker->backlog_tail = 0;
 	work += cross(worker, traced);
+	crossed = worker->backlog_tail;
 	if (likely(running)) {
 		if (likely(!first))
 			timers = launch_timers(worker, traced);
@@ -437,6 +456,8 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 	worker->timers_first = !first && timers == 0 && worker->free_count == 0;
 	if (unlikely(worker->faults != NULL))
 		work += ppe_faults_release(worker, state != PPE_STATE_RUNNING);
+	if (unlikely(worker->filters != NULL))
+		work += ppe_filters_run(worker, crossed);
 	/* A timer's slice does not keep the worker awake, unless it took contexts from packets. */
 	work += backlog(worker) + worker->live_count - (likely(!first) ? timers : 0);
 	note_time(worker, work);
@@ -539,6 +560,7 @@ ppe_worker_turn(struct ppe_worker *worker, uint32_t state)
 	struct ppe_trace *trace = __atomic_load_n(&ppe->trace, __ATOMIC_ACQUIRE);
 	const struct ppe_published *table;
 	struct ppe_fault_set *faults;
+	const struct ppe_filter_set *filters;
 	unsigned int work;
 
 	begin_turn(worker, ppe_clock_read(worker));
@@ -549,6 +571,10 @@ ppe_worker_turn(struct ppe_worker *worker, uint32_t state)
 	faults = __atomic_load_n(&ppe->faults, __ATOMIC_ACQUIRE);
 	if (unlikely(faults != worker->fault_set))
 		ppe_take_faults(worker, faults);
+	filters = __atomic_load_n(&ppe->filters, __ATOMIC_ACQUIRE);
+	/* Release: the worker no longer uses the set before. */
+	if (unlikely(filters != worker->filters))
+		__atomic_store_n(&worker->filters, filters, __ATOMIC_RELEASE);
 	if (likely(trace == NULL))
 		work = turn(worker, state, false);
 	else

@@ -116,6 +116,41 @@ dispatch_match(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_
 }
 
 /*
+ * dispatch_start for a packet and the program that a filter has chosen for it. The kind of packet
+ * that one of the program's matches asks for counts, so that its segments find what they rely on;
+ * addresses and ports do not. False: it is of another kind; nothing has changed.
+ */
+static inline bool
+dispatch_chosen(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_mbuf *packet,
+	uint8_t program)
+{
+	if (!pktbuf_head_parse_udp(&thread->head, packet))
+		pktbuf_head_parse(&thread->head, packet, thread->scratch);
+	if (thread->head.length < RTE_ETHER_HDR_LEN || (thread->head.flags & PKTBUF_HEAD_BAD) != 0)
+		return false;
+	for (unsigned int i = 0; i < worker->nb_matches; i++) {
+		struct ppe_match kind = worker->match[i];
+
+		kind.conditions &= (uint16_t) ~(
+			PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP | PPE_MATCH_IP_DST);
+		kind.udp_any = UINT16_MAX;
+		if (kind.program != program ||
+			!dispatch_matches(worker, &kind, &thread->head, false))
+			continue;
+		thread->packet = packet;
+		thread->port = packet->port;
+		thread->program = program;
+		thread->next = PPE_RUN(worker->first[program]);
+		thread->ordered = 0;
+		if (worker->ordered[program])
+			dispatch_ticket(worker, thread);
+		worker->count.worker.threads_started++;
+		return true;
+	}
+	return false;
+}
+
+/*
  * Put a packet into a free context. False: no program takes the packet; it is dropped and the
  * context is still free. packet->port is the switch port.
  */

@@ -10,6 +10,7 @@
 #include <rte_log.h>
 #include <rte_malloc.h>
 
+#include "ppe/filters/filters.h"
 #include "ppe/ppe_priv.h"
 
 #define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
@@ -551,6 +552,8 @@ ppe_program_unload(struct ppe *ppe, const char *name)
 		if (ppe->slot[p] != NULL && p != slot->index &&
 			(ppe->slot[p]->uses & (UINT32_C(1) << slot->index)) != 0)
 			return -EADDRINUSE;
+	if (ppe_filter_of_program(ppe, name) != NULL)
+		return -EADDRINUSE;
 	if (!ppe_all_taken(ppe) || slot->phase == PPE_PROGRAM_LOADING)
 		return -EBUSY;
 	if (!advance(ppe, slot, PPE_PROGRAM_UNLOADING))

@@ -40,7 +40,8 @@ int ppe_program_load(
 /*
  * Begin to unload a program. 0: ppe_program_gone() returns it when nothing refers to it any more.
  * -ENOENT; -EPERM: it is built in; -EALREADY: it is being unloaded; -EBUSY (a worker has not taken
- * the previous change); -EADDRINUSE: another program passes packets to it (ppe_program_find).
+ * the previous change); -EADDRINUSE: another program passes packets to it (ppe_program_find), or a
+ * filter may (ppe_filter_of_program).
  */
 int ppe_program_unload(struct ppe *ppe, const char *name);
 

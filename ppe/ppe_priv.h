@@ -62,6 +62,7 @@ struct ppe_job_shards {
 };
 
 struct ppe_fault_set;
+struct ppe_filter_set;
 
 /* The jobs and the programs. Immutable once published. */
 struct ppe_published {
@@ -80,6 +81,7 @@ struct ppe {
 	struct ppe_trace *trace; /* the running one, or NULL; by release store */
 	struct ppe_published *table; /* published by release store */
 	struct ppe_fault_set *faults; /* published by release store; NULL: none */
+	struct ppe_filter_set *filters; /* published by release store; NULL: none */
 	uint32_t state; /* enum ppe_state, by release store */
 	struct rte_rcu_qsbr *qsbr; /* each worker reports its quiescent states */
 
@@ -99,6 +101,8 @@ struct ppe {
 	unsigned int nb_gone;
 	struct ppe_texts *texts; /* ppe/load.c */
 	struct ppe_fault_set *former_faults; /* some worker may still have them */
+	struct ppe_filter_set *former_filters; /* some worker may still have them, ... */
+	struct ppe_loaded_filter *former_filter; /* and this one, which was unloaded */
 	uint32_t serials; /* of jobs' shards */
 	struct ppe_program_leaks lost; /* by jobs that have left */
 	struct ppe_job_shards *leaving; /* of jobs that are gone, held by packets on their way */

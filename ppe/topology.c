@@ -16,6 +16,7 @@
 #include "pktbuf/wire/crc32c.h"
 #include "ppe/crossbar.h"
 #include "ppe/faults/faults_priv.h"
+#include "ppe/filters/filters_priv.h"
 #include "ppe/guard.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/trace/trace.h"
@@ -399,6 +400,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	ppe_destroy_jobs(ppe, &lost);
 	ppe_destroy_faults(ppe);
 	ppe_destroy_programs(ppe, &lost);
+	ppe_destroy_filters(ppe);
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)
 			destroy_worker(ppe->worker[w]);

@@ -89,6 +89,7 @@ struct guard;
 struct ppe_tracer;
 struct ppe_fault_set;
 struct ppe_fault_store;
+struct ppe_filter_set;
 struct ppe_published;
 
 struct ppe_worker {
@@ -136,6 +137,7 @@ struct ppe_worker {
 	bool gave_up; /* was behind for too long and has not caught up since */
 	struct ppe_fault_store *faults; /* NULL: no faults, and no held packets */
 	struct ppe_fault_set *fault_set; /* the faults that this worker has taken */
+	const struct ppe_filter_set *filters; /* that it has taken; NULL: none. ctrl reads it */
 	struct ppe_tracer *tracer; /* in a traced turn; else NULL */
 	struct ppe_thread *live[PPE_THREADS_MAX];
 	struct ppe_thread *free[PPE_THREADS_MAX];
