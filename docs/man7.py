@@ -160,6 +160,7 @@ FILES = {
     '/etc/weir/NAME.json': 'The configuration of systemctl start weir-switch@NAME, see weir.json(5).',
     '/run/weir': 'The Unix sockets NAME.sock of running switches, where weirctl looks for one, and their statistics.',
     '/var/lib/weir': 'Jobs and other state that outlives a restart (state.file).',
+    '/usr/lib/weir/programs': 'Programs that a switch can load (program_directory); in packages below /usr/lib/ARCHITECTURE.',
     '/usr/share/weir/configs': 'Ready configurations.',
     '/usr/share/weir/faults/scenarios': 'Scenarios for weir-faults.',
     '/usr/share/doc/weir': 'The pages of the documentation, and weir.schema.json of the configuration.',

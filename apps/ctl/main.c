@@ -226,8 +226,8 @@ is_option(const struct ctrl_key *key, const struct ctl_command *command)
 	/* The plan of a tree has the sizes. */
 	if (command->run == command_tree_create && strcmp(key->path, "size") == 0)
 		return false;
-	return command->keys.count > 0 || (key->kind != CTRL_OBJECT && key->kind != CTRL_ARRAY &&
-						   key->kind != CTRL_SETTINGS);
+	return command->keys.count > 0 ||
+		(key->kind != CTRL_OBJECT && key->kind != CTRL_ARRAY && key->kind != CTRL_SETTINGS);
 }
 
 static void
