@@ -11,6 +11,11 @@
 
 #define SOURCES 8
 
+#ifndef LOADED_NAME
+#define LOADED_NAME "loaded"
+#define LOADED_STATISTICS
+#endif
+
 struct loaded {
 	uint64_t packets, drops;
 	bool drop;
@@ -70,6 +75,7 @@ destroy(void *state, struct ppe_program_leaks *leaks)
 	free(state);
 }
 
+#ifdef LOADED_STATISTICS
 static uint64_t
 packets_of(const void *state)
 {
@@ -81,6 +87,7 @@ sources_of(const void *state)
 {
 	return ((const struct loaded *)state)->nb_sources;
 }
+#endif
 
 static unsigned int
 read_sources(const void *const *states, unsigned int workers, uint64_t (*rows)[PPE_TABLE_COLUMNS],
@@ -122,15 +129,17 @@ static const struct ppe_table tables[] = {
 };
 
 static const struct ppe_program loaded_program = {
-	.name = "loaded",
+	.name = LOADED_NAME,
 	.first = count,
 	.create = create,
 	.destroy = destroy,
 	.settings = settings,
+#ifdef LOADED_STATISTICS
 	.statistics = {{"loaded_packets", "weir_loaded_packets_total", "packets of the test",
 			       PPE_STATISTIC_COUNTER, false, packets_of},
 		{"loaded_sources", "weir_loaded_sources", "senders of the test",
 			PPE_STATISTIC_GAUGE, false, sources_of}},
+#endif
 	.tables = tables,
 	.help = "counts packets by source",
 	.segments = {(const struct ppe_segment_name[]){

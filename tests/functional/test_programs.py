@@ -161,6 +161,17 @@ def weirctl_loads_shows_and_unloads():
         says(ctl(fake.address, '--timeout', '0.2s', 'program', 'unload', 'x'), 1, 'it waits for its sidecar', 'is not gone after 0.2 s')
 
 
+@case
+def the_control_thread_is_not_kept_busy_by_strangers():
+    with switch() as (rack, api, _):
+        rack.start_switch()
+        with contextlib.closing(api.connect('sw')) as connection:
+            found = [api.ask_once(connection, 'GET', '/v1/programs', None, None, ()).status for _ in range(400)]
+        check(found[0] == 200 and 429 in found and set(found) == {200, 429}, '%s', set(found))
+        check(len(api.get('/v1/programs')['programs']) == 3, 'an administrator is served')
+        rack.stop_switch()
+
+
 def alive(pid):
     try:
         with open('/proc/%d/stat' % pid) as file:
@@ -192,6 +203,35 @@ def the_configuration_loads_programs_and_their_sidecars():
             else:
                 rack.stop_switch()
             wait_for(lambda: not any(map(alive, pids)), '%s still run', pids)
+
+
+@case
+def the_first_of_two_gets_what_both_match():
+    files = [{'file': 'other.so', 'settings': {'port': 3000}}, {'file': 'loaded.so', 'settings': {'port': 3000}}]
+    with switch('loaded.so', 'other.so', programs=files, workers=2) as (rack, api, _):
+        rack.start_switch()
+        names = [p['name'] for p in api.get('/v1/programs')['programs']]
+        check(names == ['collective', 'other', 'loaded', 'exception', 'forward'], '%s', names)
+        wait_for(lambda: {p['phase'] for p in api.get('/v1/programs')['programs']} == {'running'}, 'they do not run')
+
+        def rows(name):
+            return [row['packets'] for row in api.get('/v1/programs/' + name)['tables'][0]['rows']]
+        send(rack, 0, 3000, 5)
+        wait_for(lambda: rows('other') == [5], 'the packets')
+        unload(api, 'other')
+        send(rack, 0, 3000, 6)
+        wait_for(lambda: rows('loaded') == [6], 'the packets of the second one')
+        load(api, 'other.so', port=3000)  # now it is the second one
+        send(rack, 0, 3000, 1)
+        wait_for(lambda: rows('loaded') == [7], 'the packets of the first one')
+        rack.write_config()
+        api.do('POST', '/v1/reload')  # keeps both
+        del rack.changes['programs'][0]
+        rack.write_config()
+        refused = api.do('POST', '/v1/reload', status=409)
+        check('programs' in refused['error']['message'], '%s', refused)
+        check(rows('other') == [] and rows('loaded') == [7], 'a reload has changed them')
+        rack.stop_switch()
 
 
 @case
