@@ -114,9 +114,10 @@ view_program(json_t *p, FILE *out, unsigned int width)
 {
 	json_t *tables = get(p, "tables"), *sidecar = get(p, "sidecar");
 
-	text_printf(out, INDENT, width, "program  %s, %s, %s: %s", get_text(p, "name"),
+	text_printf(out, INDENT, width, "program  %s, %s, %s%s%s", get_text(p, "name"),
 		json_is_null(get(p, "file")) ? "built in" : get_text(p, "file"),
-		get_text(p, "phase"), get_text(p, "help"));
+		get_text(p, "phase"), json_is_string(get(p, "help")) ? ": " : "",
+		json_is_string(get(p, "help")) ? get_text(p, "help") : "");
 	if (json_is_string(get(p, "waits_for")))
 		text_printf(out, INDENT, width, "waits    for %s", get_text(p, "waits_for"));
 	for (size_t i = 0; i < json_array_size(get(p, "matches")); i++)

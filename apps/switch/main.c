@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weir-switch: one configured switch, in the foreground. */
 #include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +14,48 @@
 #include "ctrl/jobs/state.h"
 #include "ctrl/programs/child.h"
 #include "ctrl/programs/programs.h"
+#include "ctrl/programs/settings.h"
 
 static void
-print_keys(void)
+print_keys(const struct ctrl_key *keys, size_t count)
 {
 	puts("| key | type | unit | default | range | meaning |");
 	puts("| --- | --- | --- | --- | --- | --- |");
-	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
-		ctrl_key_row(&ctrl_config_schema.keys[i], stdout);
+	for (size_t i = 0; i < count; i++) {
+		ctrl_key_row(&keys[i], stdout);
 		putchar('\n');
 	}
 }
 
-/* Exits after --keys (0), and on a wrong command line. */
+/* Print the settings of a program's file. Returns the exit status. */
+static int
+print_settings(const char *path)
+{
+	char *folder = strdup(path), *name = strdup(path);
+	struct ctrl_program_file file;
+	struct ctrl_key *keys = NULL;
+	size_t count = 0;
+
+	if (folder != NULL && name != NULL &&
+		ctrl_program_open(&file, dirname(folder), basename(name)) < 0)
+		fprintf(stderr, "weir-switch: %s: %s\n", path, file.reason);
+	else if (folder != NULL && name != NULL)
+		keys = ctrl_program_settings_keys(file.program, &count);
+	if (keys != NULL)
+		print_keys(keys, count);
+	free(keys);
+	free(folder);
+	free(name);
+	return keys != NULL ? STATUS_DONE : STATUS_USAGE;
+}
+
+/* Exits after --keys and --program, and on a wrong command line. */
 static void
 read_options(struct options *options, int argc, char **argv)
 {
 	static struct options given;
 	static bool keys;
+	static const char *program;
 	static const struct option_row rows[] = {
 		{"config", 'c', OPTION_TEXT, &given.config, 0, 0, "FILE",
 			"the configuration, JSON (docs/configuration.md)"},
@@ -42,6 +67,8 @@ read_options(struct options *options, int argc, char **argv)
 			"rename state.file to FILE.forgotten and start without it"},
 		{"keys", 'k', OPTION_FLAG, &keys, 0, 0, NULL,
 			"print all keys of a configuration as a table"},
+		{"program", 0, OPTION_TEXT, &program, 0, 0, "FILE",
+			"print the settings of a program that can be loaded as a table"},
 		{0},
 	};
 
@@ -52,9 +79,11 @@ read_options(struct options *options, int argc, char **argv)
 		"everything returned\", or lists what was not returned, with status 1.",
 		NULL, (const struct option_row *[]){rows, NULL}, argc, argv);
 	if (keys) {
-		print_keys();
+		print_keys(ctrl_config_schema.keys, ctrl_config_schema.count);
 		exit(STATUS_DONE);
 	}
+	if (program != NULL)
+		exit(print_settings(program));
 	if (given.config == NULL) {
 		fputs("weir-switch: -c FILE is missing; see weir-switch --help\n", stderr);
 		exit(STATUS_USAGE);

@@ -13,9 +13,11 @@
 #include "ctrl/log.h"
 #include "ctrl/programs/settings.h"
 
-#define SOON_MS 10 /* while a program comes or goes */
-#define POLL_US 10000
-#define START   "by=weir why=start"
+#define TO_SWITCH (PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP)
+
+#define SOON_MS   10 /* while a program comes or goes */
+#define POLL_US   10000
+#define START     "by=weir why=start"
 
 /* -- the programs of a configuration */
 
@@ -341,9 +343,10 @@ ctrl_match_text(const struct ppe_match *match)
 			ctrl_address_text(~match->ip_any).text);
 	if (match->conditions & PPE_MATCH_FRAGMENT)
 		put(&to, "IPv4 fragments");
-	if (match->conditions & PPE_MATCH_TO_SWITCH_MAC)
-		put(&to, "to the switch's MAC address");
-	if (match->conditions & PPE_MATCH_TO_SWITCH_IP)
-		put(&to, "to the switch's IPv4 address");
+	if ((match->conditions & TO_SWITCH) == TO_SWITCH)
+		put(&to, "to the switch");
+	else if (match->conditions & TO_SWITCH)
+		put(&to, "to the switch's %s address",
+			match->conditions & PPE_MATCH_TO_SWITCH_IP ? "IPv4" : "MAC");
 	return to;
 }

@@ -3,8 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-#include "ctrl/config/schema.h"
+#include <string.h>
 
 /* A row whose field is in the array of values. */
 static struct ctrl_key
@@ -19,7 +18,7 @@ key_of(const struct ppe_setting *setting, size_t index)
 	};
 	struct ctrl_key key = {.path = setting->key,
 		.kind = kinds[setting->kind],
-		.unit = "",
+		.unit = setting->unit == NULL ? "" : setting->unit,
 		.fallback = setting->preset,
 		.min = setting->min,
 		.max = setting->max,
@@ -27,6 +26,9 @@ key_of(const struct ppe_setting *setting, size_t index)
 		.help = setting->help,
 		CTRL_FIELD(struct ppe_value, number)};
 
+	/* ctrl_key_set() would make fractions. */
+	if (strncmp(key.unit, "1/", 2) == 0)
+		key.unit = "";
 	if (setting->kind == PPE_SETTING_TEXT) {
 		key.offset = offsetof(struct ppe_value, text);
 		key.bytes = PPE_SETTING_BYTES;
@@ -45,6 +47,18 @@ count_of(const struct ppe_program *program)
 	return count;
 }
 
+struct ctrl_key *
+ctrl_program_settings_keys(const struct ppe_program *program, size_t *count)
+{
+	struct ctrl_key *keys;
+
+	*count = count_of(program);
+	keys = calloc(*count + 1, sizeof(*keys));
+	for (size_t i = 0; keys != NULL && i < *count; i++)
+		keys[i] = key_of(&program->settings[i], i);
+	return keys;
+}
+
 /* Put the path of the object before that of an error in it. */
 static int
 place(struct ctrl_error *error, const char *at)
@@ -58,15 +72,13 @@ int
 ctrl_program_settings_read(const struct ppe_program *program, json_t *object, const char *at,
 	struct ppe_value **values, struct ctrl_error *error)
 {
-	size_t count = count_of(program);
-	struct ctrl_key *keys = calloc(count + 1, sizeof(*keys));
+	size_t count;
+	struct ctrl_key *keys = ctrl_program_settings_keys(program, &count);
 	const struct ctrl_schema schema = {keys, count};
 	json_t *empty = json_object();
 	int rc = -ENOMEM;
 
 	*values = count == 0 ? NULL : calloc(count, sizeof(**values));
-	for (size_t i = 0; keys != NULL && i < count; i++)
-		keys[i] = key_of(&program->settings[i], i);
 	if (keys != NULL && empty != NULL && (count == 0 || *values != NULL))
 		rc = ctrl_schema_check(&schema, "", object != NULL ? object : empty, error);
 	if (rc == -EINVAL)

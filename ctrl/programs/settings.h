@@ -6,8 +6,11 @@
 
 #include <jansson.h>
 
-#include "ctrl/config/error.h"
+#include "ctrl/config/schema.h"
 #include "ppe/program.h"
+
+/* The settings as keys, for free(); NULL without memory. */
+struct ctrl_key *ctrl_program_settings_keys(const struct ppe_program *program, size_t *count);
 
 /*
  * Check an object, and read its values and the defaults. object: NULL is an empty one. at: its path

@@ -208,6 +208,7 @@ static const struct ppe_jobs_ops jobs = {
 
 const struct ppe_program collective_program = {
 	.name = "collective",
+	.help = "sums, and moves, what hosts send: AllReduce and its family",
 	.first = parse,
 	.recognize = flow_cache_lookup,
 	.batch = block_batch,

@@ -166,6 +166,7 @@ static const struct ppe_segment_name segments[] = {
 
 const struct ppe_program exception_program = {
 	.name = "exception",
+	.help = "hands packets for the switch itself to the kernel",
 	.first = classify,
 	.ordered = true,
 	.explain = explain,

@@ -462,6 +462,7 @@ static const struct ppe_segment_name segments[] = {
 
 const struct ppe_program forward_program = {
 	.name = "forward",
+	.help = "forwards frames between stations, and learns where they are",
 	.first = addresses,
 	.ordered = true,
 	.create = create,

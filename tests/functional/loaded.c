@@ -109,7 +109,7 @@ read_sources(const void *const *states, unsigned int workers, uint64_t (*rows)[P
 }
 
 static const struct ppe_setting settings[] = {
-	{"port", PPE_SETTING_INTEGER, "48864", 1024, 65535, NULL, NULL, "First of 16 UDP ports."},
+	{"port", PPE_SETTING_INTEGER, "48864", 1024, 65535, NULL, "udp", "First of 16 UDP ports."},
 	{"then", PPE_SETTING_CHOICE, "consume", 0, 0, "consume|drop", NULL,
 		"What happens to packets."},
 	{"quick", PPE_SETTING_BOOLEAN, "false", 0, 0, NULL, NULL, "Not used."},

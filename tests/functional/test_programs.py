@@ -235,6 +235,16 @@ def the_first_of_two_gets_what_both_match():
 
 
 @case
+def the_settings_of_a_file_are_printed():
+    with switch('loaded.so', 'version.so') as (rack, _, folder):
+        for name, status, says_ in (('loaded.so', 0, '| `port` | integer | udp | `48864` | 1024..65535 | First of 16 UDP ports. |'),
+                                    ('loaded.so', 0, '| `then` | word | | `consume` | consume, drop | What happens to packets. |'),
+                                    ('version.so', 2, 'it was built for version')):
+            run = rack.spawn('sw', [rack.program(('switch', 'weir-switch')), '--program', os.path.join(folder, name)])
+            check(run.end(60) == status and says_ in run.output, '%s', run.output)
+
+
+@case
 def a_wrong_configuration_does_not_start():
     for entry, place in (({'file': 'loaded.so', 'settings': {'port': 1}}, 'programs[0].settings.port: 1 is not in 1024..65535'),
                          ({'file': 'version.so'}, 'programs[0].file: it was built for version')):

@@ -294,6 +294,7 @@ Test(ctrl_programs, matches_in_words)
 			"UDP ports 48864..48879"},
 		{{.conditions = PPE_MATCH_UDP_PORT | PPE_MATCH_TO_SWITCH_IP, .udp_port = 5},
 			"UDP port 5, to the switch's IPv4 address"},
+		{{.conditions = PPE_MATCH_TO_SWITCH_IP | PPE_MATCH_TO_SWITCH_MAC}, "to the switch"},
 		{{.conditions = PPE_MATCH_ETHER_TYPE, .ether_type = 0x88b5}, "EtherType 0x88b5"},
 		{{.conditions = PPE_MATCH_IP_DST, .ip_dst = 0x0a000001, .ip_any = 0xff},
 			"IPv4 destination 10.0.0.0/255.255.255.0"},
