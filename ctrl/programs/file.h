@@ -56,8 +56,7 @@ int ctrl_program_open_step(struct ctrl_program_file *file);
 /* Both, and wait for the child. 0; or -EINVAL with file->reason. */
 int ctrl_program_open(struct ctrl_program_file *file, const char *directory, const char *name);
 
-/* End the child, and unload the program, which nothing may use any more. All zero is fine, after a
- * ctrl_program_open_begin. */
+/* End the child, and unload the program, which nothing may use any more. */
 void ctrl_program_close(struct ctrl_program_file *file);
 
 #endif
