@@ -14,60 +14,6 @@
 
 /* ---- words ---- */
 
-static void __rte_format_printf(3, 4)
-append(char *text, size_t size, const char *format, ...)
-{
-	size_t used = strlen(text);
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text + used, size - used, format, arguments);
-	va_end(arguments);
-}
-
-/* A value of which the bits `any` may differ. */
-static void
-append_value(char *text, size_t size, const char *what, unsigned int value, unsigned int any)
-{
-	if (any == 0)
-		append(text, size, "%s %u", what, value);
-	else if (rte_is_power_of_2(any))
-		append(text, size, "%ss %u and %u", what, RTE_MIN(value, value ^ any),
-			RTE_MAX(value, value ^ any));
-	else if (rte_is_power_of_2(any + 1) && (value & any) == 0)
-		append(text, size, "%ss %u to %u", what, value, value | any);
-	else
-		append(text, size, "%s %u with any bits of 0x%x", what, value, any);
-}
-
-void
-ppe_match_text(const struct ppe_match *match, char *text, size_t size)
-{
-	const unsigned int here = PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP;
-	const uint16_t conditions = match->conditions;
-
-	text[0] = '\0';
-	if ((conditions & ~here) == 0)
-		append(text, size, conditions == 0 ? "every frame" : "frames");
-	if ((conditions & PPE_MATCH_FRAGMENT) != 0)
-		append(text, size, "IPv4 fragments ");
-	if ((conditions & PPE_MATCH_ETHER_TYPE) != 0)
-		append_value(text, size, "EtherType", match->ether_type, match->ether_any);
-	if ((conditions & PPE_MATCH_IP_PROTO) != 0)
-		append_value(text, size, "IPv4 protocol", match->ip_proto, match->ip_proto_any);
-	if ((conditions & PPE_MATCH_UDP_PORT) != 0)
-		append_value(text, size, "UDP port", match->udp_port, match->udp_any);
-	if ((conditions & PPE_MATCH_IP_DST) != 0)
-		append(text, size, " to %u.%u.%u.%u%s", match->ip_dst >> 24,
-			match->ip_dst >> 16 & 0xff, match->ip_dst >> 8 & 0xff,
-			match->ip_dst & 0xff, match->ip_any == 0 ? "" : " and others");
-	if ((conditions & here) == here)
-		append(text, size, " to the switch's address");
-	else if ((conditions & here) != 0)
-		append(text, size, " to the switch's %s address",
-			(conditions & PPE_MATCH_TO_SWITCH_MAC) != 0 ? "MAC" : "IPv4");
-}
-
 void
 ppe_explain(struct ppe_explanation *explanation, const char *segment, const char *text, ...)
 {
@@ -133,26 +79,22 @@ receiver(const struct ppe *ppe, unsigned int port, struct ppe_explanation *expla
 		first = ppe->worker[0];
 	explanation->worker = first->id;
 	if (others == 0)
-		append(explanation->receive, sizeof(explanation->receive),
+		snprintf(explanation->receive, sizeof(explanation->receive),
 			"worker %u polls port %s", first->id, ppe->port[port].name);
 	else
-		append(explanation->receive, sizeof(explanation->receive),
+		snprintf(explanation->receive, sizeof(explanation->receive),
 			"worker %u, or one of %u others: port %s has several queues, and its "
 			"device chooses",
 			first->id, others, ppe->port[port].name);
-	if (__atomic_load_n(&ppe->faults, __ATOMIC_RELAXED) != NULL)
-		append(explanation->receive, sizeof(explanation->receive),
-			"; the injected faults are not looked at");
 	return first;
 }
 
 /* Find the match as dispatch_match() does. */
 static bool
-find_program(const struct ppe *ppe, const struct ppe_worker *worker,
-	const struct pktbuf_head *head, bool to_switch, struct ppe_program_info *found,
-	const struct ppe_match **match)
+find_program(const struct ppe *ppe, const struct ppe_worker *worker, const struct pktbuf_head *head,
+	bool to_switch, struct ppe_program_info *found, const struct ppe_match **match)
 {
-	struct ppe_program_info programs[PPE_PROGRAMS_MAX];
+	static struct ppe_program_info programs[PPE_PROGRAMS_MAX];
 	unsigned int n = ppe_programs_read(ppe, programs, RTE_DIM(programs));
 
 	for (unsigned int p = 0; p < n; p++)
@@ -183,7 +125,6 @@ explain(const struct ppe *ppe, const struct ppe_worker *worker, struct ppe_threa
 	struct ppe_explanation *explanation)
 {
 	const struct pktbuf_head *head = &thread->head;
-	const struct ppe_match *match;
 	struct ppe_program_info found;
 	bool to_switch;
 
@@ -196,18 +137,17 @@ explain(const struct ppe *ppe, const struct ppe_worker *worker, struct ppe_threa
 		ppe_explain_drop(explanation, PPE_DROP_MALFORMED);
 		return;
 	}
-	if (!find_program(ppe, worker, head, to_switch, &found, &match)) {
+	if (!find_program(ppe, worker, head, to_switch, &found, &explanation->match)) {
 		ppe_explain_drop(explanation, PPE_DROP_NO_PROGRAM);
 		return;
 	}
 	thread->program = (uint8_t)found.index;
 	snprintf(explanation->program, sizeof(explanation->program), "%s", found.program->name);
-	ppe_match_text(match, explanation->match, sizeof(explanation->match));
 	if (found.program->explain != NULL)
 		found.program->explain(worker, found.state, thread, explanation);
 	else
-		ppe_explain(explanation, first_segment(found.program),
-			"the program does not say more");
+		ppe_explain(
+			explanation, first_segment(found.program), "the program does not say more");
 }
 
 int

@@ -5,7 +5,7 @@
  * ppe_simulate() finds the worker, the program and its match as dispatch does; then the program
  * says how the packet would go on (struct ppe_program.explain). Nothing changes: no counter, table,
  * block or timer. The workers run meanwhile, so the answer is about a state that lasted for an
- * instant. Limits of rates and of memory are not looked at.
+ * instant. Filters, injected faults, and limits of rates and of memory are not looked at.
  *
  * All functions are for the control thread.
  */
@@ -24,7 +24,7 @@
 struct ppe_explanation {
 	char receive[PPE_EXPLAIN_BYTES]; /* which worker gets the packet, in words */
 	char program[32]; /* "": none takes it */
-	char match[PPE_EXPLAIN_BYTES]; /* of the program, in words; "" without a program */
+	const struct ppe_match *match; /* valid until the program is gone; NULL: none takes it */
 	unsigned int worker; /* that is taken for the receiver */
 	unsigned int nb_steps; /* further steps are lost */
 	struct {
@@ -42,8 +42,5 @@ int ppe_simulate(const struct ppe *ppe, const void *frame, size_t length, unsign
 
 /* Set the packet's end: it is dropped; the text is the reason's. */
 void ppe_explain_drop(struct ppe_explanation *explanation, enum ppe_drop reason);
-
-/* The match in words: "UDP port 12001 to the switch's address". */
-void ppe_match_text(const struct ppe_match *match, char *text, size_t size);
 
 #endif

@@ -39,8 +39,8 @@ unreadable(const struct pktbuf_head *head)
 
 /* Read a source's header. PPE_DROP_COUNT, or why it is none. */
 static __rte_always_inline enum ppe_drop
-read_header(const struct ppe_worker *worker, const struct ppe_thread *thread,
-	struct contribution *c)
+read_header(
+	const struct ppe_worker *worker, const struct ppe_thread *thread, struct contribution *c)
 {
 	const struct pktbuf_head *head = &thread->head;
 	unsigned int bytes;
@@ -111,7 +111,9 @@ explain(const struct ppe_worker *worker, const void *const *states, const struct
 	ppe_explain(explanation, "parse", "job %u, source %u, %s %u, generation %u, %s", h->job_id,
 		h->src_id, h->extended && h->collective == WEIR_COLLECTIVE_JOIN ? "nonce" : "block",
 		h->block_id, h->gen_id,
-		!h->extended ? "base form" : collective != NULL ? collective : "unknown collective");
+		!h->extended                 ? "base form"
+			: collective != NULL ? collective
+					     : "unknown collective");
 	if (h->status == WEIR_STATUS_OK && h->extended && h->collective == WEIR_COLLECTIVE_JOIN)
 		join_explain(worker, states, &copy, explanation);
 	else

@@ -368,7 +368,7 @@ explain(const struct ppe_worker *worker, const void *const *states, const struct
 	}
 	if (thread->port != worker->exception_port)
 		ppe_explain(explanation, "learn", "the source %s",
-			station == NULL                      ? "is new"
+			station == NULL                         ? "is new"
 				: station->port == thread->port ? "is known at this port"
 								: "moves to this port");
 	station = station_at(state, to);
@@ -381,7 +381,8 @@ explain(const struct ppe_worker *worker, const void *const *states, const struct
 	if (station->port == thread->port)
 		ppe_explain_drop(explanation, PPE_DROP_SAME_PORT);
 	else
-		ppe_explain_end(explanation, "send", "to port %s", worker->port[station->port]->name);
+		ppe_explain_end(
+			explanation, "send", "to port %s", worker->port[station->port]->name);
 }
 
 static void
@@ -449,7 +450,8 @@ fdb_used(const void *state)
 }
 
 static const struct ppe_segment_name segments[] = {
-	{addresses, "addresses", "learn to_kernel output drop:vlan_tag drop:reserved_mac" GUARD_LEADS_TO},
+	{addresses, "addresses",
+		"learn to_kernel output drop:vlan_tag drop:reserved_mac" GUARD_LEADS_TO},
 	{learn, "learn", "lookup flood hop:receive_update"},
 	{lookup, "lookup", "send_known flood drop:same_port"},
 	{send_known, "send_known", "send"},

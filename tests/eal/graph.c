@@ -96,8 +96,8 @@ leads(const struct ppe_program *program, const char *from, const char *to, const
 }
 
 bool
-graph_declares(const struct ppe_program *program, const char *from, const char *to,
-	const char *of, const char *without)
+graph_declares(const struct ppe_program *program, const char *from, const char *to, const char *of,
+	const char *without)
 {
 	return leads(program, from, to, of, without, 0);
 }
@@ -153,8 +153,8 @@ note_end(const struct ppe_program *program, const char *from, const struct ppe_c
 	bool dropped = false;
 
 	if (after->worker.hops_out != before->worker.hops_out) {
-		note_segment(program, from, "hop:",
-			((const struct crossbar_hop *)pktbuf_priv(packet))->segment);
+		note_segment(program, from,
+			"hop:", ((const struct crossbar_hop *)pktbuf_priv(packet))->segment);
 		return;
 	}
 	for (unsigned int reason = 0; reason < PPE_DROP_COUNT; reason++)
@@ -214,13 +214,14 @@ __wrap_ppe_trace_run(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (worker->count.created != before.created)
 		note(program, from, "", "output");
 	if (next.run != NULL)
-		note_segment(program, from, "",
-			next.run == ppe_wait_turn ? thread->turn : next.run);
+		note_segment(
+			program, from, "", next.run == ppe_wait_turn ? thread->turn : next.run);
 	return next;
 }
 
 void
-graph_seen(void (*f)(const struct ppe_program *program, const char *from, const char *to, void *arg),
+graph_seen(
+	void (*f)(const struct ppe_program *program, const char *from, const char *to, void *arg),
 	void *arg)
 {
 	for (unsigned int i = 0; i < nb_seen; i++)

@@ -8,7 +8,10 @@
 #include "tests/eal/bench.h"
 #include "tests/eal/graph.h"
 
-#define STATION(n) {0x02, 0x53, 0, 0, 0, n}
+#define STATION(n)                                                                                 \
+	{                                                                                          \
+		0x02, 0x53, 0, 0, 0, n                                                             \
+	}
 
 static bool
 is_drop(const char *key)
@@ -31,9 +34,9 @@ exists(const struct ppe_program *program, const char *word)
 }
 
 #define FOREACH_WORD(word, list)                                                                   \
-	for (char text_[1024], *at_ = NULL,                                                        \
-				*word = (snprintf(text_, sizeof(text_), "%s", list),               \
-					strtok_r(text_, " ", &at_));                               \
+	for (char text_[1024],                                                                     \
+		*at_ = NULL,                                                                       \
+		*word = (snprintf(text_, sizeof(text_), "%s", list), strtok_r(text_, " ", &at_));  \
 		word != NULL; word = strtok_r(NULL, " ", &at_))
 
 #define FOREACH_SEGMENT(s, program)                                                                \
@@ -49,8 +52,8 @@ Test(ppe_graph, names_exist_and_are_there_once, .timeout = 90)
 			cr_assert_eq(graph_segment(*p, s->name), s, "%s twice", s->name);
 			cr_assert_not_null(s->leads_to, "%s", s->name);
 			FOREACH_WORD(word, s->leads_to)
-			cr_assert(exists(*p, word), "%s: %s leads to %s", (*p)->name, s->name,
-				word);
+			cr_assert(
+				exists(*p, word), "%s: %s leads to %s", (*p)->name, s->name, word);
 		}
 }
 

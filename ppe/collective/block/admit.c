@@ -188,8 +188,8 @@ not_admitted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 }
 
 static enum ppe_drop
-unbound_refusal(const struct collective *state, const struct job_shard *js,
-	const struct ppe_job *j, const struct ppe_thread *thread, const struct weir_header *h)
+unbound_refusal(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
+	const struct ppe_thread *thread, const struct weir_header *h)
 {
 	enum ppe_drop reason = guard_verdict(state->worker, thread, GUARD_NO_JOB);
 

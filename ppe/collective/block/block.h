@@ -135,8 +135,7 @@ enum ppe_drop block_turn(
 
 /* Would a contribution of this source to the residue's next block be held back, because other
  * sources may lack the result of the previous block? Only reads; any thread. */
-bool block_waits_for_others(
-	const struct job_shard *job, const struct slot *slot, uint8_t source);
+bool block_waits_for_others(const struct job_shard *job, const struct slot *slot, uint8_t source);
 
 /* The distance of the block from the residue's next block. */
 int32_t block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block);

@@ -105,7 +105,8 @@ mismatched(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 }
 
 enum weir_field
-block_disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
+block_disagreement(
+	const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
 {
 #define DIFFERS(field, name)                                                                       \
 	if (unlikely(b->field != h->field)) {                                                      \
@@ -299,9 +300,9 @@ const struct ppe_segment_name block_segments[] = {
 		"probed hop:parent_timeout hop:parent_prove drop:unknown_job drop:stale "
 		"drop:window drop:known drop:probed drop:late drop:policed output"},
 	{block_verify, "verify",
-		"aggregate drop:forged drop:not_joined output" CHECKSUMS_LEAD_TO NOT_OPENED_LEADS_TO},
-	{block_find, "find_block",
-		"record aggregate output" DAMAGE_LEADS_TO NOT_OPENED_LEADS_TO},
+		"aggregate drop:forged drop:not_joined output" CHECKSUMS_LEAD_TO
+			NOT_OPENED_LEADS_TO},
+	{block_find, "find_block", "record aggregate output" DAMAGE_LEADS_TO NOT_OPENED_LEADS_TO},
 	{record, "record", "aggregate output" DAMAGE_LEADS_TO NOT_OPENED_LEADS_TO},
 	{block_aggregate, "aggregate",
 		"find_block emit hop:parent_timeout hop:parent_prove consume output "

@@ -9,7 +9,6 @@
 #include "ppe/collective/block/block.h"
 #include "ppe/collective/block/block_fast.h"
 #include "ppe/collective/collective.h"
-#include "ppe/collective/tree/tree.h"
 
 /* A residue as it was a moment ago; its blocks are copies. */
 struct view {
@@ -63,8 +62,8 @@ explain_added(const struct job_shard *js, const struct ppe_job *j, struct block 
 					       : "the block waits for others");
 	else if (js->parents != NULL)
 		ppe_explain_end(explanation, "consume",
-			"the last contribution to block %u: the sum goes up to parent %u",
-			h->block_id, parent_of_block(js, h->block_id));
+			"the last contribution to block %u: the sum goes up to a parent",
+			h->block_id);
 	else
 		ppe_explain_end(explanation, "consume",
 			"the last contribution to block %u: the result goes to all %u sources of "
@@ -189,8 +188,7 @@ block_explain(const struct ppe_worker *worker, const void *const *states, struct
 
 	if (!is_source(j, thread)) {
 		ppe_explain(explanation, "job_entry", "the sender is no source of a job");
-		ppe_explain_drop(explanation,
-			reply_unknown_reason(worker, thread, j, h->src_id));
+		ppe_explain_drop(explanation, reply_unknown_reason(worker, thread, j, h->src_id));
 		return;
 	}
 	shard = block_complete_header(worker, j, h);

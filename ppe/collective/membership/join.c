@@ -753,7 +753,8 @@ join_adopt(struct job_shard *js)
 const struct ppe_segment_name join_segments[] = {
 	{join_take, "join",
 		"hop:adopt hop:revoke hop:follow answer consume output drop:unknown_job "
-		"drop:length drop:unsupported drop:stale drop:address drop:held_back" GUARD_LEADS_TO},
+		"drop:length drop:unsupported drop:stale drop:address "
+		"drop:held_back" GUARD_LEADS_TO},
 	{join_unbound_at_home, "unbound_at_home", "drop:address output"},
 	{0},
 };

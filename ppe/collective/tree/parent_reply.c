@@ -398,9 +398,9 @@ parent_explain(const struct ppe_worker *worker, const void *const *states,
 		ppe_explain_drop(explanation, reason);
 	else
 		ppe_explain_end(explanation, "", "%s; tag, CRC and state are not looked at",
-			join                        ? "an answer to this switch's join"
-				: parent_is_result(h)      ? "the result of a block, for all sources"
-						    : "what the parent says about a block");
+			join                          ? "an answer to this switch's join"
+				: parent_is_result(h) ? "the result of a block, for all sources"
+						      : "what the parent says about a block");
 }
 
 const struct ppe_segment_name parent_segments[] = {
@@ -413,10 +413,8 @@ const struct ppe_segment_name parent_segments[] = {
 	{parent_join_reply, "parent_join_reply",
 		"hop:adopt hop:revoke consume output drop:unknown_job drop:held_back drop:forged "
 		"drop:stale drop:length drop:no_mbuf drop:not_from_parent" DAMAGE_LEADS_TO},
-	{parent_revoked, "parent_revoked",
-		"hop:revoke drop:unknown_job drop:held_back drop:stale"},
-	{parent_timeout, "parent_timeout",
-		"hop:revoke drop:unknown_job drop:held_back drop:stale"},
+	{parent_revoked, "parent_revoked", "hop:revoke drop:unknown_job drop:held_back drop:stale"},
+	{parent_timeout, "parent_timeout", "hop:revoke drop:unknown_job drop:held_back drop:stale"},
 	{parent_prove, "parent_prove",
 		"output drop:unknown_job drop:held_back drop:stale drop:probed drop:duplicate"},
 	{0},
