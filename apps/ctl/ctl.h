@@ -37,7 +37,7 @@ struct ctl_options {
 	double span, interval;
 	unsigned int count;
 	unsigned int rank; /* CTL_RANKS_MAX: all */
-	bool watch, zeros, wait, follow;
+	bool watch, zeros, wait, follow, dot, drops;
 	char *path; /* of the command's operation, with its query; NULL: it has none */
 	json_t *query; /* that query; numbers and texts */
 	json_t *fields; /* its body; of a fault: a rule, and the seed */
@@ -215,6 +215,8 @@ int command_job_tokens(struct ctl *ctl);
 int command_member_delete(struct ctl *ctl);
 int command_program_load(struct ctl *ctl);
 int command_program_unload(struct ctl *ctl);
+int command_simulate(struct ctl *ctl);
+int command_program_graph(struct ctl *ctl);
 int command_faults_set(struct ctl *ctl);
 int command_faults_add(struct ctl *ctl);
 

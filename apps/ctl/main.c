@@ -62,6 +62,12 @@ static const struct option_row of_trace[] = {
 	{0},
 };
 
+static const struct option_row of_graph[] = {
+	{"dot", 0, OPTION_FLAG, &given.dot, 0, 0, NULL, "print text for Graphviz"},
+	{"drops", 0, OPTION_FLAG, &given.drops, 0, 0, NULL, "with the reasons for drops"},
+	{0},
+};
+
 static const struct option_row of_job_delete[] = {
 	{"wait", 0, OPTION_FLAG, &given.wait, 0, 0, NULL, "wait until the job is gone"},
 	{"prefix", 0, OPTION_TEXT, &given.prefix, 0, 0, "PREFIX",
@@ -182,6 +188,8 @@ static struct ctl_command own[] = {
 	{"faults clear", .view = view_faults, .needs = "rules"},
 	{"config", .help = "print the running configuration as JSON", .view = view_json},
 	{"reload", .needs = "jobs_created"},
+	{"simulate", .help = "say what would happen to a frame: hex, or FILE.pcap:N", .run = command_simulate},
+	{"program graph", .help = "show the programs' matches and segments", .rows = of_graph, .run = command_program_graph},
 	{"run", "COMMAND", "run a command whose MPI programs use the switch", .rows = of_run, .run = command_run},
 	{"program list", .view = view_programs, .needs = "programs"},
 	{"program show", .view = view_program, .needs = "name"},

@@ -468,6 +468,40 @@
 #define API_PROGRAM_STATE(X, E) \
 	X(state, WORD, 0, is_there ? "unloading" : "gone", "gone|unloading", "")
 
+/* -- the graph of programs, and a frame's way through it */
+
+#define API_GRAPH_SEGMENT(X, E) \
+	X(name, TEXT, 0, segment->name, "find_block", "") \
+	X(leads_to, TEXTS, 0, words_json(segment->leads_to), NULL, \
+		"further segments, and ends of the packet: send, consume, drop:REASON. " \
+		"hop:SEGMENT is at another worker, pass:PROGRAM another program, pass the next " \
+		"one that matches; output is a packet that the segment makes")
+
+#define API_GRAPH_PROGRAM(X, E) \
+	X(name, TEXT, 0, info->program->name, "forward", "") \
+	X(built_in, BOOLEAN, 0, info->built_in, NULL, "") \
+	X(phase, WORD, 0, phases[info->phase], "loading|running|unloading", "") \
+	X(matches, TEXTS, 0, matches_json(info), NULL, "the packets that it gets, in words") \
+	X(segments, LIST, 0, segments_json(info->program), "GraphSegment", "")
+
+#define API_GRAPH(X, E) \
+	X(programs, LIST, 0, list, "GraphProgram", "")
+
+#define API_STEP(X, E) \
+	X(segment, TEXT, 0, said->step[i].segment, "find_block", "") \
+	X(text, TEXT, 0, said->step[i].text, "the block is in the table", "what it would find")
+
+#define API_SIMULATION(X, E) \
+	X(receive, TEXT, 0, said.receive, "worker 0 polls port p0", "") \
+	X(worker, ID, 0, said.worker, "0", "that is taken for the receiver") \
+	X(program, TEXT, NULLABLE, said.match == NULL ? NULL : said.program, "forward", \
+		"null: none takes it") \
+	X(match, TEXT, NULLABLE, said.match == NULL ? NULL : match.text, "every packet", "") \
+	X(steps, LIST, 0, steps_json(&said), "Step", "") \
+	X(end, TEXT, NULLABLE, said.end[0] == '\0' ? NULL : said.end, "drop:stale", \
+		"send, consume or drop:REASON; null: not known") \
+	X(text, TEXT, 0, said.text, "packet of another generation", "the end, in words")
+
 #define API_RELOADED(X, E) \
 	X(jobs_created, COUNT, 0, did->created, "1", "") \
 	X(jobs_changed, COUNT, 0, did->changed, "0", "") \
@@ -562,6 +596,11 @@
 	X(Program, API_PROGRAM, NONE, NONE, "") \
 	X(Programs, API_PROGRAMS, NONE, NONE, "") \
 	X(ProgramState, API_PROGRAM_STATE, NONE, NONE, "") \
+	X(GraphSegment, API_GRAPH_SEGMENT, NONE, NONE, "") \
+	X(GraphProgram, API_GRAPH_PROGRAM, NONE, NONE, "") \
+	X(Graph, API_GRAPH, NONE, NONE, "") \
+	X(Step, API_STEP, NONE, NONE, "") \
+	X(Simulation, API_SIMULATION, NONE, NONE, "") \
 	X(Reloaded, API_RELOADED, NONE, NONE, \
 		"The numbers of jobs of the configuration by change.") \
 	X(Log, API_LOG, NONE, NONE, "") \

@@ -109,7 +109,16 @@ static const struct ctrl_key load_program_keys[] = {
 		.help = "The program's own settings. Those that are absent get their defaults."},
 };
 
+static const struct ctrl_key simulate_keys[] = {
+	{"frame", CTRL_TEXT, "", NULL, 0, 19456, NULL,
+		.help = "Its bytes without FCS, as pairs of hexadecimal digits."},
+	{"port", CTRL_NAME, "", "", 1, 63, NULL,
+		.help = "The port that would receive it; by default the first."},
+};
+
 #define BODY_none       {NULL, 0}, NULL, NULL
+#define BODY_simulate   KEYS(simulate_keys), NULL, \
+	"{\"frame\": \"ffffffffffff0200000000010806\", \"port\": \"p0\"}"
 #define BODY_load_program KEYS(load_program_keys), NULL, "{\"file\": \"flowcount.so\"}"
 #define BODY_create_job KEYS(create_job_keys), NULL, "{\"name\": \"ring\", \"size\": 4}"
 #define BODY_change_job KEYS(change_job_keys), NULL, "{\"timeout_ms\": 500}"

@@ -137,6 +137,16 @@
 		"`busy`. A full ring ends the trace early, which otherData reports. Jobs that " \
 		"are added, changed or removed meanwhile are instants (ph i, cat \"jobs\"); " \
 		"otherData.changes_missed counts those beyond 256.") \
+	X(simulate, POST, "/v1/simulate", ADMIN, CONTROL, none, simulate, \
+		"Simulation", "200", "simulate FRAME", \
+		"say what the switch would do with a frame", \
+		"And do nothing. The workers run meanwhile: the answer is about one instant. " \
+		"Filters, injected faults, tags of authenticated jobs, and limits of rates and " \
+		"of memory are not looked at.") \
+	X(get_graph, GET, "/v1/graph", READ_ALL, CONTROL, none, none, \
+		"Graph", "200", "program graph", \
+		"show the programs' matches and segments, and where these lead", \
+		"The programs in order of precedence.") \
 	X(get_tenants, GET, "/v1/tenants", READ_ALL, BASE, none, none, \
 		"Tenants", "200", "tenants", \
 		"show tenants, their usage and their quotas", "") \

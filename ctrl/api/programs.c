@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET and POST /v1/programs, GET and DELETE /v1/programs/{name} */
+/* GET and POST /v1/programs, GET and DELETE /v1/programs/{name}, GET /v1/graph */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,4 +365,61 @@ api_unload_program(struct api_call *call)
 	object = json_object();
 	API_PROGRAM_STATE(API_PUT, API_SKIP)
 	api_answer(call, is_there ? 202 : 200, object);
+}
+
+/* -- the graph */
+
+/* The words of a text, which blanks separate; NULL: none. */
+static json_t *
+words_json(const char *text)
+{
+	json_t *list = json_array();
+
+	for (size_t n; text != NULL && *text != '\0'; text += n + strspn(text + n, " ")) {
+		n = strcspn(text, " ");
+		if (n > 0)
+			json_array_append_new(list, json_stringn(text, n));
+	}
+	return list;
+}
+
+static json_t *
+segments_json(const struct ppe_program *program)
+{
+	const struct ppe_segment_name *segment;
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < PPE_SEGMENT_LISTS; i++)
+		for (segment = program->segments[i]; segment != NULL && segment->name != NULL;
+			segment++) {
+			json_t *object = json_object();
+
+			API_GRAPH_SEGMENT(API_PUT, API_SKIP)
+			json_array_append_new(list, object);
+		}
+	return list;
+}
+
+static json_t *
+graph_program_json(const struct ppe_program_info *info)
+{
+	json_t *object = json_object();
+
+	API_GRAPH_PROGRAM(API_PUT, API_SKIP)
+	return object;
+}
+
+void
+api_get_graph(struct api_call *call)
+{
+	static struct ppe_program_info infos[PPE_PROGRAMS_MAX];
+	json_t *object = json_object(), *list = json_array();
+	unsigned int count;
+
+	ctrl_programs_tick(call->running);
+	count = ppe_programs_read(call->running->ppe, infos, PPE_PROGRAMS_MAX);
+	for (unsigned int i = 0; i < count; i++)
+		json_array_append_new(list, graph_program_json(&infos[i]));
+	API_GRAPH(API_PUT, API_SKIP)
+	api_answer(call, 200, object);
 }
