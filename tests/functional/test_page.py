@@ -231,6 +231,23 @@ def loaded_programs_are_shown():
 
 
 @case
+def the_segments_are_drawn():
+    """As boxes of each program, with its packets' ends, and lines between them."""
+    segments = [{'name': 'parse', 'leads_to': ['count', 'hop:far', 'drop:truncated', 'drop:stale']},
+                {'name': 'count', 'leads_to': ['count', 'consume']}, {'name': 'far', 'leads_to': ['send', 'missing']},
+                {'name': 'age', 'leads_to': []}]
+    program = {'name': 'flows', 'built_in': False, 'phase': 'running', 'matches': ['every packet'], 'segments': segments}
+    with FakeSwitch([Job(1, 'ring', 4)]) as switch:
+        switch.routes['/v1/graph'] = {'programs': [program, dict(program, name='none', segments=[])]}
+        with Visit(switch) as page:
+            page.wait('document.querySelectorAll("#graph .segment").length === 4')
+            check(page.ask('document.querySelectorAll("#graph .edge").length') == 2, 'lines')
+            check(page.ask('document.querySelectorAll("#graph .hop").length') == 1, 'lines of hops')
+            page.ask('document.querySelector("#graph details").open = true')
+            has(lambda: page.text('#graph'), 'flows · every packet', r'parse\s+2 drops', r'count\s+consume', r'far\s+send, missing')
+
+
+@case
 def the_switch_goes_away():
     with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit(switch) as page:
         page.wait('document.querySelectorAll(".member").length === 4')

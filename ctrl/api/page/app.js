@@ -5,7 +5,7 @@ import { show, showLink } from './view.js';
 
 const INTERVAL = 1; // s between the begins of two rounds
 const PATIENCE = 2.5; // seconds without any answer until the page says so
-const KEYS = ['health', 'status', 'jobs', 'ports', 'counters', 'history', 'blocks', 'programs'];
+const KEYS = ['health', 'status', 'jobs', 'ports', 'counters', 'history', 'blocks', 'programs', 'graph'];
 const pathOf = (key) => '/v1/' + key + (key === 'blocks' ? '?stuck=1' : '');
 const MEMBERS_A_ROUND = 8; // jobs whose members are asked for in one round
 const STUCK_A_ROUND = 6; // of them, those with stuck blocks: the others age, too
@@ -69,6 +69,7 @@ async function ask(path) {
         return null;
     }
     if (content.length > LARGE) rest.set(path, now() + 4.5);
+    if (path === pathOf('graph')) rest.set(path, now() + 20); // it changes with the programs alone
     try {
         if (!answer.ok && path !== pathOf('health')) throw new SyntaxError('status');
         return record(JSON.parse(content));

@@ -43,7 +43,7 @@ export function fill(parent, inside) {
     for (const [key, one] of now) {
         const { tag, set } = one;
         const node = old.get(key) || (!tag ? document.createTextNode('') :
-            /^(svg|path)$/.test(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag));
+            /^(svg|path|g|rect|text|title)$/.test(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag));
         if (node === place) place = place.nextSibling;
         else parent.insertBefore(node, place);
         if (tag) {

@@ -3,6 +3,7 @@
 // The switch words what is wrong with jobs: here its sentences are only placed.
 import { ceiling, chart, highest } from './chart.js';
 import { clean, fill, h } from './dom.js';
+import { graph } from './graph.js';
 import { age, ago, bits, bytes, latency, list, number, perSecond, percent, plural, record, text, whole }
     from './words.js';
 
@@ -328,6 +329,11 @@ function programCard([name, program]) {
 const programsPart = ({ programs }) => programs.size > 0 &&
     [h('h2', '', 'Programs'), h('div', 'job-cards', [...programs].map(programCard))];
 
+const graphPart = ({ graph: of }) => list(record(of).programs).length > 0 && [h('h2', '', 'Segments'),
+    ...list(of.programs).map((program) => h('details', { key: text(program.name), class: 'card' },
+        h('summary', '', joined(text(program.name), ...(Array.isArray(program.matches) ? program.matches.map(text) : []))),
+        h('div', 'graph-frame', graph(program))))];
+
 const DROP_COLUMNS = [
     ['code', 'reason', (row) => row.key],
     ['wide', 'five minutes', ({ key, rates }) =>
@@ -389,7 +395,7 @@ export function show(state) {
     const { data } = state, ports = portsOf(data), entries = entriesOf(state);
     const parts = {
         verdict: () => verdictPart(state, entries, ports),
-        programs: () => programsPart(state),
+        programs: () => programsPart(state), graph: () => graphPart(data),
         jobs: () => jobsPart(state, entries), ports: () => portsPart(ports), drops: () => dropsPart(data),
         workers: () => workersPart(state), memory: () => memoryPart(record(data.status)), packets: () => packetsPart(state),
     };
