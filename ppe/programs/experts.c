@@ -47,7 +47,7 @@ struct header {
 	uint8_t count, place, status, missing;
 	rte_be16_t elements;
 } __rte_packed;
-static_assert(sizeof(struct header) == 20, "as docs/range-of-programs.md says");
+static_assert(sizeof(struct header) == 20, "as docs/supplied-programs.md says");
 
 struct choice {
 	rte_be16_t expert, reserved;

@@ -34,7 +34,7 @@ struct packet {
 	rte_be16_t group, reserved; /* reserved: 0 */
 	rte_be32_t sensor, value;
 } __rte_packed;
-static_assert(sizeof(struct packet) == 16, "as docs/range-of-programs.md says");
+static_assert(sizeof(struct packet) == 16, "as docs/supplied-programs.md says");
 
 struct summary {
 	rte_be16_t magic;
@@ -47,7 +47,7 @@ struct summary {
 	 * those below and above. */
 	rte_be32_t bucket[BUCKETS];
 } __rte_packed;
-static_assert(sizeof(struct summary) == 104, "as docs/range-of-programs.md says");
+static_assert(sizeof(struct summary) == 104, "as docs/supplied-programs.md says");
 
 struct record {
 	uint64_t sum;

@@ -31,7 +31,7 @@ launch(unsigned int workers, unsigned int ports, const char *name, const struct 
 	void *object;
 
 	snprintf(path, sizeof(path), "%s/%s.so", getenv("WEIR_PROGRAMS"), name);
-	object = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+	object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	cr_assert_not_null(object, "%s", dlerror());
 	file = dlsym(object, PPE_PROGRAM_SYMBOL);
 	cr_assert_not_null(file);
