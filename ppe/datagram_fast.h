@@ -13,6 +13,7 @@
 #include "pktbuf/sum_priv.h"
 #include "ppe/guard_fast.h"
 #include "ppe/program_fast.h"
+#include "ppe/simulate.h"
 
 /* Bytes in front of the payload of a datagram that the switch makes. */
 #define DATAGRAM_HEADERS                                                                           \
@@ -29,23 +30,54 @@ datagram_match(const struct ppe_setup *setup, uint16_t udp)
 	return ppe_match_add(setup, &match);
 }
 
+/* Where datagram_passes() leads to, in a segment's `leads_to`. */
+#define DATAGRAM_LEADS_TO GUARD_LEADS_TO " drop:ip_checksum drop:udp_checksum"
+
+/* The reason why the packet's checksums are wrong; PPE_DROP_COUNT: they are right. */
+static inline enum ppe_drop
+datagram_checksums(const struct ppe_worker *worker, const struct ppe_thread *thread)
+{
+	const struct pktbuf_port *port = worker->port[thread->port];
+	enum pktbuf_verdict verdict = PKTBUF_CHECKSUM_GOOD;
+
+	if (port->rx_checksum != PKTBUF_CHECKSUM_OFF)
+		verdict = pktbuf_checksum_verify(port, thread->packet, &thread->head);
+	if (likely(verdict == PKTBUF_CHECKSUM_GOOD))
+		return PPE_DROP_COUNT;
+	return verdict == PKTBUF_CHECKSUM_BAD_IP ? PPE_DROP_IP_CHECKSUM : PPE_DROP_UDP_CHECKSUM;
+}
+
 /* Returns whether the port may carry the sender's addresses, and the checksums are right; otherwise
  * drops the packet. Cost: as guard_passes and pktbuf_checksum_verify. */
 static inline bool
 datagram_passes(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	const struct pktbuf_port *port = worker->port[thread->port];
-	enum pktbuf_verdict verdict = PKTBUF_CHECKSUM_GOOD;
+	enum ppe_drop reason;
 
 	if (!guard_passes(worker, thread, GUARD_NO_JOB))
 		return false;
-	if (port->rx_checksum != PKTBUF_CHECKSUM_OFF)
-		verdict = pktbuf_checksum_verify(port, thread->packet, &thread->head);
-	if (likely(verdict == PKTBUF_CHECKSUM_GOOD))
+	reason = datagram_checksums(worker, thread);
+	if (likely(reason == PPE_DROP_COUNT))
 		return true;
-	ppe_drop(worker, thread,
-		verdict == PKTBUF_CHECKSUM_BAD_IP ? PPE_DROP_IP_CHECKSUM : PPE_DROP_UDP_CHECKSUM);
+	ppe_drop(worker, thread, reason);
 	return false;
+}
+
+/* For explain(): is the packet neither dropped by datagram_passes() nor by the program, which finds
+ * it `wrong`? Otherwise says so. Control thread. */
+static inline bool
+datagram_explain(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	const char *wrong, struct ppe_explanation *explanation)
+{
+	enum ppe_drop reason = guard_verdict(worker, thread, GUARD_NO_JOB);
+
+	if (reason == PPE_DROP_COUNT)
+		reason = datagram_checksums(worker, thread);
+	if (reason != PPE_DROP_COUNT)
+		ppe_explain_drop(explanation, reason);
+	else if (wrong != NULL)
+		ppe_explain_end(explanation, "drop:program", "%s", wrong);
+	return reason == PPE_DROP_COUNT && wrong == NULL;
 }
 
 /* The payload: at least its first 100 bytes, if it has so many, are contiguous. */

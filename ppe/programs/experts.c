@@ -116,8 +116,8 @@ wrong(const struct experts *state, const struct ppe_thread *thread)
 {
 	const struct header *h = header_of(thread);
 	const struct choice *choice = (const void *)(h + 1);
-	const uint32_t bytes = thread->head.payload_length,
-		       elements = rte_be_to_cpu_16(h->elements);
+	const uint32_t bytes = thread->head.payload_length;
+	uint32_t elements;
 
 	if (bytes < sizeof(*h) || h->magic != MAGIC || h->version != VERSION)
 		return "it is of another protocol or version";
@@ -128,6 +128,7 @@ wrong(const struct experts *state, const struct ppe_thread *thread)
 		return "its type is unknown";
 	if (rte_be_to_cpu_16(h->owner) >= state->owners)
 		return "its owner is out of range";
+	elements = rte_be_to_cpu_16(h->elements);
 	if (elements == 0 || elements > state->elements)
 		return "its elements are out of range";
 	if (h->type == OUTPUT)
@@ -349,16 +350,18 @@ explain(const struct ppe_worker *worker, const void *const *states, const struct
 {
 	const struct experts *state = states[worker->id];
 	const struct header *h = header_of(thread);
-	const char *why = wrong(state, thread);
+	uint32_t number;
 
-	if (why != NULL)
-		ppe_explain_end(explanation, "drop:program", "%s", why);
-	else if (h->type == REGISTER)
+	ppe_explain(explanation, "receive", "a packet of %u bytes", thread->head.payload_length);
+	if (!datagram_explain(worker, thread, wrong(state, thread), explanation))
+		return;
+	number = slot_number(state, h);
+	if (h->type == REGISTER)
 		ppe_explain_end(explanation, "consume", "its sender becomes an expert");
 	else
 		ppe_explain_end(explanation, "consume",
-			"unless it is old or repeated, slot %u at worker %u takes it",
-			slot_number(state, h), slot_number(state, h) % worker->workers);
+			"slot %u at worker %u takes it, unless it is old or repeated", number,
+			number % worker->workers);
 }
 
 static int
@@ -423,7 +426,7 @@ static const struct ppe_setting settings[] = {
 };
 
 static const struct ppe_segment_name segments[] = {
-	{receive, "receive", "hop:find hop:learn output consume drop:program"},
+	{receive, "receive", "hop:find hop:learn output consume drop:program" DATAGRAM_LEADS_TO},
 	{find, "find", "take_token take_output"},
 	{take_token, "take_token", "output consume drop:program"},
 	{take_output, "take_output", "output consume drop:program drop:duplicate"},

@@ -280,6 +280,7 @@ explain(const struct ppe_worker *worker __rte_unused, const void *const *states 
 {
 	const struct flow flow = flow_of(&thread->head);
 
+	ppe_explain(explanation, "count", "in all rows of the sketch");
 	ppe_explain_end(explanation, "pass", "counted in protocol %u, ports %u and %u",
 		flow.protocol, flow.from, flow.to);
 }

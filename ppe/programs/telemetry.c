@@ -209,9 +209,10 @@ explain(const struct ppe_worker *worker, const void *const *states, const struct
 {
 	const char *why = wrong(states[worker->id], thread);
 
-	if (why != NULL)
-		ppe_explain_end(explanation, "drop:program", "%s", why);
-	else if (packet_of(thread)->type == SUBSCRIBE)
+	ppe_explain(explanation, "receive", "a packet of %u bytes", thread->head.payload_length);
+	if (!datagram_explain(worker, thread, why, explanation))
+		return;
+	if (packet_of(thread)->type == SUBSCRIBE)
 		ppe_explain_end(explanation, "consume", "summaries go to its sender");
 	else
 		ppe_explain_end(explanation, "consume", "it is added to group %u at worker %u",
@@ -264,7 +265,7 @@ static const struct ppe_setting settings[] = {
 };
 
 static const struct ppe_segment_name segments[] = {
-	{receive, "receive", "hop:find hop:subscribe drop:program"},
+	{receive, "receive", "hop:find hop:subscribe drop:program" DATAGRAM_LEADS_TO},
 	{find, "find", "update"},
 	{update, "update", "consume"},
 	{subscribe, "subscribe", "consume"},

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 
 #include "ppe/load.h"
+#include "ppe/simulate.h"
 
 const struct ppe_program *loaded;
+const char *said_end;
 static struct ppe_value values[32];
+static struct ppe_explanation said;
 
 static void
 read_settings(const struct setting *changes)
@@ -70,6 +73,9 @@ send_udp(unsigned int host, uint16_t from, uint16_t to, const uint8_t *bytes, un
 	rig_headers(frame, mac, rig_source_ip(host), from, to, n);
 	memcpy(frame + LOADED_HEADERS, bytes, n);
 	rig_fix_checksums(frame);
+	cr_assert_eq(ppe_simulate(rig.ppe, frame, LOADED_HEADERS + n, host, &said), 0);
+	cr_assert_str_eq(said.program, loaded->name);
+	said_end = said.end;
 	rig_send(&rig, host, frame, LOADED_HEADERS + n);
 }
 

@@ -24,7 +24,7 @@ void launch(
 /* Unload it, and stop. */
 void finish(void);
 
-/* Send a datagram from a host's UDP port to the switch. */
+/* Send a datagram from a host's UDP port to the switch, and have its way explained before: `said_end`. */
 void send_udp(unsigned int host, uint16_t from, uint16_t to, const uint8_t *bytes, unsigned int n);
 
 /* The next datagram to a host: sets `payload` and `payload_bytes`. It comes from the switch's UDP port `from`. false: there
@@ -36,5 +36,6 @@ uint64_t counted(const char *key);
 
 /* The program, and its state on a worker. */
 extern const struct ppe_program *loaded;
+extern const char *said_end;
 
 #endif

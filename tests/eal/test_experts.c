@@ -375,7 +375,9 @@ ONE_WORKER_AND_TWO(experts, hostile_packets)
 	BAD(put_token(&t), packet[14] = 255, 0, 0);
 	BAD(put_token(&t), weir_put16(packet + HEADER + 8, EXPERTS + 1), 0, 0);
 	BAD(put_token(&t), packet[3] = REGISTER; weir_put16(packet + 12, EXPERTS + 1), 0, 0);
+	cr_assert_str_eq(said_end, "drop:program");
 	send_token(&t);
+	cr_assert_str_eq(said_end, "consume");
 	expect_input(&t, 0);
 	expect_input(&t, 1);
 	/* Another host, or another token of this number. */

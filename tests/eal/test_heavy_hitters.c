@@ -227,6 +227,7 @@ ONE_WORKER_AND_TWO(heavy_hitters, odd_frames_pass)
 	PASSES(weir_put16(frame + 20, 0x2000), 60); /* the first fragment */
 	cr_assert_eq(counted("hitters_packets"), good - 1);
 	send_udp(0, 1, 2, frame, 10);
+	cr_assert_str_eq(said_end, "pass");
 	expect_drop(PPE_DROP_NO_EXCEPTION_PORT, 1);
 	cr_assert_eq(counted("hitters_packets"), good);
 	cr_assert_eq(wait_rows(), 3);

@@ -66,6 +66,7 @@ static void
 read_value(uint16_t group, int32_t value)
 {
 	send_udp(group % 2 ? 0 : 2, FROM, UDP, packet_of(1, group, sensor_of(value), value), 16);
+	cr_assert_str_eq(said_end, "consume");
 	add(&model[group], value);
 }
 
@@ -143,6 +144,7 @@ ONE_WORKER_AND_TWO(telemetry, hostile_packets)
 		if (n == 16)
 			continue;
 		send_udp(0, FROM, UDP, p, n);
+		cr_assert_str_eq(said_end, "drop:program");
 		bad++;
 	}
 	for (unsigned int byte = 0; byte < 6; byte++) {
