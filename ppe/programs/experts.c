@@ -215,7 +215,8 @@ add(struct experts *state, struct ppe_thread *thread, struct slot *slot, unsigne
 	pktbuf_cursor_init(&cursor, thread->packet, thread->head.payload + sizeof(struct header),
 		elements * sizeof(float));
 	pktbuf_cursor_copy(&cursor, output, elements * sizeof(float));
-	/* A loop of its own: no CPU multiplies and adds in one step. */
+	/* A loop of its own, so that products are rounded, also where a CPU can multiply and add
+	 * in one step. */
 	for (unsigned int e = 0; e < elements; e++)
 		output[e] *= weight;
 	slot->heard |= (uint8_t)(1u << place);
@@ -419,7 +420,7 @@ static const struct ppe_setting settings[] = {
 		"How many experts there are, counted from 0."},
 	{"k", PPE_SETTING_INTEGER, "2", 1, K_MAX, NULL, NULL, "The most experts of a token."},
 	{"elements", PPE_SETTING_INTEGER, "256", 1, 2048, NULL, NULL,
-		"The most floats of an output."},
+		"The most floats of an output, which must fit a frame."},
 	{"timeout_ms", PPE_SETTING_INTEGER, "1000", 10, 3600000, NULL, "ms",
 		"How long a token waits for outputs."},
 	{0},

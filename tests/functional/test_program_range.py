@@ -120,6 +120,15 @@ def the_largest_flows():
 
 
 @case
+def settings_that_need_too_much_memory():
+    _, api = switch()
+    for name, settings in (('experts', {'owners': 1024, 'window': 1024, 'elements': 2048, 'k': 8}),
+                           ('heavy_hitters', {'rows': 8, 'columns': 1 << 20, 'k': 256})):
+        api.do('POST', '/v1/programs', {'file': name + '.so', 'settings': settings}, 507, 'no_memory')
+        check(name not in [p['name'] for p in api.get('/v1/programs')['programs']], '%s is loaded', name)
+
+
+@case
 def tokens_and_experts():
     with loaded('experts', elements=128, k=3) as (rack, api):
         experts = [client(rack, 1 + e, 'experts', 'expert', SWITCH_ADDRESS, e) for e in range(EXPERTS)]
