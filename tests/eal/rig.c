@@ -231,7 +231,7 @@ make_ring(const char *direction, unsigned int port, unsigned int queue)
 }
 
 static void
-make_ports(struct rig *rig, unsigned int number, struct pktbuf_port_config *configs)
+make_ports(struct rig *rig, const struct rig_config *config, struct pktbuf_port_config *configs)
 {
 	for (unsigned int p = 0; p < rig->ports; p++) {
 		struct rte_eth_dev_info info;
@@ -242,7 +242,7 @@ make_ports(struct rig *rig, unsigned int number, struct pktbuf_port_config *conf
 			rig->to[p][q] = make_ring("to", p, q);
 			rig->from[p][q] = make_ring("from", p, q);
 		}
-		snprintf(name, sizeof(name), "rig%u_%u", number, p);
+		snprintf(name, sizeof(name), "rig%u_%u", config->number, p);
 		id = rte_eth_from_rings(
 			name, rig->to[p], rig->queues, rig->from[p], rig->queues, 0);
 		if (id < 0 || rte_eth_dev_info_get((uint16_t)id, &info) < 0)
@@ -252,6 +252,8 @@ make_ports(struct rig *rig, unsigned int number, struct pktbuf_port_config *conf
 		rte_eth_dev_get_name_by_port((uint16_t)id, configs[p].device);
 		configs[p].rx_queues = (uint16_t)rig->queues;
 		configs[p].tx_queues = (uint16_t)rig->queues;
+		if (config->unchecked)
+			configs[p].rx_checksum = configs[p].tx_checksum = PKTBUF_CHECKSUM_OFF;
 		configs[p].rx_descriptors = 512;
 		configs[p].tx_descriptors = 512;
 	}
@@ -283,7 +285,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 	rig->queues = config->queues != 0 ? config->queues : 1;
 	if (config->number == 0)
 		rig_start_eal(config->workers);
-	make_ports(rig, config->number, ports);
+	make_ports(rig, config, ports);
 	memcpy(rig->job, config->job, sizeof(rig->job));
 	for (unsigned int j = 0; j < config->jobs; j++)
 		rig->jobs.by_id[rig->job[j].id] = &rig->job[j];

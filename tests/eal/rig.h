@@ -52,6 +52,7 @@ struct rig_config {
 	uint16_t first_generation; /* 0: 65534, so that it wraps in the tests */
 	const struct ppe_program *const *programs; /* NULL: the built-in ones */
 	bool spin; /* how workers on lcores idle; else they sleep */
+	bool unchecked; /* UDP checksums are neither verified nor computed */
 	bool exception; /* the last port leads to the kernel */
 	uint64_t unforwarded; /* ppe_config's */
 	struct ppe_policers policers;
