@@ -404,7 +404,7 @@ struct ppe_program_file {
 
 #define PPE_PROGRAM_SYMBOL "weir_program"
 
-/* PPE_PROGRAM_FILE(flowcount_program); at the end of a program's file, after including
+/* PPE_PROGRAM_FILE(vectorsum_program); at the end of a program's file, after including
  * ppe/program_fast.h. */
 #define PPE_PROGRAM_FILE(name)                                                                     \
 	extern const struct ppe_program_file weir_program;                                         \

@@ -13,21 +13,10 @@
 #include <errno.h>
 
 #include <rte_cycles.h>
-#include <rte_ip.h>
 #include <rte_malloc.h>
-#include <rte_udp.h>
 
-#include "ppe/guard_fast.h"
-#include "ppe/program_fast.h"
+#include "ppe/datagram_fast.h"
 #include "rmw/rmw.h"
-
-/* The headers of a packet. The elements follow. */
-struct frame {
-	struct rte_ether_hdr ether;
-	struct rte_ipv4_hdr ip;
-	struct rte_udp_hdr udp;
-	struct vectorsum_header sum;
-} __rte_packed __rte_aligned(2);
 
 /* Block b is in slot b % VECTORSUM_SLOTS of worker b % workers. */
 struct slot {
@@ -37,13 +26,13 @@ struct slot {
 	uint32_t heard; /* bit r: the vector of rank r is in the sum */
 	uint16_t count; /* elements */
 	uint8_t status; /* VECTORSUM_VECTOR: it waits for vectors */
-	uint16_t port[VECTORSUM_RANKS]; /* of the switch, where the rank is */
-	struct frame answer[VECTORSUM_RANKS];
+	struct pktbuf_endpoint rank[VECTORSUM_RANKS]; /* whose packets have come: where they are */
 };
 
 struct state { /* one per worker */
 	const struct rmw_reduction *reduction;
 	uint32_t ranks;
+	uint16_t udp_port;
 	uint64_t timeout; /* TSC cycles */
 	uint64_t partials; /* blocks whose time was over */
 	struct slot slot[VECTORSUM_SLOTS];
@@ -51,39 +40,44 @@ struct state { /* one per worker */
 
 /* Send the sum to these ranks. */
 static void
-answer(struct ppe_worker *worker, const struct slot *slot, uint32_t ranks)
+answer(struct ppe_worker *worker, const struct state *state, const struct slot *slot,
+	uint32_t ranks)
 {
-	unsigned int bytes = slot->count * sizeof(int32_t);
+	const uint16_t elements = slot->count * sizeof(int32_t);
 
-	for (unsigned int r = 0; r < VECTORSUM_RANKS; r++) {
-		struct rte_mbuf *packet = ranks >> r & 1 ? ppe_packet_alloc(worker) : NULL;
-		struct frame *frame;
+	for (uint8_t r = 0; r < state->ranks; r++) {
+		struct vectorsum_header *header;
+		struct rte_mbuf *packet;
 
-		if (packet == NULL)
+		if ((ranks >> r & 1) == 0)
 			continue;
-		frame = (void *)rte_pktmbuf_append(packet, (uint16_t)(sizeof(*frame) + bytes));
-		*frame = slot->answer[r];
-		frame->sum.heard = rte_cpu_to_be_32(slot->heard);
-		frame->sum.status = slot->status;
-		memcpy(frame + 1, slot->sum, bytes);
-		frame->udp.dgram_cksum = rte_ipv4_udptcp_cksum(&frame->ip, &frame->udp);
-		ppe_output(worker, packet, slot->port[r], PKTBUF_PRIO_RESULT);
+		packet = datagram_begin(
+			worker, &slot->rank[r], state->udp_port, sizeof(*header) + elements);
+		if (packet == NULL) /* none is free: the rank asks again */
+			continue;
+		header = datagram_data(packet);
+		*header = (struct vectorsum_header){.block = rte_cpu_to_be_64(slot->block),
+			.heard = rte_cpu_to_be_32(slot->heard),
+			.count = rte_cpu_to_be_16(slot->count),
+			.rank = r,
+			.status = slot->status};
+		memcpy(header + 1, slot->sum, elements);
+		datagram_send(worker, packet, slot->rank[r].port);
 	}
 }
 
-/* The slot is in the cache. Add the vector, if it is not in the sum already. */
+/* The slot is in the cache. Add the vector, unless it is in the sum already. */
 static struct ppe_next
 add(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct state *state = ppe_state(worker, thread);
-	const struct frame *in = (const void *)thread->head.bytes;
-	uint64_t block = rte_be_to_cpu_64(in->sum.block);
+	const struct vectorsum_header *header = (const void *)datagram_payload(thread);
+	uint64_t block = rte_be_to_cpu_64(header->block);
+	uint16_t count = rte_be_to_cpu_16(header->count);
+	uint32_t rank = UINT32_C(1) << header->rank;
 	struct slot *slot = &state->slot[block % VECTORSUM_SLOTS];
-	uint16_t count = rte_be_to_cpu_16(in->sum.count);
-	uint32_t rank = UINT32_C(1) << in->sum.rank;
-	struct frame *out = &slot->answer[in->sum.rank];
-	const void *vector = rte_pktmbuf_read(
-		thread->packet, sizeof(*in), count * sizeof(int32_t), thread->lmem);
+	const void *vector = rte_pktmbuf_read(thread->packet,
+		thread->head.payload + sizeof(*header), count * sizeof(int32_t), thread->lmem);
 
 	if (block > slot->block) {
 		slot->block = block;
@@ -96,22 +90,16 @@ add(struct ppe_worker *worker, struct ppe_thread *thread)
 		return ppe_drop(worker, thread, PPE_DROP_EXPIRED);
 	if (count != slot->count)
 		return ppe_drop(worker, thread, PPE_DROP_MISMATCH);
-	/* Turned around, the headers are as long, so the IPv4 checksum stays right. */
-	*out = *in;
-	RTE_SWAP(out->ether.src_addr, out->ether.dst_addr);
-	RTE_SWAP(out->ip.src_addr, out->ip.dst_addr);
-	RTE_SWAP(out->udp.src_port, out->udp.dst_port);
-	out->udp.dgram_cksum = 0;
-	slot->port[in->sum.rank] = thread->port;
+	slot->rank[header->rank] = datagram_sender(thread);
 	if (slot->status != VECTORSUM_VECTOR) { /* its answer was lost, or it is late */
-		answer(worker, slot, rank);
+		answer(worker, state, slot, rank);
 	} else if ((slot->heard & rank) == 0) {
 		(slot->heard == 0 ? state->reduction->begin : state->reduction->reduce)(
 			slot->sum, &vector, 1, count);
 		slot->heard |= rank;
 		if (slot->heard == UINT32_MAX >> (VECTORSUM_RANKS - state->ranks)) {
 			slot->status = VECTORSUM_SUM;
-			answer(worker, slot, slot->heard);
+			answer(worker, state, slot, slot->heard);
 		}
 	}
 	return ppe_consume(worker, thread);
@@ -121,9 +109,9 @@ add(struct ppe_worker *worker, struct ppe_thread *thread)
 static struct ppe_next
 arrive(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	const struct frame *in = (const void *)thread->head.bytes;
+	const struct vectorsum_header *header = (const void *)datagram_payload(thread);
 	struct state *state = ppe_state(worker, thread);
-	struct slot *slot = &state->slot[rte_be_to_cpu_64(in->sum.block) % VECTORSUM_SLOTS];
+	struct slot *slot = &state->slot[rte_be_to_cpu_64(header->block) % VECTORSUM_SLOTS];
 
 	rte_prefetch0(slot->sum);
 	rte_prefetch0(&slot->block);
@@ -134,25 +122,21 @@ arrive(struct ppe_worker *worker, struct ppe_thread *thread)
 static struct ppe_next
 begin(struct ppe_worker *worker, struct ppe_thread *thread)
 {
+	const struct vectorsum_header *header = (const void *)datagram_payload(thread);
 	const struct state *state = ppe_state(worker, thread);
-	const struct pktbuf_head *head = &thread->head;
-	const struct frame *in = (const void *)head->bytes;
-	uint16_t count;
+	uint16_t bytes = thread->head.payload_length, count;
 
-	if (!guard_passes(worker, thread, GUARD_NO_JOB)) /* may this port have these addresses? */
+	if (!datagram_passes(worker, thread)) /* checksums; may this port send from this address? */
 		return PPE_END;
-	if (head->payload != offsetof(struct frame, sum) || head->payload_length < sizeof(in->sum))
+	if (bytes < sizeof(*header))
 		return ppe_drop(worker, thread, PPE_DROP_TRUNCATED);
-	count = rte_be_to_cpu_16(in->sum.count);
+	count = rte_be_to_cpu_16(header->count);
 	if (count == 0 || count > VECTORSUM_ELEMENTS ||
-		head->payload_length != sizeof(in->sum) + count * sizeof(int32_t))
+		bytes != sizeof(*header) + count * sizeof(int32_t))
 		return ppe_drop(worker, thread, PPE_DROP_LENGTH);
-	if (in->sum.rank >= state->ranks)
+	if (header->rank >= state->ranks)
 		return ppe_drop(worker, thread, PPE_DROP_UNKNOWN_SOURCE);
-	if (pktbuf_checksum_verify(worker->port[thread->port], thread->packet, head) !=
-		PKTBUF_CHECKSUM_GOOD)
-		return ppe_drop(worker, thread, PPE_DROP_UDP_CHECKSUM);
-	return ppe_hop(worker, thread, rte_be_to_cpu_64(in->sum.block) % worker->workers, arrive);
+	return ppe_hop(worker, thread, rte_be_to_cpu_64(header->block) % worker->workers, arrive);
 }
 
 /* The timer: answer when the time of a block is over. */
@@ -170,7 +154,7 @@ expire(struct ppe_worker *worker, struct ppe_thread *thread)
 			worker->now - slot->since >= state->timeout) {
 			slot->status = VECTORSUM_PARTIAL;
 			state->partials++;
-			answer(worker, slot, slot->heard);
+			answer(worker, state, slot, slot->heard);
 		}
 	}
 	return PPE_END;
@@ -185,19 +169,16 @@ create(const struct ppe_setup *setup, void **out)
 		.period_us = timeout_us / 10,
 		.slices = VECTORSUM_SLOTS,
 		.together = true};
-	const struct ppe_match match = {
-		.conditions = PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP | PPE_MATCH_UDP_PORT,
-		.udp_port = (uint16_t)ppe_setting(setup, "udp_port")};
-	int rc = ppe_match_add(setup, &match);
+	int rc;
 
 	*out = state;
 	if (state == NULL)
 		return -ENOMEM;
-	if (setup->config->packet_bytes < sizeof(struct frame) + sizeof(state->slot->sum))
-		return -EMSGSIZE; /* an answer is one mbuf */
 	state->reduction = rmw_reduction(WEIR_DTYPE_INT32, WEIR_OP_SUM);
 	state->ranks = (uint32_t)ppe_setting(setup, "ranks");
+	state->udp_port = (uint16_t)ppe_setting(setup, "udp_port");
 	state->timeout = timeout_us * rte_get_tsc_hz() / 1000000;
+	rc = datagram_match(setup, state->udp_port);
 	return rc < 0 ? rc : ppe_timer_add(setup, &timer);
 }
 
@@ -225,7 +206,8 @@ static const struct ppe_setting settings[] = {
 /* For traces and the graph of programs: where each segment leads. */
 static const struct ppe_segment_name segments[] = {
 	{begin, "begin",
-		"hop:arrive drop:truncated drop:length drop:unknown_source drop:udp_checksum"},
+		"hop:arrive drop:truncated drop:length drop:unknown_source drop:udp_checksum "
+		"drop:ip_checksum"},
 	{arrive, "arrive", "add"},
 	{add, "add", "output consume drop:expired drop:mismatch"},
 	{expire, "expire", "output"},
