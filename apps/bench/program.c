@@ -358,8 +358,9 @@ count(const struct program_options *o, bool linked)
 {
 	char words[4096];
 	int n = snprintf(words, sizeof(words),
-		"--packets %d --threads %u --burst %u --program '%s' --frames-file '%s'%s", COUNTED,
-		o->work.threads, o->work.burst, o->file, o->frames, linked ? " --linked" : "");
+		"--packets %d --threads %u --burst %u --isa %s --program '%s' --frames-file '%s'%s",
+		COUNTED, o->work.threads, o->work.burst, rmw_isa_name(o->work.isa), o->file,
+		o->frames, linked ? " --linked" : "");
 
 	for (unsigned int i = 0; i < o->settings->count && n < (int)sizeof(words); i++)
 		n += snprintf(words + n, sizeof(words) - (size_t)n, " --setting '%s'",
