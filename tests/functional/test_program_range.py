@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import socket
+import struct
 
 from control import Control
 from rack import ROOT, SWITCH_ADDRESS, Rack
@@ -57,6 +58,26 @@ def port_bytes(rack):
     """What the owner's port has received and sent."""
     port = rack.stats_at_rest()['ports'][OWNER]
     return port['rx_bytes'], sum(port['tx_bytes'].values())
+
+
+def reading(rack, host, group):
+    """The frame of a reading, in hex; its UDP checksum is not computed."""
+    ip = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 44, 0, 0, 64, 17, 0, socket.inet_aton(rack.address(host)),
+                     socket.inet_aton(SWITCH_ADDRESS))
+    total = sum(struct.unpack('!10H', ip))
+    ip = ip[:10] + struct.pack('!H', ~(total + (total >> 16)) & 0xffff) + ip[12:]
+    mac = [bytes.fromhex(m.replace(':', '')) for m in (rack.switch_mac, rack.mac(host))]
+    return (b''.join(mac) + b'\x08\0' + ip + struct.pack('!4H', 5000, 9020, 24, 0) +
+            struct.pack('!HBBHHIi', 0x5754, 1, 1, group, 0, 1, 1)).hex()
+
+
+@case
+def a_simulation_says_what_would_happen():
+    rack, api = switch()
+    for group, end in ((3, r'added to group 3 at worker 1'), (64, r'its group is out of range')):
+        said = rack.call('sw', [rack.program(('ctl', 'weirctl')), '--switch', 'unix:' + api.path, 'simulate', reading(rack, 1, group)])
+        check('telemetry' in said and re.search(end, said), '%s', said)
+    check(count(api, 'telemetry', 'telemetry_bad') == 0, 'the simulation counts')
 
 
 @case
