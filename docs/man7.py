@@ -179,7 +179,8 @@ def variables_read(root):
                 if name.endswith(('.c', '.h', '.py', '.lua')) or '.' not in name:
                     path = os.path.join(folder, name)
                     with open(path, errors='replace') as file:
-                        read = {word for words in READ.findall(file.read()) for word in words if word} - OTHERS
+                        read = {word for words in READ.findall(file.read()) for word in words
+                                if word and not word.startswith('WEIR_SETTING_')} - OTHERS
                     for variable in read:
                         found.setdefault(variable, set()).add(os.path.relpath(path, root))
     return found
