@@ -151,6 +151,15 @@ def a_session_as_the_public_client_begins_it():
                 thread.join(120)
             check(len(reached) == 2, '%s', reached)
 
+        # Workers that have gone do not count: neither in a barrier, nor as a rank of a broadcast.
+        with rack.inside('sw'), grpc.insecure_channel(SESSIONS) as channel:
+            for method, fields in (('Barrier', {'f1': 2}), ('Broadcast', {'f2': 1, 'f3': 2})):
+                for _ in range(2):
+                    try:
+                        channel.unary_unary('/switchml_proto.Sync/' + method)(message(**fields), timeout=0.5)
+                        check(False, '%s ends', method)
+                    except grpc.RpcError as error:
+                        check(error.code() == grpc.StatusCode.DEADLINE_EXCEEDED, '%s', error)
         for turn in range(3):
             reached.clear()
             together()
