@@ -13,11 +13,14 @@
 #include "ctrl/log.h"
 #include "ctrl/programs/settings.h"
 
-#define TO_SWITCH (PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP)
+#define TO_SWITCH      (PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP)
 
-#define SOON_MS   10 /* while a program comes or goes */
-#define POLL_US   10000
-#define START     "by=weir why=start"
+#define LOAD_REASONS   5
+#define UNLOAD_REASONS 8
+
+#define SOON_MS        10 /* while a program comes or goes */
+#define POLL_US        10000
+#define START          "by=weir why=start"
 
 /* -- the programs of a configuration */
 
@@ -115,7 +118,7 @@ ctrl_programs_start(
 		struct ctrl_program *program = *list, *rest = program->next;
 
 		if (ctrl_program_load(running, program, START, reason) < 0) {
-			snprintf(error, size, "program %s: %s", program->file.name, reason);
+			snprintf(error, size, "program %s", reason);
 			return -EINVAL;
 		}
 		*list = rest;
@@ -134,38 +137,32 @@ find_loaded(const struct ctrl_running *running, const char *name)
 	return NULL;
 }
 
+/* Write why a change is refused. known: how many of the reasons it may be; any other one is of a
+ * program's create(). Returns what callers of this file know. */
 static int
-explain_load(const struct ctrl_program *program, int rc, char *reason)
+explain(int rc, const char *name, unsigned int known, char *reason)
 {
-	const char *name = program->file.program->name;
+	static const struct {
+		int rc;
+		const char *text;
+	} reasons[] = {
+		{-EEXIST, "it is there already, or not quite unloaded"},
+		{-ENOTUNIQ, "another program has a statistic or metric of the same name"},
+		{-EBUSY, "a worker has not taken the last change yet: again in a second"},
+		{-ENOSPC, "there is no room: programs, their matches and timers are bounded"},
+		{-ENOMEM, "there is too little memory for it: see memory_mb"},
+		{-ENOENT, "there is no such program"},
+		{-EPERM, "it is built in"},
+		{-EADDRINUSE, "another program passes packets to it: unload that first"},
+	};
 
-	switch (rc) {
-	case -EEXIST:
-		snprintf(reason, CTRL_PROGRAM_REASON,
-			"a program %s is there already, or not quite unloaded", name);
-		return rc;
-	case -ENOTUNIQ:
-		snprintf(reason, CTRL_PROGRAM_REASON,
-			"another program has a statistic or metric of the same name as %s", name);
-		return rc;
-	case -EBUSY:
-		snprintf(reason, CTRL_PROGRAM_REASON,
-			"a worker has not taken the last change yet: again in a second");
-		return rc;
-	case -ENOSPC:
-		snprintf(reason, CTRL_PROGRAM_REASON,
-			"there is no room for it: a switch has at most %u programs, and their "
-			"matches and timers are bounded, too",
-			PPE_PROGRAMS_MAX);
-		return rc;
-	case -ENOMEM:
-		snprintf(reason, CTRL_PROGRAM_REASON,
-			"there is too little memory for it: see memory_mb");
-		return rc;
-	default:
-		snprintf(reason, CTRL_PROGRAM_REASON, "its create() fails: %s", strerror(-rc));
-		return -EINVAL;
-	}
+	for (unsigned int i = 0; i < known; i++)
+		if (reasons[i].rc == rc) {
+			snprintf(reason, CTRL_PROGRAM_REASON, "%.64s: %s", name, reasons[i].text);
+			return rc;
+		}
+	snprintf(reason, CTRL_PROGRAM_REASON, "%.64s: its create() fails: %s", name, strerror(-rc));
+	return -EINVAL;
 }
 
 /* The last of the list: programs of equal matches go by the order of loading. */
@@ -192,7 +189,7 @@ ctrl_program_load(struct ctrl_running *running, struct ctrl_program *program, co
 	if (rc == 0)
 		rc = ppe_program_load(running->ppe, what, program->values);
 	if (rc < 0)
-		return explain_load(program, rc, reason);
+		return explain(rc, what->name, LOAD_REASONS, reason);
 	append(running, program);
 	if (what->sidecar != NULL &&
 		ctrl_sidecar_start(
@@ -223,14 +220,7 @@ ctrl_program_unload(struct ctrl_running *running, const char *name, const char *
 		ctrl_log_change(
 			who, "program is unloaded", "program=%s", ctrl_log_quote(name).text);
 	} else {
-		snprintf(reason, CTRL_PROGRAM_REASON, "%.64s: %s", name,
-			rc == -ENOENT          ? "there is no such program"
-				: rc == -EPERM ? "it is built in"
-				: rc == -EBUSY ? "a worker has not taken the last change yet: "
-						 "again in a second"
-				: rc == -EADDRINUSE
-				? "another program passes packets to it: unload that first"
-				: strerror(-rc));
+		explain(rc, name, UNLOAD_REASONS, reason);
 	}
 	return rc;
 }

@@ -256,7 +256,7 @@ def a_wrong_configuration_does_not_start():
                 check(re.search(r'switch\.json:\d+:\d+: ' + re.escape(place), run.output), '%s', run.output)
     with switch('loaded.so', programs=[{'file': 'loaded.so', 'settings': {'label': 'refuse'}}]) as (rack, _, _):
         run = rack.spawn('sw', [rack.program(('switch', 'weir-switch')), '-c', rack.write_config()])
-        check(run.end(60) == 1 and 'program loaded.so: its create() fails: No such device' in run.output, '%s', run.output)
+        check(run.end(60) == 1 and 'program loaded: its create() fails: No such device' in run.output, '%s', run.output)
 
 
 if __name__ == '__main__':
