@@ -165,5 +165,7 @@ main(int argc, char **argv)
 	printf("%3u elements, %u hosts: AllReduce %6.1f ns %5.2f Mpps, SwitchML %6.1f ns %5.2f "
 	       "Mpps, ratio %.2f\n",
 		elements, HOSTS, both[0], 1e3 / both[0], both[1], 1e3 / both[1], median(ratio));
+	if (rig_stop(&rig) != NULL)
+		fail("something was not returned");
 	return 0;
 }
