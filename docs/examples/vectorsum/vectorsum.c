@@ -206,8 +206,7 @@ static const struct ppe_setting settings[] = {
 /* For traces and the graph of programs: where each segment leads. */
 static const struct ppe_segment_name segments[] = {
 	{begin, "begin",
-		"hop:arrive drop:truncated drop:length drop:unknown_source drop:udp_checksum "
-		"drop:ip_checksum"},
+		DATAGRAM_LEADS_TO " hop:arrive drop:truncated drop:length drop:unknown_source"},
 	{arrive, "arrive", "add"},
 	{add, "add", "output consume drop:expired drop:mismatch"},
 	{expire, "expire", "output"},
