@@ -774,8 +774,8 @@ static const struct ppe_table tables[] = {
 	{0}};
 
 static const struct ppe_segment_name segments[] = {{check, "check", "hop:find drop:program"},
-	{find, "find", "take"}, {take, "take", "consume send output drop:program drop:duplicate"},
-	{0}};
+	{find, "find", "take"},
+	{take, "take", "consume send output drop:program drop:duplicate" GUARD_LEADS_TO}, {0}};
 
 static const struct ppe_program switchml_program = {.name = "switchml",
 	.first = check,

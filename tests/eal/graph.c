@@ -85,7 +85,8 @@ leads(const struct ppe_program *program, const char *from, const char *to, const
 
 		if (of != NULL && strcmp(from, of) == 0 && strcmp(word, without) == 0)
 			continue;
-		if (strcmp(word, to) == 0 || strcmp(name, to) == 0)
+		if (strcmp(word, to) == 0 || strcmp(name, to) == 0 ||
+			(strcmp(word, "pass") == 0 && strncmp(to, "pass:", 5) == 0))
 			return true;
 		snprintf(spaced, sizeof(spaced), " %s ", name);
 		if ((hop || strstr(called, spaced) != NULL) && depth < DEPTH_MAX &&
@@ -190,6 +191,7 @@ struct ppe_next
 __wrap_ppe_trace_run(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct ppe_program *program = worker->table->slot[thread->program]->program;
+	const uint8_t index = thread->program;
 	ppe_segment run = thread->next.run;
 	struct ppe_counters before = worker->count;
 	struct rte_mbuf *packet = thread->packet;
@@ -213,7 +215,9 @@ __wrap_ppe_trace_run(struct ppe_worker *worker, struct ppe_thread *thread)
 		note_end(program, from, &before, &worker->count, packet);
 	if (worker->count.created != before.created)
 		note(program, from, "", "output");
-	if (next.run != NULL)
+	if (thread->program != index)
+		note(program, from, "pass:", worker->table->slot[thread->program]->program->name);
+	else if (next.run != NULL)
 		note_segment(
 			program, from, "", next.run == ppe_wait_turn ? thread->turn : next.run);
 	return next;

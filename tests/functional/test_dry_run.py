@@ -126,6 +126,7 @@ def every_change_is_tried_and_then_made():
 def the_table_has_every_operation():
     document = Document()
     changes = {(method, path) for path, method, _ in document.operations() if method != 'GET'}
+    changes.remove(('POST', '/v1/simulate'))  # it changes nothing
     for method, path, *_ in TABLE:
         changes = {(m, p) for m, p in changes
                    if m != method or not re.fullmatch(re.sub(r'{\w+}', '[^/]+', p), path.split('?')[0])}
