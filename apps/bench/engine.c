@@ -23,12 +23,12 @@
 
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
 			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}},
-			  jobs = {1, {1}};
+			  jobs = {1, {1}}, filter_values;
 static uint64_t burst = 32, frames = 4096, packets;
 static bool authenticate, integrity, deterministic, count, lone, linked;
 static struct option_texts settings;
 static const char *role = "switch", *type = "all", *order = "runs", *checksum = "none",
-		  *results = "unicast", *isa = "auto", *traffic = "aggregate", *program,
+		  *results = "unicast", *isa = "auto", *traffic = "aggregate", *filter, *program,
 		  *frames_file;
 
 static const struct option_row options[] = {
@@ -74,6 +74,9 @@ static const struct option_row options[] = {
 	{"frames", 0, OPTION_UINT, &frames, 1, 1000000, NULL,
 		"mbufs in rotation per lcore, at least sources x window"},
 	{"isa", 0, OPTION_CHOICE, &isa, 0, 0, "auto|scalar|avx2|avx512", "widest vectors"},
+	{"filter", 0, OPTION_TEXT, &filter, 0, 0, "FILE",
+		"a filter that sees all packets: docs/filters.md"},
+	{"filter-values", 0, OPTION_LIST, &filter_values, 0, INT64_MAX, NULL, "its values"},
 	{"program", 0, OPTION_TEXT, &program, 0, 0, "FILE",
 		"instead of contributions, the frames of --frames-file through this program on one "
 		"lcore; "
@@ -167,7 +170,8 @@ count_point(const struct generator_work *w)
 {
 	unsigned int lap = w->copies * w->depth * w->jobs * w->sources,
 		     n = RTE_MIN(lap, COUNTED_MOST);
-	char words[1024];
+	char words[2048];
+	size_t used;
 
 	snprintf(words, sizeof(words),
 		"--packets %u "
@@ -178,6 +182,13 @@ count_point(const struct generator_work *w)
 		weir_dtype_text(w->type), traffic, w->threads, w->sources, w->window, w->elements,
 		w->jobs, order, checksum, results, w->burst, isa, frames, role,
 		w->checked ? " --integrity" : "", deterministic ? " --deterministic" : "");
+	used = strlen(words);
+	if (filter != NULL)
+		used += (size_t)snprintf(
+			words + used, sizeof(words) - used, " --filter '%s'", filter);
+	for (unsigned int i = 0; i < filter_values.count && used < sizeof(words); i++)
+		used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%" PRIu64,
+			i == 0 ? " --filter-values " : ",", filter_values.value[i]);
 	return bench_instructions(words);
 }
 
@@ -297,6 +308,8 @@ sweep(int (*each)(const struct generator_work *work))
 			.repeat = (unsigned int)bench_common.repeat,
 			.phase_ms = (unsigned int)bench_common.phase_ms,
 			.packets = packets,
+			.filter = filter,
+			.filter_values = &filter_values,
 		};
 		bool chosen =
 			(strcmp(type, "all") == 0 || strcmp(type, weir_dtype_text(w.type)) == 0) &&

@@ -67,6 +67,8 @@ struct generator_work {
 	bool lone; /* no phases; one worker, job, and block under way, ORDER_BLOCK */
 	double far; /* probability that a block's shard is another worker's, [0, 1) */
 	int isa; /* enum rmw_isa */
+	const char *filter; /* file of a filter that sees all packets; NULL: none */
+	const struct option_list *filter_values;
 	unsigned int repeat, phase_ms;
 	/* Not 0: no phases; after the warm-up so many packets, counted by callgrind. */
 	uint64_t packets;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The main thread's half: builds ports, jobs, frames and the switch, runs the phases, sums up. */
+#include <err.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,8 @@
 #include <rte_malloc.h>
 
 #include "apps/bench/generator_priv.h"
+#include "ctrl/config/files.h"
+#include "ppe/filters/filters.h"
 #include "ppe/programs/programs.h"
 #include "rmw/kernels.h"
 
@@ -266,6 +270,33 @@ teach(struct bench_switch *s)
 	return s->lesson == NULL ? -1 : rte_ring_enqueue(s->ring[n][n], s->lesson->mbuf[0]);
 }
 
+/* 0, or -1 after a line. */
+static int
+load_filter(struct ppe *ppe, const struct generator_work *w)
+{
+	struct ppe_filter filter = {.name = "bench", .ports = UINT64_MAX};
+	const struct ebpf_insn *code;
+	const char *why = NULL;
+	unsigned int nb_code, at;
+	size_t length;
+	char *elf = ctrl_read_file(w->filter, &length, &why);
+
+	for (unsigned int i = 0; i < WEIR_FILTER_VALUES && i < w->filter_values->count; i++)
+		filter.value[i] = w->filter_values->value[i];
+	if (elf != NULL)
+		why = ppe_filter_code(elf, length, "weir", &code, &nb_code);
+	if (elf != NULL && why == NULL)
+		why = ppe_filter_check(code, nb_code, &at);
+	if (elf != NULL && why == NULL && ppe_filter_load(ppe, &filter, code, nb_code, false) < 0)
+		why = "DPDK's verifier refuses it";
+	if (elf == NULL && why == NULL)
+		why = strerror(errno);
+	free(elf);
+	if (why != NULL)
+		warnx("%s: %s", w->filter, why);
+	return why == NULL ? 0 : -1;
+}
+
 static int
 build(struct bench_switch *s)
 {
@@ -299,7 +330,9 @@ build(struct bench_switch *s)
 		s->callback[i] = rte_eth_add_rx_callback(s->ethdev[i], 0,
 			i < n ? generator_offer : generator_answer, &s->generator[i % n]);
 	s->ppe = ppe_create(&s->config, s->port, s->nb_ports, &s->jobs);
-	return s->ppe == NULL ? -1 : ppe_start(s->ppe);
+	if (s->ppe == NULL || (s->work->filter != NULL && load_filter(s->ppe, s->work) < 0))
+		return -1;
+	return ppe_start(s->ppe);
 }
 
 /* Wait until all workers have finished, or one has verified. 0, or -1 after a line: they give no
