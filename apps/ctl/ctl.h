@@ -193,7 +193,8 @@ unsigned int terminal_width(void);
 typedef void view_print(json_t *answer, FILE *out, unsigned int width);
 
 view_print view_status, view_ports, view_jobs, view_job, view_members, view_blocks, view_tenants,
-	view_json, view_faults, view_settings, view_programs, view_program, view_counters;
+	view_json, view_faults, view_settings, view_programs, view_program, view_filters,
+	view_counters;
 
 /* Any answer, by the list of its fields: values, then a table for each list. */
 void view_answer(const struct api_object *object, json_t *answer, FILE *out, unsigned int width);

@@ -65,6 +65,8 @@ ctl_field_row(struct ctl_field *field, bool *dry_run)
 			"say what would happen, and change nothing"};
 	if (strcmp(key->unit, CTL_PERCENT) == 0)
 		argument = "P";
+	if (strcmp(key->unit, CTL_NAMES) == 0)
+		argument = "NAME,NAME,...";
 	/* All types do not fit into the help. */
 	if (strlen(argument) > 40)
 		argument = "WORD";
@@ -93,6 +95,24 @@ numbers(const char *from)
 		return NULL;
 	}
 	return list;
+}
+
+/* Texts with commas between them; NULL: they are not UTF-8. */
+static json_t *
+names(const char *from)
+{
+	json_t *list = json_array();
+	size_t length;
+
+	for (;; from += length + 1) {
+		length = strcspn(from, ",");
+		if (json_array_append_new(list, json_stringn(from, length)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+		if (from[length] == '\0')
+			return list;
+	}
 }
 
 /* A share, as parts per million. */
@@ -142,6 +162,9 @@ ctl_field_value(const struct ctl_field *field)
 	if (strcmp(key->unit, CTL_PERCENT) == 0) {
 		form = "0, or in 0.0001..100";
 		value = percent(field->value);
+	} else if (strcmp(key->unit, CTL_NAMES) == 0) {
+		form = "UTF-8";
+		value = names(field->value);
 	} else if (key->kind == CTRL_INTEGER || key->kind == CTRL_POWER ||
 		key->kind == CTRL_ARRAY) {
 		list = numbers(field->value);

@@ -10,6 +10,7 @@
 #include "ctrl/config/schema.h"
 
 #define CTL_PERCENT     "percent" /* the unit of a share, which the API has in parts per million */
+#define CTL_NAMES       "names" /* the unit of a list of texts; other lists are of numbers */
 #define CTL_SECONDS_MAX 3600 /* of a time */
 #define CTL_FIELDS_MAX  64 /* of a command, the end included */
 

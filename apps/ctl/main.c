@@ -141,6 +141,14 @@ static const struct option_row of_faults_add[] = {
 	{0},
 };
 
+/* Keys of a filter. */
+static const struct ctrl_key filter_keys[] = {
+	{"section", CTRL_TEXT, "", "", .help = "section of the file with the code (weir)"},
+	{"ports", CTRL_ARRAY, CTL_NAMES, "", .help = "only packets received by these ports"},
+	{"programs", CTRL_ARRAY, CTL_NAMES, "", .help = "programs that it may choose"},
+	{"values", CTRL_ARRAY, "", "", .help = "numbers for the filter: see its source"},
+};
+
 /* A command: an operation of the API, or more. */
 struct ctl_command {
 	const char *name; /* a word or two */
@@ -186,6 +194,8 @@ static struct ctl_command own[] = {
 	{"faults add", FAULT_ACTIONS, "inject one more fault", "set_faults", of_faults_add,
 		.keys = {fault_keys, sizeof(fault_keys) / sizeof(fault_keys[0])}, .run = command_faults_add},
 	{"faults clear", .view = view_faults, .needs = "rules"},
+	{"filter list", .view = view_filters, .needs = "filters"},
+	{"filter load", .keys = {filter_keys, sizeof(filter_keys) / sizeof(filter_keys[0])}, .needs = "name"},
 	{"config", .help = "print the running configuration as JSON", .view = view_json},
 	{"reload", .needs = "jobs_created"},
 	{"simulate", .help = "say what would happen to a frame: hex, or FILE.pcap:N", .run = command_simulate},
@@ -394,15 +404,17 @@ make_request(const struct ctl_command *command)
 	}
 	if (command->must != NULL && json_object_get(given.fields, command->must) == NULL)
 		ctl_wrong("%s: --%s is missing", command->name, command->must);
+	for (unsigned int i = word; command->run == NULL && i < 2 && given.words[i] != NULL &&
+		operation->body.count > 0;
+		i++)
+		if (json_object_set_new(given.fields,
+			    is_argument(command->arguments, "file") ? "file" : "name",
+			    json_string(given.words[i])) < 0)
+			ctl_wrong("the name is not UTF-8");
 	if (command->run == NULL && operation->body.count > 0 &&
 		json_object_size(given.fields) == 0)
 		ctl_wrong("%s: nothing to set: weirctl %s --help lists the settings", command->name,
 			command->name);
-	for (unsigned int i = word; command->run == NULL && i < 2 && given.words[i] != NULL &&
-		operation->body.count > 0;
-		i++)
-		if (json_object_set_new(given.fields, "name", json_string(given.words[i])) < 0)
-			ctl_wrong("the name is not UTF-8");
 }
 
 /* Insertions, deletions and replacements from one word to another. */

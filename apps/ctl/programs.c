@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The programs of a switch: what they are and count, and weirctl program load and unload. */
+/* The filters and programs of a switch: what they are and count, and weirctl program load and unload. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +50,49 @@ view_programs(json_t *answer, FILE *out, unsigned int width)
 	};
 
 	VIEW_TABLE(columns, "ProgramBrief", get(answer, "programs"), "no programs", out, width);
+}
+
+static void
+filter_ports(json_t *filter, FILE *out)
+{
+	put_texts(get(filter, "ports"), out);
+}
+
+static void
+filter_programs(json_t *filter, FILE *out)
+{
+	put_texts(get(filter, "programs"), out);
+}
+
+/* The filter's own counters, up to the last that is not 0. */
+static void
+filter_counters(json_t *filter, FILE *out)
+{
+	json_t *list = get(filter, "counters");
+	size_t used = json_array_size(list);
+
+	while (used > 0 && json_integer_value(json_array_get(list, used - 1)) == 0)
+		used--;
+	for (size_t i = 0; i < used; i++)
+		fprintf(out, "%s%" JSON_INTEGER_FORMAT, i > 0 ? " " : "",
+			json_integer_value(json_array_get(list, i)));
+}
+
+void
+view_filters(json_t *answer, FILE *out, unsigned int width)
+{
+	static const struct view_column columns[] = {
+		{"FILTER", "name", CELL_TEXT, 1, 0, NULL},
+		{"PORTS", NULL, CELL_PRINT, 1, 3, filter_ports},
+		{"PROGRAMS", NULL, CELL_PRINT, 1, 4, filter_programs},
+		{"PASSED", "passed", CELL_COUNT, 0, 0, NULL},
+		{"DROPPED", "dropped", CELL_COUNT, 0, 0, NULL},
+		{"TO PROGRAM", "to_program", CELL_COUNT, 0, 1, NULL},
+		{"TO WORKER", "to_worker", CELL_COUNT, 0, 1, NULL},
+		{"COUNTERS", NULL, CELL_PRINT, 1, 2, filter_counters},
+	};
+
+	VIEW_TABLE(columns, "Filter", get(answer, "filters"), "no filters", out, width);
 }
 
 /* A line of "key value" pairs. */

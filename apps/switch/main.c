@@ -11,6 +11,7 @@
 #include "ctrl/config/config.h"
 #include "ctrl/config/files.h"
 #include "ctrl/config/keys.h"
+#include "ctrl/filters/filters.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/programs/child.h"
 #include "ctrl/programs/programs.h"
@@ -181,7 +182,8 @@ take_state(const struct options *options, struct ctrl_config **config)
 	if (state == NULL) {
 		status = STATUS_USAGE;
 	} else if (ctrl_programs_open(*config, options->config, &programs, error, sizeof(error)) <
-		0) {
+			0 ||
+		ctrl_filters_check(*config, options->config, error, sizeof(error)) < 0) {
 		fprintf(stderr, "%s\n", error);
 		status = STATUS_USAGE;
 	} else if (!options->check) {

@@ -25,6 +25,7 @@
 #include "apps/switch/notify.h"
 #include "ctrl/api/server.h"
 #include "ctrl/config/interface.h"
+#include "ctrl/filters/filters.h"
 #include "ctrl/log.h"
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/running.h"
@@ -487,6 +488,10 @@ start(struct run *run)
 	if (rc == 0 && config->faults.nb_rules > 0)
 		rc = set_faults(run);
 	if (rc == 0 && ctrl_programs_start(run->running, run->programs, error, sizeof(error)) < 0) {
+		fprintf(stderr, "weir-switch: %s\n", error);
+		return -EINVAL;
+	}
+	if (rc == 0 && ctrl_filters_start(run->running, error, sizeof(error)) < 0) {
 		fprintf(stderr, "weir-switch: %s\n", error);
 		return -EINVAL;
 	}

@@ -97,6 +97,7 @@ void api_put_json(json_t *object, const char *key, json_t *value);
 #define API_PUT_SHARE      api_put_real
 #define API_PUT_TEXT       api_put_text
 #define API_PUT_WORD       api_put_text
+#define API_PUT_IDS        api_put_json
 #define API_PUT_TEXTS      api_put_json
 #define API_PUT_OBJECT     api_put_json
 #define API_PUT_LIST       api_put_json

@@ -502,6 +502,29 @@
 		"send, consume or drop:REASON; null: not known") \
 	X(text, TEXT, 0, said.text, "packet of another generation", "the end, in words")
 
+/* -- filters */
+
+#define API_FILTER(X, E) \
+	X(name, TEXT, 0, filter->name, "sampler", "") \
+	X(ports, TEXTS, 0, ports_json(config, filter), NULL, \
+		"ports whose received packets it sees") \
+	X(programs, TEXTS, 0, programs_json(filter), NULL, "programs that it may choose") \
+	X(values, IDS, 0, numbers_json(filter->value, WEIR_FILTER_VALUES), NULL, "") \
+	X(compiled, BOOLEAN, 0, info->is_compiled, "true", \
+		"false: DPDK interprets it, which is slow") \
+	X(passed, COUNT, 0, info->passed, NULL, "packets") \
+	X(dropped, COUNT, 0, info->dropped, NULL, "packets") \
+	X(to_program, COUNT, 0, info->to_program, "0", "packets given to a program") \
+	X(to_worker, COUNT, 0, info->to_worker, "0", "packets given to a worker") \
+	X(counters, IDS, 0, numbers_json(info->counter, WEIR_FILTER_COUNTERS), NULL, \
+		"the filter's own counters, over all workers")
+
+#define API_FILTERS(X, E) \
+	X(filters, LIST, 0, list, "Filter", "")
+
+#define API_FILTER_GONE(X, E) \
+	X(state, WORD, 0, "gone", "gone", "")
+
 #define API_RELOADED(X, E) \
 	X(jobs_created, COUNT, 0, did->created, "1", "") \
 	X(jobs_changed, COUNT, 0, did->changed, "0", "") \
@@ -605,7 +628,10 @@
 		"The numbers of jobs of the configuration by change.") \
 	X(Log, API_LOG, NONE, NONE, "") \
 	X(FaultRule, API_FAULT_RULE, NONE, FAULT, "") \
-	X(Faults, API_FAULTS, NONE, NONE, "")
+	X(Faults, API_FAULTS, NONE, NONE, "") \
+	X(Filter, API_FILTER, NONE, NONE, "") \
+	X(Filters, API_FILTERS, NONE, NONE, "") \
+	X(FilterGone, API_FILTER_GONE, NONE, NONE, "")
 
 #define API_NOTHING(X, E)
 #define API_PARENT_ALL(X, E) API_PARENT_GIVEN(X, E) API_PARENT(X, E)

@@ -222,6 +222,32 @@ put_faults(struct api_text *text, const struct ctrl_snapshot *seen)
 		stats->spared[i]);
 }
 
+static void
+put_filters(struct api_text *text, const struct ctrl_snapshot *seen)
+{
+	const unsigned int results = 4, count = seen->nb_filters * results;
+	char label[PPE_FILTERS_MAX * 4][3 * LABEL_BYTES], name[LABEL_BYTES];
+	uint64_t packets[PPE_FILTERS_MAX * 4];
+
+	for (unsigned int f = 0; f < seen->nb_filters; f++) {
+		const struct ppe_filter_info *info = &seen->filter[f];
+		const struct {
+			const char *result;
+			uint64_t packets;
+		} each[] = {{"passed", info->passed}, {"dropped", info->dropped},
+			{"program", info->to_program}, {"worker", info->to_worker}};
+
+		api_text_label(name, sizeof(name), "filter", info->filter.name);
+		for (unsigned int r = 0; r < results; r++) {
+			snprintf(label[f * results + r], sizeof(label[0]), "%s,result=\"%s\"", name,
+				each[r].result);
+			packets[f * results + r] = each[r].packets;
+		}
+	}
+	EACH("weir_filter_packets_total",
+		"received packets that the filter saw, by what it did with them", packets[i]);
+}
+
 /* -- jobs */
 
 #define PEER_BYTES (2 * LABEL_BYTES) /* of two labels */
@@ -421,6 +447,7 @@ api_get_metrics(struct api_call *call)
 	put_workers(text, seen);
 	put_pools(text, &seen->gauges);
 	put_faults(text, seen);
+	put_filters(text, seen);
 	jobs->now = seen->unix_time;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (seen->by_id[i] != NULL && api_may_see(call, &seen->by_id[i]->job))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ctrl/config/job_keys.h"
+#include "ctrl/config/filter_keys.h"
 
 #define NUMBER_MAX   (INT64_C(1) << 53) /* exact in a double, as JSON parsers need */
 #define TRACE_MS_MAX 10000
@@ -116,10 +117,14 @@ static const struct ctrl_key simulate_keys[] = {
 		.help = "The port that would receive it; by default the first."},
 };
 
+static const struct ctrl_key load_filter_keys[] = {CTRL_FILTER_KEYS("")};
+
 #define BODY_none       {NULL, 0}, NULL, NULL
 #define BODY_simulate   KEYS(simulate_keys), NULL, \
 	"{\"frame\": \"ffffffffffff0200000000010806\", \"port\": \"p0\"}"
 #define BODY_load_program KEYS(load_program_keys), NULL, "{\"file\": \"flowcount.so\"}"
+#define BODY_load_filter KEYS(load_filter_keys), NULL, \
+	"{\"file\": \"sampler.o\", \"values\": [100]}"
 #define BODY_create_job KEYS(create_job_keys), NULL, "{\"name\": \"ring\", \"size\": 4}"
 #define BODY_change_job KEYS(change_job_keys), NULL, "{\"timeout_ms\": 500}"
 #define BODY_join_job   KEYS(join_job_keys), NULL, \
@@ -138,9 +143,10 @@ const size_t api_operations_count = sizeof(api_operations) / sizeof(api_operatio
 /* -- answers */
 
 const char api_error_codes[] = "bad_json|unknown_key|missing_key|wrong_type|out_of_range|duplicate|"
-			       "unknown_job|unknown_member|unknown_program|unknown_path|"
-			       "method_not_allowed|unauthorized|forbidden|exists|quota|no_free_job|"
-			       "no_memory|conflict|too_large|misdirected|too_often|busy";
+			       "unknown_job|unknown_member|unknown_program|unknown_filter|"
+			       "unknown_path|method_not_allowed|unauthorized|forbidden|exists|"
+			       "quota|no_free_job|no_memory|conflict|too_large|misdirected|"
+			       "too_often|busy";
 
 enum { OPTIONAL = API_OPTIONAL, NULLABLE = API_NULLABLE };
 

@@ -194,6 +194,20 @@
 	X(clear_faults, DELETE, "/v1/faults", ADMIN, CONTROL, dry_run, none, \
 		"Faults", "200", "faults clear", \
 		"remove all faults", "") \
+	X(get_filters, GET, "/v1/filters", ADMIN, BASE, none, none, \
+		"Filters", "200", "filter list", \
+		"list the filters: what they did with received packets", \
+		"docs/filters.md explains them. In the order in which they run.") \
+	X(load_filter, POST, "/v1/filters", ADMIN, CONTROL, dry_run, load_filter, \
+		"Filter", "201", "filter load FILE", \
+		"load a filter of received packets", \
+		"It runs behind the others. The file is in `filter_directory`; it and the " \
+		"directory belong to root or to the switch's user, and only their owners may " \
+		"write to them. DPDK verifies its code, so it may be loaded over TCP. The filter " \
+		"stays until it is unloaded or the switch stops.") \
+	X(unload_filter, DELETE, "/v1/filters/{name}", ADMIN, CONTROL, dry_run, none, \
+		"FilterGone", "200", "filter unload FILTER", \
+		"unload a filter", "") \
 	X(get_metrics, GET, "/metrics", PUBLIC, DETAIL, none, none, \
 		NULL, "200", NULL, \
 		"give the metrics, for Prometheus", \

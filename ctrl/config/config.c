@@ -64,6 +64,12 @@ read_switch(struct ctrl_reading *reading)
 	if (config->program_directory[0] == '\0')
 		strlcpy(config->program_directory, WEIR_PROGRAM_DIRECTORY,
 			sizeof(config->program_directory));
+	if (config->filter_directory[0] == '\0')
+		strlcpy(config->filter_directory, WEIR_FILTER_DIRECTORY,
+			sizeof(config->filter_directory));
+	if (config->filter_directory[0] != '/')
+		return CTRL_REFUSE(reading, "filter_directory", "\"%.64s\" is not an absolute path",
+			config->filter_directory);
 	if (config->program_directory[0] != '/')
 		return CTRL_REFUSE(reading, "program_directory",
 			"\"%.64s\" is not an absolute path", config->program_directory);
@@ -198,5 +204,6 @@ ctrl_config_json(const struct ctrl_config *config)
 	}
 	settle_api(json_object_get(root, "api"), &config->api);
 	json_object_set_new(root, "program_directory", json_string(config->program_directory));
+	json_object_set_new(root, "filter_directory", json_string(config->filter_directory));
 	return root;
 }

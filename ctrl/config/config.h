@@ -109,6 +109,7 @@ struct ctrl_config {
 	/* The state that survives a restart (ctrl/jobs/state.h), or "" */
 	char state_file[CTRL_FILE_BYTES];
 	char program_directory[CTRL_FILE_BYTES]; /* an absolute path */
+	char filter_directory[CTRL_FILE_BYTES]; /* an absolute path */
 	struct ctrl_log_config log;
 	struct ppe_config ppe;
 	unsigned int nb_ports; /* the exception port, the last one, included */

@@ -10,8 +10,10 @@
 #include "ctrl/config/config.h"
 #include "ctrl/config/job.h"
 #include "ctrl/config/tree.h"
+#include "ctrl/config/filter_keys.h"
 #include "ctrl/log.h"
 #include "ppe/faults/faults.h"
+#include "ppe/filters/filters.h"
 #include "ppe/jobs.h"
 #include "ppe/ppe.h"
 
@@ -270,6 +272,15 @@ static const struct ctrl_key keys[] = {
 		.unique = true},
 	{"programs[].settings", CTRL_SETTINGS, "", "{}", 0, 0, NULL,
 		.help = "The program's own settings. `weir-switch --check` checks them."},
+
+	{"filter_directory", CTRL_TEXT, "", "", 2, CTRL_FILE_BYTES - 1, NULL,
+		.help = "Directory of the files of filters, an absolute path (docs/filters.md). "
+		"Default: `weir/filters` in the installation's directory of libraries.",
+		CONFIG(filter_directory)},
+	{"filters", CTRL_ARRAY, "", "[]", 0, PPE_FILTERS_MAX, NULL,
+		.help = "Filters of received packets to load (docs/filters.md), in this order."},
+	OBJECT("filters[]", "A filter."),
+	CTRL_FILTER_KEYS("filters[].")
 
 	{"jobs", CTRL_ARRAY, "", "[]", 0, WEIR_JOBS_MAX, NULL, .help = "The jobs."},
 	OBJECT("jobs[]", "A job."),

@@ -307,6 +307,7 @@ take(struct ctrl_snapshot *s, struct ctrl_running *running, unsigned int parts)
 	faults = ppe_faults_of(running->ppe);
 	s->faults = faults == NULL ? (struct ppe_faults){0} : *faults;
 	ppe_faults_read(running->ppe, &s->fault_stats);
+	s->nb_filters = ppe_filters_read(running->ppe, s->filter);
 	if ((parts & CTRL_SNAPSHOT_HISTORY) != 0 && s->history == NULL)
 		s->history = ctrl_history_create(0);
 	if ((parts & CTRL_SNAPSHOT_HISTORY) != 0 && s->history != NULL && running->history != NULL)

@@ -22,6 +22,7 @@
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/stats/history.h"
 #include "ppe/faults/faults.h"
+#include "ppe/filters/filters.h"
 
 #define CTRL_SNAPSHOT_S  5.0 /* that a reader waits for one */
 #define CTRL_READERS_MAX (4 * CTRL_LISTENERS_MAX) /* threads that read at a time */
@@ -80,6 +81,8 @@ struct ctrl_snapshot {
 	struct ctrl_use use[CTRL_TENANTS_MAX]; /* by tenant, as in the configuration */
 	struct ppe_faults faults; /* nb_rules 0: none */
 	struct ppe_fault_stats fault_stats;
+	unsigned int nb_filters;
+	struct ppe_filter_info filter[PPE_FILTERS_MAX];
 	struct ctrl_job_snapshot *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
 	struct ctrl_job_snapshot **leaving; /* deleted jobs with results still to be sent */
 	unsigned int nb_leaving, leaving_room;

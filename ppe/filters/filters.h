@@ -56,8 +56,8 @@ const char *ppe_filter_code(const void *elf, size_t bytes, const char *section,
 
 /*
  * Check what takes DPDK's verifier too long, or what it reports only in the log: loops, and the
- * number of paths through the code, which it follows one by one. Returns NULL, or what is wrong; *at
- * is the number of the instruction. Any thread, no EAL. At most some ms.
+ * number of paths through the code, which it follows one by one. Returns NULL, or what is wrong,
+ * and *at is the instruction's number. Any thread, no EAL. At most some ms.
  */
 const char *ppe_filter_check(const struct ebpf_insn *code, unsigned int nb_code, unsigned int *at);
 

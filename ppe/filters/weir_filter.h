@@ -2,14 +2,14 @@
 /*
  * For writers of filters: eBPF that the switch runs on received packets. docs/filters.md
  *
- *	#include "weir_filter.h"
+ *	#include "ppe/filters/weir_filter.h"
  *
  *	WEIR_FILTER(struct weir_filter *f)
  *	{
  *		return f->ip_ttl == 1 && weir_is_ipv4(f) ? WEIR_DROP : WEIR_PASS;
  *	}
  *
- *	clang --target=bpf -ffreestanding -O2 -I/usr/include/weir -c ttl.c -o ttl.o
+ *	clang --target=bpf -ffreestanding -O2 -I/usr/include/weir-program -c ttl.c -o ttl.o
  *
  * A filter sees a copy of the packet's first bytes, so it can neither change a packet nor read
  * beyond it. All its memory is this structure, of which each worker has one per filter: no other

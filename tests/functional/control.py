@@ -18,6 +18,7 @@ import ssl
 import subprocess
 import time
 
+from filter_files import BY_PORT, elf, offer_filters
 from openapi import Document
 from tap import Skip, check, wait_for
 from rack import SWITCH_ADDRESS, Api, Rack
@@ -214,10 +215,11 @@ def offer_programs(rack, *files):
 
 
 @contextlib.contextmanager
-def switch(hosts=2, jobs=(), changes=None, workers=1, programs=(), **section):
+def switch(hosts=2, jobs=(), changes=None, workers=1, programs=(), filters=(), **section):
     """A rack whose switch runs, and its API; in the end it has to stop in order. section: `api` of its configuration."""
     with Rack(hosts=hosts, jobs=list(jobs), changes=changes, workers=workers) as rack:
         offer_programs(rack, *programs)
+        offer_filters(rack, {name: elf(BY_PORT) for name in filters})
         control = Control(rack, **section)
         rack.start_switch()
         yield rack, control

@@ -67,7 +67,7 @@ def every_answer_is_as_the_document_says():
 def examples_are_as_the_document_says():
     """A request that is an example is taken; an answer has what its example has, and the same kinds of values."""
     document = Document()
-    with switch(programs=['loaded.so']) as (_rack, api):
+    with switch(programs=['loaded.so'], filters=['filter.o']) as (_rack, api):
         api.do('POST', '/v1/jobs', {'name': 'ring', 'size': 4}, 201)
         for path, method, operation in document.operations():
             for status, response in operation['responses'].items():
@@ -78,7 +78,8 @@ def examples_are_as_the_document_says():
                 continue
             content = operation['requestBody']['content']['application/json']
             document.match(content['schema'], content['example'], '%s %s' % (method, path))
-            new = {'/v1/jobs': {'name': 'other'}, '/v1/programs': {'file': 'loaded.so'}}.get(path)
+            new = {'/v1/jobs': {'name': 'other'}, '/v1/programs': {'file': 'loaded.so'},
+                   '/v1/filters': {'file': 'filter.o'}}.get(path)
             api.do(method, path.replace('{name}', 'ring'), {**content['example'], **(new or {})}, 201 if new else 200)
         found = api.tcp('GET', '/openapi.json')
         check(json.loads(found.text) == document.root, 'the switch serves another document')

@@ -7,12 +7,13 @@ import os
 import re
 
 from control import Control, offer_programs, switch, tenant
+from filter_files import BY_PORT, elf, offer_filters
 from openapi import Document
 from rack import Rack, job
 from tap import case, check, main, wait_for
 
-CHANGE = re.compile('job|member|program|faults|reload|token|refused')  # in a line of the log
-OWN = {'membership', 'key', 'tokens', 'created', 'dry_run', 'elapsed_ms', 'last_heard', 'joined', 'reserved'}  # of one answer
+CHANGE = re.compile('job|member|program|filter|faults|reload|token|refused')  # in a line of the log
+OWN = {'membership', 'key', 'tokens', 'created', 'dry_run', 'elapsed_ms', 'last_heard', 'joined', 'reserved', 'passed'}  # of one answer
 HUGE = {'size': 256, 'window': 4096, 'elements': 300, 'deterministic': True}
 LEAVES = [{'id': 0, 'address': '10.77.0.201', 'ranks': 2}, {'id': 2, 'address': '10.77.0.202', 'ranks': 2}]
 
@@ -39,6 +40,11 @@ TABLE = [
     ('POST', '/v1/programs', {'file': 'loaded.so', 'settings': {'port': 1}}, 400, 'out_of_range'),
     ('DELETE', '/v1/programs/loaded', None, 200, None),
     ('DELETE', '/v1/programs/forward', None, 409, 'conflict'),
+    ('POST', '/v1/filters', {'file': 'new.o', 'values': [5]}, 201, None),
+    ('POST', '/v1/filters', {'file': 'old.o'}, 409, 'exists'),
+    ('POST', '/v1/filters', {'file': 'none.o'}, 400, 'out_of_range'),
+    ('DELETE', '/v1/filters/old', None, 200, None),
+    ('DELETE', '/v1/filters/none', None, 404, 'unknown_filter'),
     ('PUT', '/v1/faults', {'seed': 5, 'rules': [{'direction': 'in', 'action': 'drop', 'chance_ppm': 1}]}, 200, None),
     ('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'burn'}]}, 400, 'out_of_range'),
     ('DELETE', '/v1/faults', None, 200, None),
@@ -62,7 +68,7 @@ def seen(rack, api):
         state = file.read()
     return {'jobs': api.get('/v1/jobs'), 'programs': without(api.get('/v1/programs'), {'counters'}), 'memory': api.memory(), 'config': api.get('/v1/config'), 'state': state,
             'members': [without(api.get('/v1/jobs/' + name)['members'], {'last_heard', 'gone'}) for name in sorted(api.jobs())],
-            'faults': without(api.get('/v1/faults'), {'elapsed_ms'}),
+            'filters': without(api.get('/v1/filters'), {'passed'}), 'faults': without(api.get('/v1/faults'), {'elapsed_ms'}),
             'log': [line for line in rack.switch.output.splitlines() if CHANGE.search(line)]}
 
 
@@ -80,6 +86,7 @@ def prepare(rack, api):
         api.create(name, 2, temporary=True, expire_s=1000)
     api.do('PUT', '/v1/faults', {'rules': [{'direction': 'out', 'action': 'drop', 'chance_ppm': 2}]})
     api.do('POST', '/v1/programs', {'file': 'loaded.so'}, 201)
+    api.do('POST', '/v1/filters', {'file': 'old.o'}, 201)
     joined = [api.join(name, 0, 2, 0)['membership'] for name in ('last', 'leave')][-1]
     rack.jobs.append(job(90, 2))
     rack.write_config()
@@ -95,6 +102,7 @@ def every_change_is_tried_and_then_made():
     with Rack(hosts=2, jobs=[job(1, 2)], changes={'memory_mb': 64}) as rack:
         rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
         offer_programs(rack, 'loaded.so')
+        offer_filters(rack, {'old.o': elf(BY_PORT), 'new.o': elf(BY_PORT)})
         api = Control(rack)
         rack.start_switch()
         prepare(rack, api)

@@ -38,7 +38,7 @@ def many(number, sources, **options):
 @shared
 def two_jobs():
     """One has more sources than have series of their own, and the other sources that were heard: every label occurs."""
-    with switch([job(1, 2), many(2, 66)]) as found:
+    with switch([job(1, 2), many(2, 66)], filters=['filter.o']) as found:
         sums(found[0])
         yield found
 
@@ -97,8 +97,10 @@ def every_metric_is_in_the_page_and_no_other():
     page = documented()
     _, api = two_jobs()
     api.do('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'drop'}]})
+    api.do('POST', '/v1/filters', {'file': 'filter.o'}, 201)
     families = scrape(api)
     api.do('DELETE', '/v1/faults')
+    api.do('DELETE', '/v1/filters/filter')
     for name, family in families.items():
         check(name in page, '%s is not in docs/counters.md', name)
         # test_api_tree.py has parents.
