@@ -73,7 +73,8 @@ def sections(keys):
     within = {top: [key for key in keys if key['path'] == top or key['path'].startswith((top + '.', top + '[]'))] for top in tops}
     lone = [within[top][0] for top in tops if len(within[top]) == 1]
     lines = []
-    for title, rows in [('TOP LEVEL', lone)] + [(top.upper(), rows) for top, rows in within.items() if len(rows) > 1]:
+    names = {'filters': 'PACKET FILTERS'}  # mandoc takes FILTERS for a mistake for FILES
+    for title, rows in [('TOP LEVEL', lone)] + [(names.get(top, top.upper()), rows) for top, rows in within.items() if len(rows) > 1]:
         lines += ['.Sh ' + title, '.Bl -tag -width Ds']
         for key in rows:
             lines += ['.It Ic ' + escape(key['path'])] + prose(facts(key)[:1].upper() + facts(key)[1:] + '. ' + plain(key['help']))
