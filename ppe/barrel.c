@@ -252,8 +252,12 @@ run_early(struct ppe_worker *worker)
 static __rte_noinline void
 run_batch(struct ppe_worker *worker)
 {
-	if (unlikely(worker->nb_early > 0))
+	if (unlikely(worker->nb_early > 0)) {
+		/* Threads end first: later packets of their sources must not overtake them. */
+		if (!finish_threads(worker))
+			return;
 		run_early(worker);
+	}
 	for (unsigned int pass = 0; pass < ROUNDS && backlog(worker) > 0; pass++) {
 		struct rte_mbuf **packets = worker->backlog + worker->backlog_head;
 		const uint64_t hops = worker->count.worker.hops_out;

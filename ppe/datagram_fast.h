@@ -54,6 +54,11 @@ datagram_passes(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	enum ppe_drop reason;
 
+	/* An answer to a group address would be flooded. */
+	if (unlikely((thread->head.bytes[RTE_ETHER_ADDR_LEN] & 1) != 0)) {
+		ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
+		return false;
+	}
 	if (!guard_passes(worker, thread, GUARD_NO_JOB))
 		return false;
 	reason = datagram_checksums(worker, thread);

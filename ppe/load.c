@@ -69,6 +69,9 @@ check_numbers(const struct ppe_program *program)
 			break;
 		if (!is_name(s->key, "_") || s->help == NULL || s->read == NULL)
 			return "a statistic has no name, help or read()";
+		for (unsigned int j = 0; j < i; j++)
+			if (strcmp(program->statistics[j].key, s->key) == 0)
+				return "two statistics have the same name";
 		if (s->metric == NULL)
 			continue;
 		total = strstr(s->metric, "_total");
@@ -273,7 +276,10 @@ ppe_take_programs(struct ppe_worker *worker, const struct ppe_published *table)
 		take_matches(worker, slot);
 		if (i == 0)
 			take_first(worker, slot);
-		else if (slot->program->batch != NULL && worker->batch > 1)
+		/* Only behind others with batches: an earlier program without them sees its packets
+		 * first. */
+		else if (slot->program->batch != NULL && worker->batch > 1 &&
+			worker->nb_early == i - 1)
 			worker->early[worker->nb_early++] = (uint8_t)slot->index;
 	}
 	if (worker->nb_early > 0 && worker->batched == NULL)
@@ -618,8 +624,9 @@ leave_memory(struct ppe *ppe, struct ppe_slot *slot)
 		slot->is_returned = is_idle(ppe, slot) && advance(ppe, slot, slot->phase);
 		return slot->is_returned;
 	}
-	/* A trace in progress copied the name of its slot. */
-	if (ppe->tracing.trace != NULL || ppe->nb_gone == RTE_DIM(ppe->gone))
+	/* A job that was deleted meanwhile may still have shards. */
+	slot->is_returned = is_idle(ppe, slot);
+	if (!slot->is_returned || ppe->nb_gone == RTE_DIM(ppe->gone))
 		return false;
 	ppe->gone[ppe->nb_gone++] = slot->program;
 	ppe_destroy_shards(ppe, slot->index, &ppe->lost);

@@ -302,7 +302,8 @@ struct ppe_program {
 	 *
 	 * Every other program gets the backlog before the first program. It takes those of its own
 	 * packets that are usual, leaves all others in their order, and sets no followers: packets
-	 * that it takes overtake those that it leaves to threads.
+	 * that it takes overtake those that it leaves to threads. A program that was loaded behind
+	 * one without batches gets no batches.
 	 */
 	unsigned int (*batch)(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
 		unsigned int n, unsigned int *followers);
@@ -360,7 +361,8 @@ const char *ppe_setting_text(const struct ppe_setup *setup, const char *key);
  * PPE_PROGRAM_MATCHES, or if all programs together have too many. */
 int ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match);
 
-/* Register a timer for the program being created (create() only). 0, -EINVAL or -ENOSPC. */
+/* Register a timer for the program being created (create() only). 0; -EINVAL, also if its segment
+ * has a timer; -ENOSPC. */
 int ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer);
 
 /* Set the period of the timer of `segment`. Worker. */

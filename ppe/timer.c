@@ -38,6 +38,9 @@ ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer)
 	/* All workers have the same. */
 	if (setup->worker_id != 0)
 		return 0;
+	for (unsigned int t = 0; t < slot->nb_timers; t++)
+		if (slot->timer[t].segment == timer->segment)
+			return -EINVAL;
 	if (slot->nb_timers == PPE_PROGRAM_TIMERS)
 		return -ENOSPC;
 	slot->timer[slot->nb_timers++] = *timer;

@@ -519,7 +519,9 @@ destroy_running(struct run *run)
 {
 	if (run->running != NULL) {
 		ctrl_history_destroy(run->running->history);
-		ctrl_programs_close(run->running->programs);
+		/* A worker that is stuck may go on in a program. Sidecars end with this process. */
+		if (!run->abandoned)
+			ctrl_programs_close(run->running->programs);
 	}
 	ctrl_running_destroy(run->running);
 }

@@ -443,9 +443,9 @@
 	X(starts, COUNT, 0, sidecar->starts, "1", "how often it was started")
 
 #define API_PROGRAM_BRIEF(X, E) \
-	X(name, TEXT, 0, program->name, "flowcount", "") \
+	X(name, TEXT, 0, program->name, "telemetry", "") \
 	X(file, TEXT, NULLABLE, info->loaded == NULL ? NULL : info->loaded->file.name, \
-		"flowcount.so", "null: it is built in") \
+		"telemetry.so", "null: it is built in") \
 	X(phase, WORD, 0, phases[info->engine.phase], "loading|running|unloading", \
 		"loading: not all workers have taken it. unloading: it gets no packets, and some " \
 		"of its own are under way") \

@@ -122,7 +122,7 @@ static const struct ctrl_key load_filter_keys[] = {CTRL_FILTER_KEYS("")};
 #define BODY_none       {NULL, 0}, NULL, NULL
 #define BODY_simulate   KEYS(simulate_keys), NULL, \
 	"{\"frame\": \"ffffffffffff0200000000010806\", \"port\": \"p0\"}"
-#define BODY_load_program KEYS(load_program_keys), NULL, "{\"file\": \"flowcount.so\"}"
+#define BODY_load_program KEYS(load_program_keys), NULL, "{\"file\": \"telemetry.so\"}"
 #define BODY_load_filter KEYS(load_filter_keys), NULL, \
 	"{\"file\": \"sampler.o\", \"values\": [100]}"
 #define BODY_create_job KEYS(create_job_keys), NULL, "{\"name\": \"ring\", \"size\": 4}"

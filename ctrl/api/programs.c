@@ -276,7 +276,7 @@ load(struct api_call *call, struct loading *loading)
 {
 	struct ctrl_program *program = loading->program;
 	const struct ppe_program *what = program->file.program;
-	char reason[CTRL_PROGRAM_REASON];
+	char reason[CTRL_PROGRAM_REASON] = "there is too little memory for it";
 	struct ctrl_error error = {0};
 	int rc = ctrl_program_settings_read(what, json_object_get(call->body, "settings"),
 		"settings", &program->values, &error);

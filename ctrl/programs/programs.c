@@ -153,7 +153,9 @@ explain(int rc, const char *name, unsigned int known, char *reason)
 		{-ENOMEM, "there is too little memory for it: see memory_mb"},
 		{-ENOENT, "there is no such program"},
 		{-EPERM, "it is built in"},
-		{-EADDRINUSE, "another program passes packets to it: unload that first"},
+		{-EADDRINUSE,
+			"another program passes packets to it, or a filter may choose it: unload "
+			"that first"},
 	};
 
 	for (unsigned int i = 0; i < known; i++)

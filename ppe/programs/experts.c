@@ -379,6 +379,9 @@ create(const struct ppe_setup *setup, void **out)
 	*out = state;
 	if (state == NULL)
 		return -ENOMEM;
+	if (setup->config->packet_bytes < DATAGRAM_HEADERS + sizeof(struct header) +
+			(uint32_t)ppe_setting(setup, "elements") * sizeof(float))
+		return -EMSGSIZE;
 	state->experts = experts;
 	state->timeout = timeout_us * rte_get_tsc_hz() / 1000000;
 	state->owners = (uint32_t)ppe_setting(setup, "owners");

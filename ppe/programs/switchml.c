@@ -229,7 +229,7 @@ write_headers(uint8_t *frame, const uint8_t *to, const uint8_t *from, uint32_t i
 	memcpy(frame + 24, &sum, sizeof(sum));
 }
 
-/* Learn the host that the thread's packet is from. -1: there are enough. */
+/* Learn the host that the thread's packet is from. -1: there are enough, or it is a group. */
 static int
 learn(struct ppe_worker *worker, struct switchml *state, const struct ppe_thread *thread)
 {
@@ -238,7 +238,7 @@ learn(struct ppe_worker *worker, struct switchml *state, const struct ppe_thread
 	uint8_t *place = &state->place[place_of(state, thread->head.ip_src)];
 	struct host *host = &state->host[state->known];
 
-	if (*place != 0 || state->known == state->nb_hosts)
+	if (*place != 0 || state->known == state->nb_hosts || (mac[0] & 1) != 0)
 		return -1;
 	memset(host, 0, sizeof(*host));
 	host->ip = thread->head.ip_src;

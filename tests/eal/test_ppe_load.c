@@ -392,7 +392,13 @@ Test(ppe_load, a_program_stays_while_packets_need_its_memory, .timeout = 90)
 		cr_expect_null(ppe_program_gone(rig.ppe));
 	cr_expect_eq(phase(), PPE_PROGRAM_LEAVING);
 	cr_expect_eq(ppe_program_load(rig.ppe, &echo_program, add_one), -EEXIST);
+	/* A job that goes meanwhile has a shard, too. */
+	publish(NULL);
+	ppe_jobs_leaving(rig.ppe);
+	cr_expect_null(ppe_program_gone(rig.ppe));
+	cr_expect_eq(now.shards, 2);
 	now.busy = false;
+	ppe_jobs_leaving(rig.ppe);
 	expect_gone(&echo_program);
 	cr_expect_eq(ppe_program_load(rig.ppe, &echo_program, add_one), 0);
 	stop(); /* with a loaded program */
@@ -622,6 +628,18 @@ Test(ppe_load, batches_of_a_loaded_program, .timeout = 90)
 	program = echo_program;
 	program.batch = batch;
 	start(.workers = 2);
+	/* Behind a program without batches, there are none. */
+	cr_assert_eq(ppe_program_load(rig.ppe, &tap_program, NULL), 0);
+	cr_assert_eq(ppe_program_load(rig.ppe, &program, add_one), 0);
+	send_number(0, PORT, 0);
+	rig_rest(&rig);
+	expect_drop(PPE_DROP_NO_EXCEPTION_PORT, 0);
+	cr_expect_eq(take_answers(), 1);
+	cr_expect_eq(now.batched, 0);
+	cr_assert_eq(ppe_program_unload(rig.ppe, "echo"), 0);
+	expect_gone(&program);
+	cr_assert_eq(ppe_program_unload(rig.ppe, "tap"), 0);
+	expect_gone(&tap_program);
 	cr_assert_eq(ppe_program_load(rig.ppe, &program, add_one), 0);
 	contribute(0, 0);
 	for (uint32_t i = 0; i < 10; i++)

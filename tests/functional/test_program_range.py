@@ -143,7 +143,9 @@ def the_largest_flows():
 @case
 def settings_that_need_too_much_memory():
     _, api = switch()
-    for name, settings in (('experts', {'owners': 1024, 'window': 1024, 'elements': 2048, 'k': 8}),
+    told = api.do('POST', '/v1/programs', {'file': 'experts.so', 'settings': {'elements': 2048}}, 400, 'out_of_range')
+    check('Message too long' in str(told), 'outputs do not fit a packet: %s', told)
+    for name, settings in (('experts', {'owners': 1024, 'window': 1024, 'elements': 256, 'k': 8}),
                            ('heavy_hitters', {'rows': 8, 'columns': 1 << 20, 'k': 256})):
         api.do('POST', '/v1/programs', {'file': name + '.so', 'settings': settings}, 507, 'no_memory')
         check(name not in [p['name'] for p in api.get('/v1/programs')['programs']], '%s is loaded', name)
