@@ -14,7 +14,7 @@
 #define COLUMNS_MAX 16
 #define TITLE_BYTES 32
 
-/* Texts of a list, with commas. */
+/* The texts of a list, with semicolons between them. */
 static void
 put_texts(json_t *list, FILE *out)
 {

@@ -154,7 +154,7 @@ ctrl_filters_check(const struct ctrl_config *config, const char *path, char *err
 	return rc;
 }
 
-/* What DPDK's verifier has logged since line `from`: it tells nobody else. "": nothing. */
+/* What DPDK's verifier has logged since line `from`: its only report. "": nothing. */
 static void
 verifier_reason(uint64_t from, char *reason, size_t size)
 {

@@ -26,7 +26,7 @@ is_from_parent(const struct ppe_worker *worker, const struct pktbuf_head *head)
 		!pktbuf_port_is(worker->identity, head->udp_dst, worker->identity->port_base);
 }
 
-/* Why nobody looks at the packet's UDP payload. PPE_DROP_COUNT: it is readable. */
+/* Why the packet's UDP payload is not read. PPE_DROP_COUNT: it is readable. */
 static inline enum ppe_drop
 unreadable(const struct pktbuf_head *head)
 {

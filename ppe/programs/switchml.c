@@ -721,7 +721,7 @@ create(const struct ppe_setup *setup, void **out)
 	if (state->slots == NULL)
 		return -ENOMEM;
 	if (setup->worker_id == 0)
-		shm_unlink(service_name().text); /* somebody else's */
+		shm_unlink(service_name().text); /* another process's */
 	state->service = open_service();
 	begin_session(state);
 	state->sessions = 0;
